@@ -1,0 +1,120 @@
+"""Every error that Braid raises on purpose.
+
+The names are an interface: the state machine's ``Retry`` and ``Catch`` match on them, so renaming one is a breaking change.
+A name that begins with ``Transient`` is worth trying again; no other is.
+
+::
+
+    BraidError
+    ├── InvalidRequest              the caller's input is wrong; names the field            422
+    │   ├── DimensionMismatch       a vector's length is not its embedding space's
+    │   └── NewerSchema             a record was written with a schema newer than the current one
+    ├── UnknownTenant               nothing is stored for this tenant                       404
+    ├── ConfigurationError          a setting is missing or contradicts another
+    ├── DatasetError                a dataset folder is malformed; names file and line
+    ├── ModelError                  a model cannot be used
+    │   ├── ModelMissing            no such model folder, file or id
+    │   └── ModelTampered           a file's SHA-256 is not the manifest's
+    ├── StoreError                  a store refused the call; trying again will not help
+    │   ├── StoreReadOnly           the store's file or folder cannot be written
+    │   ├── StoreFull               no space left on the store's device
+    │   ├── StoreCorrupt            the store's file is damaged
+    │   └── TransientStoreError     a store did not answer in time, was throttled or unreachable
+    ├── TransientModelError         an encoder or reranker service did not answer in time
+    ├── RerankFailed                a reranker failed or exceeded its time budget
+    └── StoresUnavailable           neither the search index nor the knowledge graph answered  503
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+class BraidError(Exception):
+    """Base of every error that Braid raises on purpose."""
+
+
+class InvalidRequest(BraidError):
+    """The caller's input is wrong; the message names the field."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+    @classmethod
+    def from_validation(cls, error: ValidationError) -> Self:
+        """Say what pydantic found, one clause a field, without echoing the input or pydantic's links."""
+        clauses: list[str] = []
+        first: str | None = None
+        for detail in error.errors(include_url=False, include_context=False, include_input=False):
+            field = ".".join(str(part) for part in detail["loc"]) or "request"
+            first = first or field
+            clauses.append(f"{field}: {detail['msg']}")
+        return cls("; ".join(clauses), field=first)
+
+
+class DimensionMismatch(InvalidRequest):
+    """A vector's length is not its embedding space's."""
+
+
+class NewerSchema(InvalidRequest):
+    """A record was written with a schema newer than the tenant's current one."""
+
+
+class UnknownTenant(BraidError):
+    """Nothing is stored for this tenant."""
+
+
+class ConfigurationError(BraidError):
+    """A setting is missing or contradicts another."""
+
+
+class DatasetError(BraidError):
+    """A dataset folder is malformed; the message names the file and the line."""
+
+
+class ModelError(BraidError):
+    """A model cannot be used."""
+
+
+class ModelMissing(ModelError):
+    """There is no such model folder, file or id."""
+
+
+class ModelTampered(ModelError):
+    """A file's SHA-256 is not the one in the model's manifest."""
+
+
+class StoreError(BraidError):
+    """A store refused the call; trying again will not help."""
+
+
+class StoreReadOnly(StoreError):
+    """The store's file or folder cannot be written."""
+
+
+class StoreFull(StoreError):
+    """There is no space left on the store's device."""
+
+
+class StoreCorrupt(StoreError):
+    """The store's file is damaged."""
+
+
+class TransientStoreError(StoreError):
+    """A store did not answer in time, was throttled or unreachable; worth trying again."""
+
+
+class TransientModelError(BraidError):
+    """An encoder or reranker service did not answer in time; worth trying again."""
+
+
+class RerankFailed(BraidError):
+    """A reranker failed or exceeded its time budget; the fused order stands."""
+
+
+class StoresUnavailable(BraidError):
+    """Neither the search index nor the knowledge graph answered."""

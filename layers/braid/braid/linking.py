@@ -1,0 +1,84 @@
+"""Finding the names of entities in a question.
+
+Both sides are normalised by the same function: the store keeps each name and alias normalised, and a question
+offers every run of its words, so that linking is one exact look-up whatever the number of entities.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from braid.models import EntityLink
+
+MAX_PHRASE_WORDS = 8
+MIN_WORD_CHARACTERS = 3
+MAX_QUESTION_WORDS = 200
+_WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
+_POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
+_INNER = re.compile(r"[.'’&-]+")
+_STOPWORDS = frozenset(
+    "a about after all also an and any are as at be because been before between both but by can could did do does "
+    "during each find for from had has have her his how if in into is it its last list many me most much new not of "
+    "on one or other our out over show since some such tell than that the their them then there these they this "
+    "those to two under until use used was were what when where which who whom whose why will with without would "
+    "you your".split()
+)
+
+
+def words(text: str) -> list[str]:
+    """Split text into normalised words: lower case, no diacritics, no possessive, inner punctuation dropped."""
+    folded = unicodedata.normalize("NFKD", text)
+    folded = "".join(character for character in folded if not unicodedata.combining(character)).casefold()
+    found: list[str] = []
+    for match in _WORD.finditer(folded):
+        word = _INNER.sub(" ", _POSSESSIVE.sub("", match.group()))
+        found.extend(word.split())
+    return found
+
+
+def normalise(name: str) -> str:
+    """Return the form in which a name is stored and looked up; empty when nothing of it is a word."""
+    return " ".join(words(name))
+
+
+def phrases(question: str) -> list[str]:
+    """Return every run of 1 to 8 words of a question that could be a name, the longest first.
+
+    A phrase needs one word of more than two characters that is not a function word; very long questions are read
+    up to their 200th word, which bounds the look-up.
+    """
+    tokens = words(question)[:MAX_QUESTION_WORDS]
+    found: dict[str, None] = {}
+    for size in range(min(MAX_PHRASE_WORDS, len(tokens)), 0, -1):
+        for start in range(len(tokens) - size + 1):
+            run = tokens[start : start + size]
+            if any(len(word) >= MIN_WORD_CHARACTERS and word not in _STOPWORDS for word in run):
+                found[" ".join(run)] = None
+    return list(found)
+
+
+def longest_match(question: str, links: Sequence[EntityLink]) -> list[EntityLink]:
+    """Keep the links whose phrase is not inside a longer linked phrase of the same question.
+
+    "Harbour Freight API" must not also link "Harbour". Two entities that share a name are both kept.
+    """
+    tokens = words(question)
+    taken = [False] * len(tokens)
+    kept: list[str] = []
+    for phrase in sorted({link.phrase for link in links}, key=lambda text: (-len(text.split()), text)):
+        run = phrase.split()
+        starts = [
+            start
+            for start in range(len(tokens) - len(run) + 1)
+            if tokens[start : start + len(run)] == run and not any(taken[start : start + len(run)])
+        ]
+        if starts:
+            kept.append(phrase)
+            for start in starts:
+                taken[start : start + len(run)] = [True] * len(run)
+    return [link for link in links if link.phrase in kept]

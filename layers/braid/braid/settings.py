@@ -1,0 +1,101 @@
+"""Every number and address that an operator may change, read once from ``BRAID_*`` and checked at cold start."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from braid.errors import ConfigurationError
+from braid.models import RerankerKind
+
+_HERE = Path(__file__).resolve()
+
+
+class EngineKind(StrEnum):
+    """Which stores are asked."""
+
+    EMBEDDED = "embedded"
+    AWS = "aws"
+
+
+def _shared_dir() -> Path:
+    """Find ``shared/``: beside the layer in a checkout, in ``/opt`` where a layer carries it."""
+    checkout = _HERE.parents[3] / "shared" if len(_HERE.parents) > 3 else None  # noqa: PLR2004 - depth of the layout
+    return checkout if checkout and checkout.is_dir() else Path("/opt")
+
+
+class Settings(BaseSettings):
+    """All settings; the defaults run everything on a laptop."""
+
+    model_config = SettingsConfigDict(env_prefix="BRAID_", frozen=True, extra="ignore")
+
+    engine: EngineKind = EngineKind.EMBEDDED
+    home: Path = Path(".braid")
+    """Folder of the embedded engine and of models made here."""
+    shared_dir: Path = Field(default_factory=_shared_dir)
+    models_dir: Path | None = None
+    """Folder with one folder a model; ``home``/models when not set."""
+
+    model_profile: str = "minilm"
+    embedding_model: str = "auto"
+    """``auto`` lets the question choose; a model id forces that model."""
+    encoder_threads: Annotated[int, Field(ge=1, le=64)] = 1
+
+    candidates: Annotated[int, Field(ge=10, le=200)] = 50
+    seeds: Annotated[int, Field(ge=1, le=50)] = 10
+    expansion_limit: Annotated[int, Field(ge=1, le=200)] = 50
+    fan_out: Annotated[int, Field(ge=1, le=10_000)] = 200
+    lexical_share: Annotated[float, Field(ge=0, le=1)] = 0.3
+    """Share of the words in the text strand; the vectors have the rest."""
+    rank_constant: Annotated[int, Field(ge=1)] = 60
+    schema_drift_threshold: Annotated[int, Field(ge=0)] = 3
+
+    reranker: RerankerKind = RerankerKind.NONE
+    reranker_model: str = ""
+    rerank_timeout_s: Annotated[float, Field(gt=0, le=30)] = 1.5
+
+    slow_total_ms: Annotated[float, Field(gt=0)] = 3_000
+    slow_stage_ms: dict[str, float] = {"embed": 500, "vector_search": 500, "graph_expand": 200, "fuse_rerank": 2_000}
+
+    opensearch_endpoint: str = ""
+    neptune_endpoint: str = ""
+
+    @model_validator(mode="after")
+    def _aws_needs_endpoints(self) -> Self:
+        if self.engine is EngineKind.AWS:
+            missing = [name for name in ("opensearch_endpoint", "neptune_endpoint") if not getattr(self, name)]
+            if missing:
+                message = f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}"
+                raise ValueError(message)
+        if self.reranker is RerankerKind.ONNX and not self.reranker_model:
+            message = "reranker onnx needs BRAID_RERANKER_MODEL"
+            raise ValueError(message)
+        return self
+
+    def models_path(self) -> Path:
+        """Return the folder that holds one folder a model."""
+        return self.models_dir or self.home / "models"
+
+
+@cache
+def load_settings() -> Settings:
+    """Read the environment once a process.
+
+    Raises
+    ------
+    ConfigurationError
+        If a variable is missing or malformed; the message names it.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        clauses = [
+            f"BRAID_{'_'.join(str(part) for part in detail['loc']).upper()}: {detail['msg']}" if detail["loc"] else detail["msg"]
+            for detail in error.errors(include_url=False)
+        ]
+        raise ConfigurationError("; ".join(clauses)) from error
