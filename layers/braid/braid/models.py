@@ -88,7 +88,19 @@ def _encodable(value: str) -> str:
 TenantId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 """Isolation boundary, from the verified token. ASCII only, so that no two spellings look alike."""
 
-RecordId = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(_no_controls)]
+def _at_most_256_bytes(value: str) -> str:
+    if len(value.encode()) > MAX_ID_BYTES:
+        message = f"id is longer than {MAX_ID_BYTES} bytes"
+        raise ValueError(message)
+    return value
+
+
+MAX_ID_BYTES = 256
+"""Keeps the workflow's state, which carries ids and paths, well under its 256 KiB limit."""
+
+RecordId = Annotated[
+    str, StringConstraints(min_length=1), AfterValidator(_no_controls), AfterValidator(_at_most_256_bytes)
+]
 
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 """An entity type or relationship type: an identifier, never code."""
@@ -437,8 +449,8 @@ class Plan(Frozen):
     mode: Mode
     intent: Intent
     embedding_type: EmbeddingType
-    model_id: Name
-    space: Name
+    model_id: Name | None = None
+    """Model that embeds the question; None leaves the choice to the embed stage's own default."""
     direction: Direction = Direction.OUT
     """Which way causal and temporal edges are walked."""
     candidates: Annotated[int, Field(ge=1, le=200)] = 50
@@ -473,11 +485,16 @@ class Path(Frozen):
 
     ids: tuple[RecordId, ...]
     types: tuple[Label, ...]
+    names: tuple[str, ...] = ()
+    """What each id is called, for people; the id itself where a vertex has no name."""
 
     @model_validator(mode="after")
     def _types_stand_between_ids(self) -> Path:
         if len(self.ids) != len(self.types) + 1:
             message = f"a path of {len(self.ids)} ids has {len(self.types)} types"
+            raise ValueError(message)
+        if self.names and len(self.names) != len(self.ids):
+            message = f"a path of {len(self.ids)} ids has {len(self.names)} names"
             raise ValueError(message)
         return self
 

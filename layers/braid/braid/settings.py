@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     slow_total_ms: Annotated[float, Field(gt=0)] = 3_000
     slow_stage_ms: dict[str, float] = {"embed": 500, "vector_search": 500, "graph_expand": 200, "fuse_rerank": 2_000}
 
+    log_queries: bool = False
+    """Whether logs may hold the text of questions."""
+
     opensearch_endpoint: str = ""
     neptune_endpoint: str = ""
 

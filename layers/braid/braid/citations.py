@@ -1,0 +1,61 @@
+"""Where a result's text can be read: explicit fields first, then what its id and source description say."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from braid.models import Citation, SourceType
+
+if TYPE_CHECKING:
+    from braid.models import Record
+
+EXCERPT_CHARACTERS = 240
+CONFIDENCE: Final = {SourceType.QA: 0.95, SourceType.CHAT: 0.90, SourceType.DOCUMENT: 0.85}
+
+_CHUNK = re.compile(r"^(?P<file>.+?)#chunk-(?P<index>\d{1,9})$")
+_PAGE = re.compile(r"\bpage (?P<page>\d{1,9})\b", re.IGNORECASE)
+_QA = re.compile(r"^qa-response-")
+_CHAT = re.compile(r"^chat-fact-")
+
+
+def cite(record: Record) -> Citation:
+    """Say where a record's text can be read.
+
+    Ids of the forms ``file.pdf#chunk-7``, ``qa-response-…`` and ``chat-fact-…`` and descriptions that contain
+    ``Page 5`` are read; fields that the record states itself win.
+    """
+    source = record.source
+    chunk = _CHUNK.match(record.id)
+    page = _PAGE.search(source.description or "")
+    kind = source.type or _type_of(record.id)
+    title = source.title or record.name or (chunk["file"] if chunk else record.id)
+    chunk_index = source.chunk_index
+    if chunk_index is None and chunk:
+        chunk_index = int(chunk["index"])
+    page_number = source.page
+    if page_number is None and page:
+        page_number = int(page["page"])
+    return Citation(
+        type=kind,
+        title=title,
+        page=page_number,
+        chunk_index=chunk_index,
+        excerpt=excerpt(record.content or title),
+        confidence=CONFIDENCE[kind] if record.confidence is None else record.confidence,
+    )
+
+
+def _type_of(identity: str) -> SourceType:
+    if _QA.match(identity):
+        return SourceType.QA
+    return SourceType.CHAT if _CHAT.match(identity) else SourceType.DOCUMENT
+
+
+def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
+    """Return the beginning of a text on one line, cut between words."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    head = line[: limit - 1]
+    return f"{head[: head.rfind(' ')] if ' ' in head else head}…"

@@ -1,0 +1,129 @@
+"""Combining ranked lists into one. Pure: hits in, candidates out, the same input always in the same order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from braid.models import Candidate, Fusion, GraphHit, Hit, Path, Source, Weights
+from braid.scoring import clamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+RANK_CONSTANT = 60
+MAX_PATHS = 3
+
+
+def reciprocal_rank_fusion(
+    runs: Sequence[tuple[float, Mapping[str, int]]], rank_constant: int = RANK_CONSTANT
+) -> dict[str, float]:
+    """Return ``Σ weight / (rank_constant + rank)`` for each id.
+
+    Parameters
+    ----------
+    runs
+        Pairs of a run's weight and its ranks by id, from 1.
+    rank_constant
+        60 in Cormack, Clarke and Büttcher (SIGIR 2009).
+    """
+    scores: defaultdict[str, float] = defaultdict(float)
+    for weight, ranks in runs:
+        for identity, rank in ranks.items():
+            scores[identity] += weight / (rank_constant + rank)
+    return dict(scores)
+
+
+def stretch(scores: Mapping[str, float]) -> dict[str, float]:
+    """Min-max normalise one run, so that runs of different spread can be added.
+
+    A run of equal scores maps to 1: it says that all are as good, not that none is.
+    """
+    if not scores:
+        return {}
+    low, high = min(scores.values()), max(scores.values())
+    if high - low <= 0:
+        return dict.fromkeys(scores, 1.0)
+    return {identity: (score - low) / (high - low) for identity, score in scores.items()}
+
+
+def fuse(
+    *,
+    vector: Sequence[Hit],
+    lexical: Sequence[Hit],
+    graph: Iterable[GraphHit],
+    weights: Weights,
+    method: Fusion = Fusion.WEIGHTED,
+    rank_constant: int = RANK_CONSTANT,
+) -> list[Candidate]:
+    """Combine the strands' hits into candidates, best first, ties by id.
+
+    ``weighted`` adds each strand's score times its weight. ``rrf`` adds weighted reciprocal ranks, divided by the
+    most that can be reached, so that both methods end on the same scale. A graph score is the best of all walks and
+    name matches that reached the record.
+    """
+    best: dict[str, GraphHit] = {}
+    found: defaultdict[str, list[GraphHit]] = defaultdict(list)
+    for hit in graph:
+        found[hit.id].append(hit)
+        if hit.id not in best or hit.score > best[hit.id].score:
+            best[hit.id] = hit
+    strands: dict[Source, tuple[float, dict[str, float]]] = {
+        Source.VECTOR: (weights.vector, {hit.id: hit.score for hit in vector}),
+        Source.LEXICAL: (weights.lexical, {hit.id: hit.score for hit in lexical}),
+        Source.GRAPH: (weights.graph, {identity: hit.score for identity, hit in best.items()}),
+    }
+    if method is Fusion.RRF:
+        combined = reciprocal_rank_fusion(
+            [(weight, _ranks(scores)) for weight, scores in strands.values()], rank_constant
+        )
+        combined = {identity: score * (rank_constant + 1) for identity, score in combined.items()}
+    else:
+        combined = weighted_sum(list(strands.values()))
+    ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)
+    for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
+        for hit in hits:
+            ranks[hit.id][source] = hit.rank
+    for identity, hits_of_one in found.items():
+        for graph_hit in hits_of_one:
+            rank = ranks[identity].get(graph_hit.source)
+            ranks[identity][graph_hit.source] = min(rank, graph_hit.rank) if rank else graph_hit.rank
+    candidates = [
+        Candidate(
+            id=identity,
+            combined_score=clamp(score),
+            vector_score=strands[Source.VECTOR][1].get(identity),
+            lexical_score=strands[Source.LEXICAL][1].get(identity),
+            graph_score=strands[Source.GRAPH][1].get(identity),
+            ranks={source: ranks[identity][source] for source in Source if source in ranks[identity]},
+            sources=tuple(source for source in Source if source in ranks[identity]),
+            reasons=tuple(dict.fromkeys(hit.reason for hit in _best_first(found[identity]) if hit.reason)),
+            paths=_paths(found[identity]),
+        )
+        for identity, score in combined.items()
+    ]
+    return sorted(candidates, key=lambda candidate: (-candidate.combined_score, candidate.id))
+
+
+def weighted_sum(strands: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+    """Return ``Σ weight × score`` for each id; a strand that did not find it adds nothing."""
+    combined: defaultdict[str, float] = defaultdict(float)
+    for weight, scores in strands:
+        for identity, score in scores.items():
+            combined[identity] += weight * score
+    return dict(combined)
+
+
+def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
+    ordered = sorted(scores, key=lambda identity: (-scores[identity], identity))
+    return {identity: rank for rank, identity in enumerate(ordered, start=1)}
+
+
+def _best_first(hits: Iterable[GraphHit]) -> list[GraphHit]:
+    return sorted(hits, key=lambda hit: (-hit.score, len(hit.path.types), hit.path.ids))
+
+
+def _paths(hits: Sequence[GraphHit]) -> tuple[Path, ...]:
+    """Keep the best few distinct walks; a record that the question names needs none."""
+    walks = dict.fromkeys(hit.path for hit in _best_first(hits) if hit.path.types)
+    return tuple(walks)[:MAX_PATHS]

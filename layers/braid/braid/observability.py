@@ -1,0 +1,140 @@
+"""What every function shares: parse the event, run one stage, dump the result, and log, count and trace it on the way.
+
+Nothing here writes the text of a question or of a record, unless ``BRAID_LOG_QUERIES`` is true. Outside Lambda, metrics
+and traces are off and logs go to standard error, so that a handler called in process leaves standard output alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aws_lambda_powertools import Logger, Tracer
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from aws_lambda_powertools.utilities.parser import ValidationError, parse
+
+from braid.errors import BraidError, InvalidRequest
+from braid.models import Frozen, Plan, Query
+from braid.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from braid.settings import Settings
+
+NAMESPACE = "Braid"
+
+Request = TypeVar("Request", bound=Frozen)
+
+
+def stage_handler(
+    stage: str, request: type[Request], run: Callable[[Request], Frozen]
+) -> Callable[[dict[str, Any], LambdaContext], dict[str, Any]]:
+    """Make the Lambda handler of one stage.
+
+    Called while ``app.py`` is imported, so that a wrong setting fails the cold start and not the first question.
+
+    Parameters
+    ----------
+    stage
+        Name of the stage: the service of its logs, metrics and traces, and its key in ``slow_stage_ms``.
+    request
+        What the event must be.
+    run
+        The stage itself; what it imports heavily it imports when it is first called.
+
+    Returns
+    -------
+    Callable
+        ``handler(event, context)`` that returns what ``run`` returned, as JSON values. It raises
+        :class:`~braid.errors.InvalidRequest`, naming the field, if the event is not a ``request``, and otherwise what
+        ``run`` raises: the state machine matches on the class names.
+
+    Raises
+    ------
+    ConfigurationError
+        If a setting is missing or malformed.
+    """
+    settings = load_settings()
+    in_lambda = "AWS_LAMBDA_FUNCTION_NAME" in os.environ
+    logger = Logger(service=stage, stream=sys.stdout if in_lambda else sys.stderr)
+    # Patching would import botocore at every cold start for calls that most stages never make.
+    tracer = Tracer(service=stage, auto_patch=False)
+    cold = True
+
+    def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+        nonlocal cold
+        # One set of counters an invocation: in process, stages and questions overlap.
+        metrics = EphemeralMetrics(namespace=NAMESPACE, service=stage)
+        if cold:
+            metrics.add_metric(name="ColdStart", unit=MetricUnit.Count, value=1)
+            cold = False
+        started = time.perf_counter()
+        parsed: Request | None = None
+        try:
+            parsed = _parse(event, request)
+            result = run(parsed)
+        except Exception as error:
+            _log_failure(logger, error)
+            metrics.add_metric(name="Errors", unit=MetricUnit.Count, value=1)
+            metrics.add_metadata(key="error", value=type(error).__name__)
+            raise
+        finally:
+            elapsed_ms = (time.perf_counter() - started) * 1000
+            metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
+            if in_lambda:
+                metrics.flush_metrics()
+            _log_latency(logger, settings, stage, parsed, elapsed_ms)
+        return result.model_dump(mode="json")
+
+    # Answers hold text, so they stay out of the traces.
+    traced = tracer.capture_lambda_handler(handler, capture_response=False)
+    return logger.inject_lambda_context(traced, log_event=False)
+
+
+def _parse(event: dict[str, Any], request: type[Request]) -> Request:
+    try:
+        return parse(event=event, model=request)
+    except ValidationError as error:
+        # Not "from error": pydantic's own text repeats the input, and a printed chain would show it.
+        raise InvalidRequest.from_validation(error) from None
+
+
+def _log_failure(logger: Logger, error: Exception) -> None:
+    fields: dict[str, object] = {"error": type(error).__name__}
+    if isinstance(error, InvalidRequest):
+        logger.warning("request refused", extra=fields | {"field": error.field})
+    elif isinstance(error, BraidError):
+        logger.error("stage failed", extra=fields | {"reason": str(error)})
+    else:
+        # A library's message may hold what it was given; the runtime reports the stack.
+        logger.error("stage failed", extra=fields)
+
+
+def _log_latency(logger: Logger, settings: Settings, stage: str, parsed: Frozen | None, elapsed_ms: float) -> None:
+    limit_ms = settings.slow_stage_ms.get(stage)
+    fields: dict[str, object] = {
+        "latency_ms": round(elapsed_ms, 1),
+        **_described(parsed, with_text=settings.log_queries),
+    }
+    if limit_ms is not None and elapsed_ms > limit_ms:
+        logger.warning("slow stage", extra=fields | {"limit_ms": limit_ms})
+    else:
+        logger.info("stage done", extra=fields)
+
+
+def _described(parsed: Frozen | None, *, with_text: bool) -> Mapping[str, object]:
+    """Return the plan, and the question if it may be shown, of a request that carries them."""
+    fields: dict[str, object] = {}
+    plan = getattr(parsed, "plan", None)
+    if isinstance(plan, Plan):
+        # Reasons quote names that the question mentions.
+        fields["plan"] = plan.model_dump(mode="json", exclude=None if with_text else {"reasons"})
+    query = parsed if isinstance(parsed, Query) else getattr(parsed, "query", None)
+    if with_text and isinstance(query, Query):
+        fields["query"] = query.text
+    return fields

@@ -1,0 +1,222 @@
+"""What the five handlers share: parsing, logs, metrics and traces."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aws_lambda_powertools import Tracer
+from braid import observability
+from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
+from braid.models import Frozen, Plan, Query, Strategy
+from braid.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SECRET = "why did the turbine at Osprey Bay stop"
+EVENT = {
+    "query": {"text": SECRET, "tenant_id": "acme"},
+    "plan": {
+        "strategy": "hybrid",
+        "mode": "hybrid",
+        "intent": "causal",
+        "embedding_type": "causal",
+        "model_id": "m",
+        "space": "s",
+        "reasons": ["entity Osprey Bay"],
+    },
+}
+
+
+class Request(Frozen):
+    query: Query
+    plan: Plan
+
+
+class Response(Frozen):
+    strategy: Strategy
+    text: str
+
+
+@dataclass(frozen=True)
+class Context:
+    function_name: str = "braid-test-plan"
+    memory_limit_in_mb: int = 256
+    invoked_function_arn: str = "arn:aws:lambda:eu-west-1:123456789012:function:braid-test-plan"
+    aws_request_id: str = "c0ffee00-0000-0000-0000-000000000000"
+    tenant_id: str | None = None
+
+
+def answer(request: Request) -> Response:
+    return Response(strategy=request.plan.strategy, text=request.query.text)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_LAMBDA_FUNCTION_NAME", "LAMBDA_TASK_ROOT", "BRAID_LOG_QUERIES", "BRAID_SLOW_STAGE_MS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "INFO")
+    load_settings.cache_clear()
+    yield
+    load_settings.cache_clear()
+
+
+@pytest.fixture
+def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "braid-test-plan")
+
+
+def call(run: Callable[[Request], Frozen] = answer, event: Any = EVENT, stage: str = "plan") -> dict[str, Any]:
+    return observability.stage_handler(stage, Request, run)(event, Context())  # type: ignore[arg-type]
+
+
+def lines(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def metrics(output: str) -> list[dict[str, Any]]:
+    return [line for line in lines(output) if "_aws" in line]
+
+
+def test_a_handler_returns_the_stage_result_as_json_values() -> None:
+    returned = call()
+    assert returned == {"strategy": "hybrid", "text": SECRET}
+    assert type(returned["strategy"]) is str
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_metric_line_is_emf_that_names_latency_and_service(capsys: pytest.CaptureFixture[str]) -> None:
+    call()
+    (line,) = metrics(capsys.readouterr().out)
+    (directive,) = line["_aws"]["CloudWatchMetrics"]
+    assert directive["Namespace"] == "Braid"
+    assert {"Name": "Latency", "Unit": "Milliseconds"} in directive["Metrics"]
+    assert line["service"] == "plan"
+    assert line["Latency"][0] >= 0
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_cold_start_is_counted_once_a_container(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = observability.stage_handler("plan", Request, answer)
+    handler(EVENT, Context())  # type: ignore[arg-type]
+    handler(EVENT, Context())  # type: ignore[arg-type]
+    first, second = metrics(capsys.readouterr().out)
+    assert first["ColdStart"] == [1.0]
+    assert "ColdStart" not in second
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_log_line_carries_the_request_id_and_the_plan_and_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    call()
+    output = capsys.readouterr().out
+    (line,) = [line for line in lines(output) if line.get("message") == "stage done"]
+    assert line["function_request_id"] == Context.aws_request_id
+    assert line["service"] == "plan"
+    assert line["plan"]["strategy"] == "hybrid"
+    assert "Osprey" not in output
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_question_is_logged_when_the_operator_asks_for_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRAID_LOG_QUERIES", "true")
+    call()
+    (line,) = [line for line in lines(capsys.readouterr().out) if line.get("message") == "stage done"]
+    assert line["query"] == SECRET
+    assert line["plan"]["reasons"] == ["entity Osprey Bay"]
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_malformed_event_is_refused_by_field_and_its_text_is_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+    event = {"query": {"text": SECRET, "tenant_id": "acme", "top_k": SECRET}, "plan": EVENT["plan"]}
+    with pytest.raises(InvalidRequest) as caught:
+        call(event=event)
+    assert caught.value.field == "query.top_k"
+    assert "query.top_k" in str(caught.value)
+    assert "Osprey" not in str(caught.value)
+    assert caught.value.__suppress_context__
+    output = capsys.readouterr().out
+    assert "Osprey" not in output
+    (line,) = [line for line in lines(output) if line.get("message") == "request refused"]
+    assert line["field"] == "query.top_k"
+
+
+@pytest.mark.parametrize("event", [None, [], "not json", 7, {}, {"query": {"text": "", "tenant_id": "acme"}}])
+def test_an_event_of_the_wrong_shape_is_an_invalid_request(event: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        call(event=event)
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_failing_stage_raises_its_own_error_and_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(_: Request) -> Response:
+        message = "no answer within 800 ms"
+        raise TransientStoreError(message)
+
+    with pytest.raises(TransientStoreError, match="800 ms"):
+        call(fail)
+    output = capsys.readouterr().out
+    (line,) = metrics(output)
+    assert line["Errors"] == [1.0]
+    assert line["error"] == "TransientStoreError"
+    assert "Latency" in line
+    (log,) = [line for line in lines(output) if line.get("message") == "stage failed"]
+    assert log["reason"] == "no answer within 800 ms"
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_the_message_of_a_foreign_error_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(request: Request) -> Response:
+        raise RuntimeError(request.query.text)
+
+    with pytest.raises(RuntimeError):
+        call(fail)
+    output = capsys.readouterr().out
+    assert '"error":"RuntimeError"' in output
+    assert "Osprey" not in output
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_stage_over_its_threshold_is_logged_as_slow_with_its_plan(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRAID_SLOW_STAGE_MS", '{"vector_search": 0.000001}')
+    call(stage="vector_search")
+    call(stage="plan")
+    logged = {line["service"]: line for line in lines(capsys.readouterr().out) if "level" in line}
+    assert logged["vector_search"]["message"] == "slow stage"
+    assert logged["vector_search"]["level"] == "WARNING"
+    assert logged["vector_search"]["plan"]["intent"] == "causal"
+    assert logged["plan"]["message"] == "stage done"
+
+
+def test_outside_lambda_standard_output_stays_empty_and_the_tracer_is_off(capsys: pytest.CaptureFixture[str]) -> None:
+    call()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "stage done" in captured.err
+    assert Tracer(service="plan", auto_patch=False).disabled
+
+
+def test_a_wrong_setting_fails_while_the_handler_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_CANDIDATES", "many")
+    with pytest.raises(ConfigurationError, match="BRAID_CANDIDATES"):
+        observability.stage_handler("plan", Request, answer)
+
+
+def test_importing_it_pulls_in_no_client_and_no_array_library() -> None:
+    script = (
+        "import sys, braid.observability\n"
+        "heavy = {'boto3', 'botocore', 'numpy', 'opensearchpy', 'gremlin_python', 'onnxruntime', 'tokenizers'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(  # noqa: S603 - our own interpreter and script
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
