@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aws_lambda_powertools import Tracer
 from braid import observability
 from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
 from braid.models import Frozen, Plan, Query, Strategy
@@ -18,16 +17,15 @@ from braid.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SECRET = "why did the turbine at Osprey Bay stop"
+QUESTION = "why did the turbine at Osprey Bay stop"
 EVENT = {
-    "query": {"text": SECRET, "tenant_id": "acme"},
+    "query": {"text": QUESTION, "tenant_id": "acme"},
     "plan": {
         "strategy": "hybrid",
         "mode": "hybrid",
         "intent": "causal",
         "embedding_type": "causal",
         "model_id": "m",
-        "space": "s",
         "reasons": ["entity Osprey Bay"],
     },
 }
@@ -85,7 +83,7 @@ def metrics(output: str) -> list[dict[str, Any]]:
 
 def test_a_handler_returns_the_stage_result_as_json_values() -> None:
     returned = call()
-    assert returned == {"strategy": "hybrid", "text": SECRET}
+    assert returned == {"strategy": "hybrid", "text": QUESTION}
     assert type(returned["strategy"]) is str
 
 
@@ -128,13 +126,13 @@ def test_a_question_is_logged_when_the_operator_asks_for_it(
     monkeypatch.setenv("BRAID_LOG_QUERIES", "true")
     call()
     (line,) = [line for line in lines(capsys.readouterr().out) if line.get("message") == "stage done"]
-    assert line["query"] == SECRET
+    assert line["query"] == QUESTION
     assert line["plan"]["reasons"] == ["entity Osprey Bay"]
 
 
 @pytest.mark.usefixtures("in_lambda")
 def test_a_malformed_event_is_refused_by_field_and_its_text_is_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
-    event = {"query": {"text": SECRET, "tenant_id": "acme", "top_k": SECRET}, "plan": EVENT["plan"]}
+    event = {"query": {"text": QUESTION, "tenant_id": "acme", "top_k": QUESTION}, "plan": EVENT["plan"]}
     with pytest.raises(InvalidRequest) as caught:
         call(event=event)
     assert caught.value.field == "query.top_k"
@@ -196,12 +194,13 @@ def test_a_stage_over_its_threshold_is_logged_as_slow_with_its_plan(
     assert logged["plan"]["message"] == "stage done"
 
 
-def test_outside_lambda_standard_output_stays_empty_and_the_tracer_is_off(capsys: pytest.CaptureFixture[str]) -> None:
+def test_outside_lambda_standard_output_stays_empty_and_logs_go_to_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     call()
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "stage done" in captured.err
-    assert Tracer(service="plan", auto_patch=False).disabled
 
 
 def test_a_wrong_setting_fails_while_the_handler_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,10 +209,29 @@ def test_a_wrong_setting_fails_while_the_handler_is_made(monkeypatch: pytest.Mon
         observability.stage_handler("plan", Request, answer)
 
 
-def test_importing_it_pulls_in_no_client_and_no_array_library() -> None:
+def test_in_lambda_a_stage_is_one_subsegment_without_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "braid-test-plan")
+    traced: list[dict[str, Any]] = []
+
+    class Capturing:
+        def __init__(self, **options: Any) -> None:
+            assert options == {"service": "plan", "auto_patch": False}
+
+        def capture_lambda_handler(self, handler: Any, **options: Any) -> Any:
+            traced.append(options)
+            return handler
+
+    monkeypatch.setattr(observability, "Tracer", Capturing)
+    assert call()["strategy"] == "hybrid"
+    assert traced == [{"capture_response": False, "capture_error": False}]
+
+
+def test_outside_lambda_a_handler_imports_no_client_no_tracer_and_no_array_library() -> None:
     script = (
-        "import sys, braid.observability\n"
-        "heavy = {'boto3', 'botocore', 'numpy', 'opensearchpy', 'gremlin_python', 'onnxruntime', 'tokenizers'}\n"
+        "import sys\n"
+        "from braid import models, observability\n"
+        "observability.stage_handler('plan', models.Query, lambda query: query)\n"
+        "heavy = {'boto3', 'botocore.client', 'aws_xray_sdk.core', 'numpy', 'opensearchpy', 'gremlin_python'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(  # noqa: S603 - our own interpreter and script

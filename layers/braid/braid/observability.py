@@ -6,9 +6,11 @@ and traces are off and logs go to standard error, so that a handler called in pr
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aws_lambda_powertools import Logger, Tracer
@@ -21,19 +23,20 @@ from braid.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import TypeAlias
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
     from braid.settings import Settings
+
+    Handler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 
 NAMESPACE = "Braid"
 
 Request = TypeVar("Request", bound=Frozen)
 
 
-def stage_handler(
-    stage: str, request: type[Request], run: Callable[[Request], Frozen]
-) -> Callable[[dict[str, Any], LambdaContext], dict[str, Any]]:
+def stage_handler(stage: str, request: type[Request], run: Callable[[Request], Frozen]) -> Handler:
     """Make the Lambda handler of one stage.
 
     Called while ``app.py`` is imported, so that a wrong setting fails the cold start and not the first question.
@@ -60,10 +63,7 @@ def stage_handler(
         If a setting is missing or malformed.
     """
     settings = load_settings()
-    in_lambda = "AWS_LAMBDA_FUNCTION_NAME" in os.environ
-    logger = Logger(service=stage, stream=sys.stdout if in_lambda else sys.stderr)
-    # Patching would import botocore at every cold start for calls that most stages never make.
-    tracer = Tracer(service=stage, auto_patch=False)
+    logger = _logger(stage)
     cold = True
 
     def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
@@ -74,7 +74,6 @@ def stage_handler(
             metrics.add_metric(name="ColdStart", unit=MetricUnit.Count, value=1)
             cold = False
         started = time.perf_counter()
-        parsed: Request | None = None
         try:
             parsed = _parse(event, request)
             result = run(parsed)
@@ -86,14 +85,42 @@ def stage_handler(
         finally:
             elapsed_ms = (time.perf_counter() - started) * 1000
             metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
-            if in_lambda:
+            if _in_lambda():
                 metrics.flush_metrics()
-            _log_latency(logger, settings, stage, parsed, elapsed_ms)
+        _log_latency(logger, settings, stage, parsed, elapsed_ms)
         return result.model_dump(mode="json")
 
-    # Answers hold text, so they stay out of the traces.
-    traced = tracer.capture_lambda_handler(handler, capture_response=False)
-    return logger.inject_lambda_context(traced, log_event=False)
+    return logger.inject_lambda_context(_traced(stage, handler), log_event=False)
+
+
+def _in_lambda() -> bool:
+    return "AWS_LAMBDA_FUNCTION_NAME" in os.environ
+
+
+class _CurrentStream(logging.Handler):
+    """Write to what is standard output (in Lambda) or standard error (elsewhere) at that moment.
+
+    Loggers live as long as the process; a stream remembered by one may have been replaced and closed since.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        stream = sys.stdout if _in_lambda() else sys.stderr
+        stream.write(self.format(record) + "\n")
+        stream.flush()
+
+
+@cache
+def _logger(stage: str) -> Logger:
+    return Logger(service=stage, logger_handler=_CurrentStream())
+
+
+def _traced(stage: str, handler: Handler) -> Handler:
+    if not _in_lambda():
+        # Even a tracer that is switched off imports the X-Ray SDK and botocore, a quarter of a second.
+        return handler
+    # Answers and errors may quote text, so both stay out. Nothing to patch: no stage calls through botocore.
+    tracer = Tracer(service=stage, auto_patch=False)
+    return tracer.capture_lambda_handler(handler, capture_response=False, capture_error=False)
 
 
 def _parse(event: dict[str, Any], request: type[Request]) -> Request:
@@ -115,7 +142,7 @@ def _log_failure(logger: Logger, error: Exception) -> None:
         logger.error("stage failed", extra=fields)
 
 
-def _log_latency(logger: Logger, settings: Settings, stage: str, parsed: Frozen | None, elapsed_ms: float) -> None:
+def _log_latency(logger: Logger, settings: Settings, stage: str, parsed: Frozen, elapsed_ms: float) -> None:
     limit_ms = settings.slow_stage_ms.get(stage)
     fields: dict[str, object] = {
         "latency_ms": round(elapsed_ms, 1),
@@ -127,7 +154,7 @@ def _log_latency(logger: Logger, settings: Settings, stage: str, parsed: Frozen 
         logger.info("stage done", extra=fields)
 
 
-def _described(parsed: Frozen | None, *, with_text: bool) -> Mapping[str, object]:
+def _described(parsed: Frozen, *, with_text: bool) -> Mapping[str, object]:
     """Return the plan, and the question if it may be shown, of a request that carries them."""
     fields: dict[str, object] = {}
     plan = getattr(parsed, "plan", None)
