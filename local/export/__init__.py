@@ -1,0 +1,1 @@
+"""Making model folders: from safetensors directly, or through sentence-transformers' ONNX export."""
