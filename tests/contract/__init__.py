@@ -1,0 +1,8 @@
+"""One suite for each port; an engine's own test file is a fixture and a class line."""
+
+import pytest
+
+# The suites are imported, not collected, so their assertions are explained only when asked for.
+pytest.register_assert_rewrite(
+    "tests.contract.knowledge_graph", "tests.contract.schema_registry", "tests.contract.search_index"
+)

@@ -1,0 +1,61 @@
+"""What every schema registry must do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.ports import SchemaRegistry, SchemaVersion
+from braid.errors import InvalidRequest
+
+from tests.contract.shapes import ACME, GLOBEX, day
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+def schema(version: int, *, tenant: str = ACME, at: datetime | None = None, changes: str = "") -> SchemaVersion:
+    return SchemaVersion(
+        tenant_id=tenant,
+        version=version,
+        created_at=at or day(version),
+        entity_types=("Event", "Person"),
+        relationship_types=("CAUSES",),
+        changes=changes,
+    )
+
+
+class SchemaRegistryContract:
+    """Subclass this and provide the fixture ``registry``: a registry that is empty for every test."""
+
+    def test_the_port_is_implemented(self, registry: SchemaRegistry) -> None:
+        assert isinstance(registry, SchemaRegistry)
+
+    def test_a_tenant_without_a_schema_is_at_version_one(self, registry: SchemaRegistry) -> None:
+        assert registry.current(ACME) == 1
+
+    def test_the_newest_version_is_the_current_one(self, registry: SchemaRegistry) -> None:
+        for version in (1, 2, 10):
+            registry.register(schema(version))
+        assert registry.current(ACME) == 10
+
+    def test_a_version_written_late_does_not_become_current(self, registry: SchemaRegistry) -> None:
+        registry.register(schema(3, at=day(1)))
+        registry.register(schema(2, at=day(20)))
+        assert registry.current(ACME) == 3
+
+    def test_writing_a_version_again_does_nothing(self, registry: SchemaRegistry) -> None:
+        registry.register(schema(2))
+        registry.register(schema(2))
+        assert registry.current(ACME) == 2
+
+    def test_a_version_is_never_rewritten_with_other_content(self, registry: SchemaRegistry) -> None:
+        registry.register(schema(2, changes="adds Person"))
+        with pytest.raises(InvalidRequest, match=r"version 2") as caught:
+            registry.register(schema(2, changes="removes Person"))
+        assert caught.value.field == "version"
+
+    def test_each_tenant_has_its_own_versions(self, registry: SchemaRegistry) -> None:
+        registry.register(schema(4))
+        registry.register(schema(2, tenant=GLOBEX))
+        assert (registry.current(ACME), registry.current(GLOBEX)) == (4, 2)

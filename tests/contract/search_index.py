@@ -1,0 +1,465 @@
+"""What every search index must do."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.engines.ports import IndexStats, SearchHits, SearchIndex, SearchRequest
+from braid.errors import DimensionMismatch
+from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
+
+from tests.contract.shapes import (
+    ACME,
+    AS_OF,
+    AXIS,
+    DIMENSIONS,
+    GLOBEX,
+    SPACE,
+    WIDE_SPACE,
+    at_cosine,
+    day,
+    embedding,
+    packed,
+    random_vector,
+    record,
+    unpacked,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from braid.models import Hit
+
+
+def ids(hits: Sequence[Hit]) -> list[str]:
+    return [hit.id for hit in hits]
+
+
+def ask(index: SearchIndex, text: str | None = None, vector: bytes | None = None, **fields: Any) -> SearchHits:
+    fields = {"tenant_id": ACME, "k": 10, "as_of": AS_OF, **fields}
+    asked = Embedding(space=SPACE, model_id=f"model-of-{SPACE}", vector=vector) if vector else None
+    return index.search(SearchRequest(text=text, embedding=fields.pop("embedding", asked), **fields))
+
+
+def found(index: SearchIndex, **fields: Any) -> set[str]:
+    """Ask with the word and the vector that every record of a test has, and require equal strands."""
+    hits = ask(index, "turbine", AXIS, **fields)
+    assert set(ids(hits.vector)) == set(ids(hits.lexical))
+    return set(ids(hits.vector))
+
+
+class SearchIndexContract:
+    """Subclass this and provide the fixture ``index``: a search index that is empty for every test."""
+
+    # --- an empty store ---------------------------------------------------------------------------------------------
+
+    def test_the_port_is_implemented(self, index: SearchIndex) -> None:
+        assert isinstance(index, SearchIndex)
+
+    def test_an_empty_store_answers_with_nothing(self, index: SearchIndex) -> None:
+        assert ask(index, "anything", AXIS) == SearchHits()
+        assert index.get_many(ACME, ["nothing"]) == []
+        assert index.delete(ACME, ["nothing"]) == 0
+        assert index.stats(ACME) == IndexStats()
+
+    def test_writing_nothing_is_allowed(self, index: SearchIndex) -> None:
+        index.upsert([])
+        assert index.stats(ACME) == IndexStats()
+        assert index.delete(ACME, []) == 0
+        assert index.get_many(ACME, []) == []
+
+    # --- vectors ----------------------------------------------------------------------------------------------------
+
+    def test_hits_are_ordered_by_cosine(self, index: SearchIndex) -> None:
+        cosines = {"c": 0.95, "a": 0.7, "e": 0.3, "b": 0.1, "d": -0.6}
+        index.upsert([record(name, cosine=cosine) for name, cosine in cosines.items()])
+        hits = ask(index, vector=AXIS).vector
+        assert ids(hits) == ["c", "a", "e", "b", "d"]
+        assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
+        assert [hit.score for hit in hits] == pytest.approx([0.95, 0.7, 0.3, 0.1, 0.0], abs=2e-3)
+
+    def test_equal_vectors_are_ordered_by_id(self, index: SearchIndex) -> None:
+        index.upsert([record(name, cosine=0.5) for name in ("m", "b", "z", "a")] + [record("first", cosine=0.9)])
+        assert ids(ask(index, vector=AXIS).vector) == ["first", "a", "b", "m", "z"]
+
+    def test_no_more_than_k_hits_come_back(self, index: SearchIndex) -> None:
+        index.upsert([record(f"r{number}", "turbine", cosine=number / 20) for number in range(20)])
+        hits = ask(index, "turbine", AXIS, k=3)
+        assert ids(hits.vector) == ["r19", "r18", "r17"]
+        assert len(hits.lexical) == 3
+
+    def test_spaces_are_never_compared(self, index: SearchIndex) -> None:
+        wide = embedding(at_cosine(1.0, 16), WIDE_SPACE)
+        index.upsert([record("small", cosine=0.4), record("wide", embeddings=(wide,))])
+        assert ids(ask(index, vector=AXIS).vector) == ["small"]
+        assert ids(ask(index, embedding=wide).vector) == ["wide"]
+
+    def test_a_record_may_have_vectors_in_two_spaces(self, index: SearchIndex) -> None:
+        both = (embedding(at_cosine(0.9)), embedding(at_cosine(0.2, 16), WIDE_SPACE))
+        index.upsert([record("both", embeddings=both)])
+        small = ask(index, vector=AXIS).vector
+        wide = ask(index, embedding=embedding(at_cosine(1.0, 16), WIDE_SPACE)).vector
+        assert [hit.score for hit in (*small, *wide)] == pytest.approx([0.9, 0.2], abs=2e-3)
+
+    def test_a_space_without_vectors_has_no_hits(self, index: SearchIndex) -> None:
+        index.upsert([record("small", cosine=0.4)])
+        assert ask(index, embedding=embedding(at_cosine(1.0, 16), WIDE_SPACE)).vector == ()
+
+    def test_random_vectors_are_found_as_by_exact_search(self, index: SearchIndex) -> None:
+        generator = random.Random(20250601)  # noqa: S311 - a fixed sequence, no secret
+        vectors = {f"r{number:03}": random_vector(generator, DIMENSIONS[WIDE_SPACE]) for number in range(500)}
+        index.upsert([record(name, embeddings=(embedding(vector, WIDE_SPACE),)) for name, vector in vectors.items()])
+        rows = {name: unpacked(vector) for name, vector in vectors.items()}
+        shared = 0
+        for _ in range(10):
+            query = random_vector(generator, DIMENSIONS[WIDE_SPACE])
+            values = unpacked(query)
+            exact = sorted(rows, key=lambda name: -sum(a * b for a, b in zip(values, rows[name], strict=True)))[:20]
+            shared += len(set(exact) & set(ids(ask(index, embedding=embedding(query, WIDE_SPACE), k=20).vector)))
+        assert shared / 200 >= 0.95
+
+    def test_a_vector_of_another_length_is_refused_and_nothing_is_written(self, index: SearchIndex) -> None:
+        index.upsert([record("old", cosine=0.5)])
+        short = record("short", embeddings=(embedding(packed([1.0, 0.0, 0.0, 0.0, 0.0])),))
+        with pytest.raises(DimensionMismatch, match=r"small-space.*8.*5") as caught:
+            index.upsert([record("good", cosine=0.9), short])
+        assert caught.value.field == "embeddings"
+        assert index.get_many(ACME, ["good", "short"]) == []
+        assert ids(ask(index, vector=AXIS).vector) == ["old"]
+
+    def test_a_question_of_another_length_is_refused(self, index: SearchIndex) -> None:
+        index.upsert([record("old", cosine=0.5)])
+        with pytest.raises(DimensionMismatch, match=r"small-space.*8.*3"):
+            ask(index, vector=packed([1.0, 0.0, 0.0]))
+
+    # --- words ------------------------------------------------------------------------------------------------------
+
+    def test_any_word_of_the_question_may_match(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("both", "the gearbox of the turbine"),
+                record("one", "a gearbox made of steel and of brass"),
+                record("none", "a pump"),
+                *[record(f"other{number}", f"unrelated sentence number {number}") for number in range(8)],
+            ]
+        )
+        hits = ask(index, "turbine gearbox").lexical
+        assert ids(hits) == ["both", "one"]
+        assert all(0.0 < hit.score < 1.0 for hit in hits)
+        assert hits[0].score > hits[1].score
+        assert [hit.rank for hit in hits] == [1, 2]
+
+    def test_equal_texts_are_ordered_by_id(self, index: SearchIndex) -> None:
+        index.upsert([record(name, "one gearbox") for name in ("m", "b", "z", "a")])
+        assert ids(ask(index, "gearbox").lexical) == ["a", "b", "m", "z"]
+
+    def test_names_titles_and_aliases_are_searched(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("name", "nothing here", name="Quillfeather"),
+                record("title", "nothing here", source=SourceRef(title="Marrowgate")),
+                record("alias", "nothing here", name="Plain", aliases=("Thistlewick", "Oakenshaw")),
+            ]
+        )
+        for word, expected in {"quillfeather": "name", "marrowgate": "title", "OAKENSHAW": "alias"}.items():
+            assert ids(ask(index, word).lexical) == [expected]
+
+    def test_case_and_diacritics_do_not_matter(self, index: SearchIndex) -> None:
+        index.upsert([record("de", "Über Müller in Zürich"), record("plain", "a cafe in Lyon"), record("x", "else")])
+        assert ids(ask(index, "zurich").lexical) == ["de"]
+        assert ids(ask(index, "CAFÉ").lexical) == ["plain"]
+        assert ids(ask(index, "cafe\u0301").lexical) == ["plain"]
+
+    def test_other_scripts_are_found(self, index: SearchIndex) -> None:
+        index.upsert([record("ru", "авария на станции"), record("el", "βλάβη στο δίκτυο"), record("文書", "🚀 rocket")])
+        assert ids(ask(index, "АВАРИЯ").lexical) == ["ru"]
+        assert ids(ask(index, "δίκτυο").lexical) == ["el"]
+        assert ids(ask(index, "rocket").lexical) == ["文書"]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '"',
+            "turbine*",
+            '"turbine',
+            "turbine AND NOT",
+            "content:turbine OR",
+            "NEAR(turbine, 2)",
+            "^turbine + -turbine",
+            "turbine'); DROP TABLE records; --",
+            "{turbine} : [turbine TO *]",
+            "turbine~2 && || !",
+            "((((",
+            "\\",
+        ],
+    )
+    def test_nothing_that_is_asked_is_query_syntax(self, index: SearchIndex, text: str) -> None:
+        index.upsert([record("yes", "one turbine"), record("no", "one turbineer")])
+        expected = ["yes"] if "turbine" in text else []
+        assert ids(ask(index, text).lexical) == expected
+
+    def test_a_long_text_is_searched_to_its_end(self, index: SearchIndex) -> None:
+        text = "filler words of no meaning " * 3_900 + "quillfeather"
+        assert len(text) > 100_000
+        index.upsert([record("long", text), record("short", "something else")])
+        assert ids(ask(index, "quillfeather").lexical) == ["long"]
+        assert index.get_many(ACME, ["long"])[0].content == text
+
+    def test_a_question_of_ten_thousand_characters_is_answered(self, index: SearchIndex) -> None:
+        index.upsert([record("yes", "quillfeather"), record("no", "something else")])
+        question = "quillfeather " + " ".join(f"unknown{number}" for number in range(2_000))
+        assert ids(ask(index, question[:10_000]).lexical) == ["yes"]
+
+    def test_only_the_strands_asked_for_come_back(self, index: SearchIndex) -> None:
+        index.upsert([record("r", "turbine", cosine=0.5)])
+        assert ask(index) == SearchHits()
+        assert (ids(ask(index, "turbine").lexical), ask(index, "turbine").vector) == (["r"], ())
+        assert (ids(ask(index, vector=AXIS).vector), ask(index, vector=AXIS).lexical) == (["r"], ())
+
+    # --- conditions -------------------------------------------------------------------------------------------------
+
+    def test_filters_hold_in_both_strands(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("chunk", "turbine", cosine=0.9, timestamp=day(1)),
+                record("event", "turbine", cosine=0.8, kind=Kind.ENTITY, entity_type="Event", timestamp=day(2)),
+                record("person", "turbine", cosine=0.7, kind=Kind.ENTITY, entity_type="Person", timestamp=day(3)),
+                record("call", "turbine", cosine=0.6, kind=Kind.TOOL_CALL, task_id="t1", tool_name="grep"),
+                record("choice", "turbine", cosine=0.5, kind=Kind.DECISION, task_id="t1", timestamp=day(4)),
+            ]
+        )
+        assert found(index) == {"chunk", "event", "person", "call", "choice"}
+        assert found(index, filters=Filters(kinds=(Kind.ENTITY,))) == {"event", "person"}
+        assert found(index, filters=Filters(kinds=(Kind.CHUNK, Kind.DECISION))) == {"chunk", "choice"}
+        assert found(index, filters=Filters(entity_types=("Event",))) == {"event"}
+        assert found(index, filters=Filters(task_id="t1")) == {"call", "choice"}
+        assert found(index, filters=Filters(task_id="t1", tool_name="grep")) == {"call"}
+        assert found(index, filters=Filters(kinds=(Kind.CHUNK,), entity_types=("Event",))) == set()
+
+    def test_a_time_range_is_half_open_and_needs_a_time(self, index: SearchIndex) -> None:
+        index.upsert(
+            [record(f"d{number}", "turbine", cosine=0.5, timestamp=day(number)) for number in range(1, 5)]
+            + [record("timeless", "turbine", cosine=0.9)]
+        )
+        for time_range, expected in (
+            (TimeRange(start=day(2), end=day(4)), {"d2", "d3"}),
+            (TimeRange(start=day(3)), {"d3", "d4"}),
+            (TimeRange(end=day(2)), {"d1"}),
+        ):
+            assert found(index, filters=Filters(time_range=time_range)) == expected
+
+    def test_only_the_ids_asked_for_are_searched(self, index: SearchIndex) -> None:
+        index.upsert([record(name, "turbine", cosine=0.5) for name in ("a", "b", "c", 'it\'s "d"')])
+        assert found(index, ids=("c", "a", "unknown")) == {"a", "c"}
+        assert found(index, ids=('it\'s "d"',)) == {'it\'s "d"'}
+        assert found(index, ids=()) == set()
+        assert found(index, ids=None) == {"a", "b", "c", 'it\'s "d"'}
+
+    def test_thousands_of_ids_may_be_asked_for(self, index: SearchIndex) -> None:
+        index.upsert([record("a", "turbine", cosine=0.5), record("b", "turbine", cosine=0.6)])
+        many = (*(f"unknown{number}" for number in range(5_000)), "b")
+        assert found(index, ids=many) == {"b"}
+
+    def test_a_filter_never_costs_hits(self, index: SearchIndex) -> None:
+        near = [record(f"near{number:03}", "turbine turbine", cosine=0.99) for number in range(280)]
+        far = [
+            record(f"far{number:02}", "turbine and many other words", cosine=0.1, entity_type="Event")
+            for number in range(20)
+        ]
+        index.upsert(near + far)
+        hits = ask(index, "turbine", AXIS, filters=Filters(entity_types=("Event",)))
+        assert ids(hits.vector) == ids(hits.lexical) == [f"far{number:02}" for number in range(10)]
+
+    def test_records_of_an_older_schema_than_the_window_are_left_out(self, index: SearchIndex) -> None:
+        index.upsert([record(f"v{number}", "turbine", cosine=0.5, schema_version=number) for number in range(1, 5)])
+        assert found(index, min_schema_version=3) == {"v3", "v4"}
+        assert found(index) == {"v1", "v2", "v3", "v4"}
+
+    # --- validity ---------------------------------------------------------------------------------------------------
+
+    def test_what_is_not_valid_at_the_moment_is_left_out_and_counted_once(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("retired", "turbine", cosine=0.9, invalid_at=day(10)),
+                record("future", "turbine", cosine=0.8, valid_at=day(20)),
+                record("current", "turbine", cosine=0.7, valid_at=day(5), invalid_at=day(30)),
+                record("always", "turbine", cosine=0.6),
+            ]
+        )
+        for moment, expected in (
+            (day(1), {"retired", "always"}),
+            (day(7), {"retired", "current", "always"}),
+            (day(15), {"current", "always"}),
+            (day(25), {"current", "future", "always"}),
+        ):
+            assert found(index, as_of=moment) == expected
+            assert ask(index, "turbine", AXIS, as_of=moment).superseded == 4 - len(expected)
+
+    def test_a_validity_interval_is_half_open(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("begins", "turbine", cosine=0.9, valid_at=day(10)),
+                record("ends", "turbine", cosine=0.8, invalid_at=day(10)),
+            ]
+        )
+        assert found(index, as_of=day(10)) == {"begins"}
+
+    def test_superseded_hits_do_not_take_the_place_of_valid_ones(self, index: SearchIndex) -> None:
+        old = [record(f"old{number}", "turbine", cosine=0.95, invalid_at=day(2)) for number in range(6)]
+        new = [record(f"new{number}", "turbine and more", cosine=0.5 - number / 100) for number in range(4)]
+        index.upsert(old + new)
+        hits = ask(index, vector=AXIS, k=3)
+        assert ids(hits.vector) == ["new0", "new1", "new2"]
+        assert hits.superseded == 3
+        assert len(ask(index, "turbine", k=3).lexical) == 3
+
+    def test_superseded_records_beyond_the_first_k_are_not_counted(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("a", cosine=0.9),
+                record("b", cosine=0.8, invalid_at=day(1)),
+                record("c", cosine=0.7),
+                record("d", cosine=0.6, invalid_at=day(1)),
+            ]
+        )
+        hits = ask(index, vector=AXIS, k=2)
+        assert (ids(hits.vector), hits.superseded) == (["a", "c"], 1)
+
+    def test_superseded_records_that_a_filter_leaves_out_are_not_counted(self, index: SearchIndex) -> None:
+        index.upsert([record("old", "turbine", cosine=0.9, invalid_at=day(1)), record("new", "turbine", cosine=0.5)])
+        assert ask(index, "turbine", AXIS, ids=("new",)).superseded == 0
+        assert ask(index, "turbine", AXIS, filters=Filters(kinds=(Kind.FACT,))) == SearchHits()
+
+    # --- reading and writing ----------------------------------------------------------------------------------------
+
+    def test_every_field_comes_back_but_the_vectors(self, index: SearchIndex) -> None:
+        full = record(
+            "full#1",
+            "Text with\nlines, a tab\t, “quotes” and 🚀.",
+            cosine=0.5,
+            kind=Kind.FACT,
+            entity_type="Event",
+            name="Naïve name",
+            aliases=("One", "Two"),
+            schema_version=3,
+            created_at=day(1),
+            updated_at=day(2),
+            valid_at=day(3),
+            invalid_at=day(4).replace(microsecond=123_456),
+            timestamp=day(5),
+            importance=0.25,
+            access_count=7,
+            confidence=0.75,
+            source=SourceRef(type=SourceType.DOCUMENT, title="A.pdf", page=5, chunk_index=0, description="Page 5"),
+            task_id="task",
+            tool_name="tool",
+            status="done",
+            metadata={"text": "x", "whole": 3, "real": 0.5, "yes": True, "none": None},
+        )
+        bare = record("bare")
+        index.upsert([full, bare])
+        assert index.get_many(ACME, ["bare", "unknown", "full#1"]) == [bare, full.model_copy(update={"embeddings": ()})]
+
+    def test_writing_twice_is_writing_once(self, index: SearchIndex) -> None:
+        rows = [record(f"r{number}", f"turbine number {number}", cosine=number / 10) for number in range(5)]
+        index.upsert(rows)
+        once = ask(index, "turbine", AXIS)
+        index.upsert(rows)
+        assert ask(index, "turbine", AXIS) == once
+        assert index.stats(ACME).records == 5
+
+    def test_a_new_version_replaces_the_old_whole(self, index: SearchIndex) -> None:
+        index.upsert([record("r", "a turbine", cosine=0.9, name="Old", aliases=("Elder",), task_id="t")])
+        index.upsert([record("r", "a gearbox", cosine=0.2, name="New")])
+        assert ids(ask(index, "turbine").lexical) == []
+        assert ids(ask(index, "old elder").lexical) == []
+        assert ids(ask(index, "gearbox").lexical) == ["r"]
+        assert ask(index, vector=AXIS).vector[0].score == pytest.approx(0.2, abs=2e-3)
+        assert index.get_many(ACME, ["r"]) == [record("r", "a gearbox", name="New")]
+
+    def test_a_new_version_without_a_vector_has_none(self, index: SearchIndex) -> None:
+        index.upsert([record("r", "turbine", cosine=0.9)])
+        index.upsert([record("r", "turbine")])
+        assert ask(index, vector=AXIS).vector == ()
+
+    def test_the_last_of_one_id_in_a_batch_stands(self, index: SearchIndex) -> None:
+        index.upsert([record("r", "turbine", cosine=0.9), record("s", "pump"), record("r", "gearbox", cosine=0.1)])
+        assert ids(ask(index, "turbine").lexical) == []
+        assert ids(ask(index, "gearbox").lexical) == ["r"]
+        assert [hit.score for hit in ask(index, vector=AXIS).vector] == pytest.approx([0.1], abs=2e-3)
+        assert index.stats(ACME).records == 2
+
+    def test_what_was_deleted_is_not_found(self, index: SearchIndex) -> None:
+        index.upsert([record(name, "turbine", cosine=0.5, kind=Kind.FACT) for name in ("a", "b", "c")])
+        assert index.delete(ACME, ["a", "c", "unknown"]) == 2
+        assert found(index) == {"b"}
+        assert index.get_many(ACME, ["a", "b", "c"]) == index.get_many(ACME, ["b"])
+        assert index.stats(ACME) == IndexStats(records=1, by_kind={Kind.FACT: 1})
+        assert index.delete(ACME, ["a"]) == 0
+
+    def test_what_was_deleted_can_be_written_again(self, index: SearchIndex) -> None:
+        index.upsert([record("a", "turbine", cosine=0.5)])
+        index.delete(ACME, ["a"])
+        index.upsert([record("a", "turbine", cosine=0.9)])
+        assert found(index) == {"a"}
+        assert ask(index, vector=AXIS).vector[0].score == pytest.approx(0.9, abs=2e-3)
+
+    def test_stats_count_what_is_stored(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("a", entity_type="Event", kind=Kind.ENTITY, schema_version=2),
+                record("b", entity_type="Event", kind=Kind.ENTITY, schema_version=4),
+                record("c", entity_type="Document"),
+                record("d"),
+                record("e", tenant_id=GLOBEX, schema_version=9),
+            ]
+        )
+        assert index.stats(ACME) == IndexStats(
+            records=4,
+            by_kind={Kind.ENTITY: 2, Kind.CHUNK: 2},
+            by_entity_type={"Event": 2, "Document": 1},
+            newest_schema_version=4,
+        )
+
+    def test_several_writers_at_once_lose_nothing(self, index: SearchIndex) -> None:
+        def write(writer: int) -> None:
+            for batch in range(5):
+                names = [f"w{writer}b{batch}r{number}" for number in range(4)]
+                index.upsert([record(name, "turbine", cosine=0.5) for name in names])
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, range(4)))
+        assert index.stats(ACME).records == 80
+        assert len(found(index, k=100)) == 80
+
+    # --- tenants ----------------------------------------------------------------------------------------------------
+
+    def test_tenants_never_see_one_another(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("same", "turbine of acme", cosine=0.9),
+                record("same", "turbine of globex", cosine=0.2, tenant_id=GLOBEX),
+                record("theirs", "turbine turbine", cosine=1.0, tenant_id=GLOBEX, invalid_at=day(1)),
+            ]
+        )
+        hits = ask(index, "turbine", AXIS)
+        assert ids(hits.vector) == ids(hits.lexical) == ["same"]
+        assert hits.superseded == 0
+        assert hits.vector[0].score == pytest.approx(0.9, abs=2e-3)
+        assert [row.content for row in index.get_many(ACME, ["same", "theirs"])] == ["turbine of acme"]
+        assert found(index, ids=("same", "theirs")) == {"same"}
+        assert found(index, tenant_id=GLOBEX, as_of=AS_OF) == {"same"}
+
+    def test_deleting_leaves_other_tenants_alone(self, index: SearchIndex) -> None:
+        index.upsert([record("same", "turbine", cosine=0.9, tenant_id=tenant) for tenant in (ACME, GLOBEX)])
+        assert index.delete(ACME, ["same"]) == 1
+        assert found(index) == set()
+        assert found(index, tenant_id=GLOBEX) == {"same"}
+
+    def test_a_tenant_whose_name_begins_alike_is_another(self, index: SearchIndex) -> None:
+        index.upsert([record("r", "turbine", cosine=0.5, tenant_id="acme-2")])
+        assert found(index) == set()
+        assert index.stats(ACME) == IndexStats()

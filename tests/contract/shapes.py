@@ -1,0 +1,76 @@
+"""Records, vectors, vertices and edges for the contract suites: small, fixed, made by seed."""
+
+from __future__ import annotations
+
+import math
+import struct
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from braid.models import Embedding, Record, Relationship, Vertex
+
+if TYPE_CHECKING:
+    import random
+
+ACME = "acme"
+GLOBEX = "globex"
+AS_OF = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
+"""The moment of asking in every test."""
+
+SPACE = "small-space"
+"""Vectors of 8 values."""
+WIDE_SPACE = "wide-space"
+"""Vectors of 16 values."""
+DIMENSIONS = {SPACE: 8, WIDE_SPACE: 16}
+"""Every embedding space that the suites use, for an engine that must declare its vector fields."""
+
+
+def day(number: int) -> datetime:
+    """Return noon of a day of May 2025, in UTC."""
+    return datetime(2025, 5, number, 12, 0, tzinfo=UTC)
+
+
+def packed(values: list[float]) -> bytes:
+    """Normalise values and return them as little-endian float32."""
+    length = math.sqrt(sum(value * value for value in values)) or 1.0
+    return struct.pack(f"<{len(values)}f", *(value / length for value in values))
+
+
+def unpacked(vector: bytes) -> list[float]:
+    """Read little-endian float32 values."""
+    return list(struct.unpack(f"<{len(vector) // 4}f", vector))
+
+
+def random_vector(generator: random.Random, dimension: int = 8) -> bytes:
+    """Return a random direction."""
+    return packed([generator.gauss(0.0, 1.0) for _ in range(dimension)])
+
+
+def at_cosine(cosine: float, dimension: int = 8) -> bytes:
+    """Return a unit vector whose cosine with the first axis is the one given."""
+    return packed([cosine, math.sqrt(max(0.0, 1.0 - cosine * cosine)), *[0.0] * (dimension - 2)])
+
+
+AXIS = at_cosine(1.0)
+
+
+def embedding(vector: bytes, space: str = SPACE) -> Embedding:
+    """Return a vector of a test space."""
+    return Embedding(space=space, model_id=f"model-of-{space}", vector=vector)
+
+
+def record(record_id: str, content: str = "", *, cosine: float | None = None, **fields: Any) -> Record:
+    """Return a record of tenant acme; ``cosine`` is that of its vector with :data:`AXIS`."""
+    if cosine is not None:
+        fields["embeddings"] = (embedding(at_cosine(cosine)),)
+    return Record(id=record_id, content=content, **{"tenant_id": ACME, **fields})
+
+
+def vertex(vertex_id: str, **fields: Any) -> Vertex:
+    """Return a vertex of tenant acme that has a record."""
+    return Vertex(id=vertex_id, **{"tenant_id": ACME, "has_record": True, **fields})
+
+
+def edge(source: str, target: str, relationship_type: str = "CAUSES", **fields: Any) -> Relationship:
+    """Return an edge of tenant acme."""
+    return Relationship(source=source, type=relationship_type, target=target, **{"tenant_id": ACME, **fields})
