@@ -64,14 +64,14 @@ def fuse(
     """
     best: dict[str, GraphHit] = {}
     found: defaultdict[str, list[GraphHit]] = defaultdict(list)
-    for hit in graph:
-        found[hit.id].append(hit)
-        if hit.id not in best or hit.score > best[hit.id].score:
-            best[hit.id] = hit
+    for walked in graph:
+        found[walked.id].append(walked)
+        if walked.id not in best or walked.score > best[walked.id].score:
+            best[walked.id] = walked
     strands: dict[Source, tuple[float, dict[str, float]]] = {
         Source.VECTOR: (weights.vector, {hit.id: hit.score for hit in vector}),
         Source.LEXICAL: (weights.lexical, {hit.id: hit.score for hit in lexical}),
-        Source.GRAPH: (weights.graph, {identity: hit.score for identity, hit in best.items()}),
+        Source.GRAPH: (weights.graph, {identity: walked.score for identity, walked in best.items()}),
     }
     if method is Fusion.RRF:
         combined = reciprocal_rank_fusion(

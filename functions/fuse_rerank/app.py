@@ -1,0 +1,7 @@
+"""Lambda: the fuse_rerank stage of the retrieval workflow."""
+
+from braid.observability import stage_handler
+from braid.stages.states import FuseRequest
+from braid.wiring import wired
+
+handler = stage_handler("fuse_rerank", FuseRequest, wired().fuse_rerank)

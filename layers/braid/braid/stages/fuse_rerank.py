@@ -1,0 +1,280 @@
+"""Fuse and rerank: one list from every strand, read once, reranked, cited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from braid import schema
+from braid.citations import cite
+from braid.errors import RerankFailed, StoreError, StoresUnavailable
+from braid.fusion import fuse
+from braid.models import Answer, Kind, Mode, RelatedEntity, Result, Source, Strategy
+from braid.planning import adaptive_weights
+from braid.scoring import clamp, final, placeholder, recency
+from braid.stages.reading import Ranked, read, unread
+from braid.stages.states import FuseRequest
+from braid.stages.timing import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from braid.engines.ports import Reranker, SearchIndex
+    from braid.models import GraphHit, Hit, Weights
+
+RERANKED = 50
+ENTITY_MODE_SHIFT = 0.15
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The stage's numbers."""
+
+    lexical_share: float = 0.3
+    rank_constant: int = 60
+    drift_threshold: int = 3
+    rerank_timeout_s: float = 1.5
+
+
+def run(
+    request: FuseRequest,
+    *,
+    index: SearchIndex,
+    reranker: Reranker | None,
+    now: datetime,
+    schema_version: int,
+    limits: Limits,
+) -> Answer:
+    """Return the answer.
+
+    Raises
+    ------
+    StoresUnavailable
+        If both stores were lost, so that there is nothing to answer from.
+    """
+    watch = Stopwatch()
+    degraded = list(request.lost)
+    if request.embedded and request.embedded.fallback:
+        degraded.append("embed")
+    if _nothing_answered(request):
+        raise StoresUnavailable(_why(request))
+    vector, lexical, graph = _strands(request)
+    weights = _weigh(request, vector, lexical, graph, limits)
+    fused = fuse(
+        vector=vector,
+        lexical=lexical,
+        graph=graph,
+        weights=weights,
+        method=request.query.fusion,
+        rank_constant=limits.rank_constant,
+    )
+    try:
+        ranked, dropped = read(
+            request.query, fused, index, now=now, schema_version=schema_version, drift_threshold=limits.drift_threshold
+        )
+    except StoreError:
+        ranked, dropped = unread(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}), 0
+        degraded.append("text")
+    fuse_ms = watch.lap()
+    ranked, rerank_lost = _rerank(request, ranked, reranker, limits)
+    if rerank_lost:
+        degraded.append("rerank")
+    rerank_ms = watch.ms()
+    results = _results(request, ranked, now)
+    searched, linked, expanded = request.searched, request.linked, request.expanded
+    return Answer(
+        trace_id=request.trace_id,
+        results=tuple(results),
+        sources=tuple(dict.fromkeys(result.citation for result in results)),
+        related_entities=_related(request, results),
+        plan=request.plan,
+        weights=weights,
+        counts={
+            "vector": len(vector),
+            "lexical": len(lexical),
+            "knowledge": sum(hit.source is Source.KNOWLEDGE for hit in graph),
+            "graph": sum(hit.source is Source.GRAPH for hit in graph),
+            "fused": len(fused),
+            "read": len(ranked),
+        },
+        superseded=(searched.superseded if searched else 0) + dropped,
+        truncated=any(found.truncated for found in (linked, expanded) if found),
+        degraded=tuple(dict.fromkeys(degraded)),
+        latency_ms={
+            **_latencies(request),
+            "fuse": fuse_ms,
+            "rerank": rerank_ms,
+            "total": round(max(0.0, (now - request.started_at).total_seconds() * 1000.0) + fuse_ms + rerank_ms, 3),
+        },
+    )
+
+
+def _nothing_answered(request: FuseRequest) -> bool:
+    """Whether stores were lost and no other call to one came back."""
+    if not request.lost or request.searched or request.linked:
+        return False
+    # With search and names both lost, the walk had nowhere to begin and did not ask the graph.
+    return request.expanded is None or "link" in request.lost
+
+
+def _why(request: FuseRequest) -> str:
+    return "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
+
+
+def _strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:
+    """Return the hits of each strand. The last step of a multi-hop plan alone is its answer, when it found any."""
+    searched, expanded = request.searched, request.expanded
+    if (
+        request.plan.strategy is Strategy.MULTI_HOP
+        and expanded
+        and expanded.hits
+        and "graph_expand" not in request.lost
+    ):
+        reached = {hit.id for hit in expanded.hits}
+        vector = [hit for hit in searched.vector if hit.id in reached] if searched else []
+        lexical = [hit for hit in searched.lexical if hit.id in reached] if searched else []
+        return vector, lexical, expanded.hits
+    graph = [hit for found in (request.linked, expanded) if found for hit in found.hits]
+    if request.plan.strategy is Strategy.GRAPH_FIRST and searched is not None:
+        # The constraint decides what may be an answer; being inside it says nothing of relevance.
+        found = {hit.id for hit in (*searched.vector, *searched.lexical)}
+        graph = [hit for hit in graph if hit.id in found]
+    return (searched.vector, searched.lexical, graph) if searched else ((), (), graph)
+
+
+def _weigh(
+    request: FuseRequest, vector: Sequence[Hit], lexical: Sequence[Hit], graph: Sequence[GraphHit], limits: Limits
+) -> Weights:
+    shift = ENTITY_MODE_SHIFT if request.plan.mode is Mode.ENTITY else 0.0
+    return adaptive_weights(
+        clamp(request.query.vector_weight - shift),
+        clamp(request.query.graph_weight + shift),
+        intent=request.plan.intent,
+        vector_hits=len(vector),
+        lexical_hits=len(lexical),
+        graph_hits=len({hit.id for hit in graph}),
+        lexical_share=limits.lexical_share,
+    )
+
+
+def _rerank(
+    request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: Limits
+) -> tuple[list[Ranked], bool]:
+    """Rescore the first candidates; when that fails, keep the fused order with placeholder scores."""
+    if request.without_rerank:
+        return _placeholders(ranked), True
+    if reranker is None or not ranked:
+        return ranked, False
+    first, rest = ranked[:RERANKED], ranked[RERANKED:]
+    try:
+        scores = reranker.rerank(
+            request.query.text, [item.record.text() for item in first], timeout_s=limits.rerank_timeout_s
+        )
+    except RerankFailed:
+        return _placeholders(ranked), True
+    rescored = [
+        replace(item, relevance=clamp(score * schema.FACTORS[item.drift]), rerank_score=clamp(score))
+        for item, score in zip(first, scores, strict=True)
+    ]
+    rescored.sort(key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
+    least = rescored[-1].relevance
+    return [*rescored, *(replace(item, relevance=min(item.relevance, least)) for item in rest)], False
+
+
+def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
+    return [replace(item, relevance=placeholder(position)) for position, item in enumerate(ranked)]
+
+
+def _results(request: FuseRequest, ranked: Sequence[Ranked], now: datetime) -> list[Result]:
+    """Score by the ranking profile, and keep the first ``top_k``."""
+    query = request.query
+    most_read = max((item.record.access_count for item in ranked), default=0)
+    scored = []
+    for position, item in enumerate(ranked):
+        record, candidate = item.record, item.candidate
+        at = record.updated_at or record.timestamp or record.created_at
+        fresh = recency(at, now)
+        value = final(
+            query.ranking,
+            relevance=item.relevance,
+            kind=record.kind.value,
+            at=at,
+            now=now,
+            importance=record.importance,
+            access=record.access_count / most_read if most_read else 0.0,
+            hops=0
+            if candidate.vector_score is not None
+            else min((len(path.types) for path in candidate.paths), default=0),
+        )
+        scored.append((-value, position, fresh, item))
+    scored.sort(key=lambda entry: entry[:2])
+    return [
+        _result(item, rank=rank, fresh=fresh, final_score=-negative)
+        for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
+    ]
+
+
+def _result(item: Ranked, *, rank: int, fresh: float, final_score: float) -> Result:
+    record, candidate = item.record, item.candidate
+    citation = cite(record)
+    return Result(
+        id=record.id,
+        rank=rank,
+        kind=record.kind,
+        entity_type=record.entity_type,
+        title=record.name or citation.title,
+        content=record.content,
+        relevance=item.relevance,
+        recency=fresh,
+        final=final_score,
+        combined_score=candidate.combined_score,
+        vector_score=candidate.vector_score,
+        lexical_score=candidate.lexical_score,
+        graph_score=candidate.graph_score,
+        rerank_score=item.rerank_score,
+        fused_rank=item.fused_rank,
+        ranks=candidate.ranks,
+        sources=candidate.sources,
+        reasons=candidate.reasons,
+        paths=candidate.paths,
+        citation=citation,
+        schema_version=record.schema_version,
+        needs_transformation=item.drift is schema.Drift.MODERATE,
+        timestamp=record.timestamp,
+        valid_at=record.valid_at,
+        invalid_at=record.invalid_at,
+        metadata=record.metadata,
+    )
+
+
+def _related(request: FuseRequest, results: Sequence[Result]) -> tuple[RelatedEntity, ...]:
+    """Return the entities that the question names, then those that the results' paths pass."""
+    named = {link.entity_id: link for link in request.linked.links} if request.linked else {}
+    if request.expanded:
+        named |= {link.entity_id: link for link in request.expanded.links}
+    related = {
+        identity: RelatedEntity(id=identity, name=link.name, entity_type=link.entity_type, linked=True)
+        for identity, link in named.items()
+    }
+    shown = {result.id for result in results}
+    types = {hit.id: hit.entity_type for found in (request.linked, request.expanded) if found for hit in found.hits}
+    for result in results:
+        for path in result.paths:
+            names = path.names or path.ids
+            for identity, name in zip(path.ids, names, strict=True):
+                if identity not in related and identity not in shown and result.kind is not Kind.MESSAGE:
+                    related[identity] = RelatedEntity(
+                        id=identity, name=name, entity_type=types.get(identity, "Concept"), linked=False
+                    )
+    return tuple(related.values())
+
+
+def _latencies(request: FuseRequest) -> dict[str, float]:
+    stages = {
+        "embed": request.embedded,
+        "vector_search": request.searched,
+        "link": request.linked,
+        "graph_expand": request.expanded,
+    }
+    return {"plan": request.plan_ms} | {name: piece.took_ms for name, piece in stages.items() if piece is not None}

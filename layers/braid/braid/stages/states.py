@@ -1,0 +1,139 @@
+"""What flows between stages: ids, scores, paths and timings, never text or raw vectors.
+
+Each stage takes a request and returns its piece; the state machine (or the pipeline) puts the pieces together. A
+piece that is None was not asked for, or was lost: then ``lost`` holds the error under the stage's name.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import ConfigDict, Field
+
+from braid.models import Embedding, EntityLink, Frozen, GraphHit, Hit, Plan, PlanStep, Query, RecordId, Timestamp
+
+Milliseconds = Annotated[float, Field(ge=0)]
+
+STAGES: Final = ("plan", "embed", "vector_search", "link", "graph_expand", "fuse_rerank")
+"""Names under which a stage is marked as lost; ``rerank`` and ``text`` are marked inside fuse_rerank."""
+
+
+class Lost(Frozen):
+    """Why a stage was lost, as a state machine's Catch reports it."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    error: Annotated[str, Field(validation_alias="Error")]
+    cause: Annotated[str, Field(validation_alias="Cause")] = ""
+
+
+class PlanRequest(Frozen):
+    """A question as it came."""
+
+    query: Query
+    trace_id: str
+    started_at: Timestamp
+
+
+class Planned(Frozen):
+    """The question with its defaults filled in, and how it will be answered; the workflow's first state."""
+
+    query: Query
+    plan: Plan
+    trace_id: str
+    started_at: Timestamp
+    plan_ms: Milliseconds
+
+
+class EmbedRequest(Frozen):
+    """Which question to embed, and as the plan says with which model."""
+
+    query: Query
+    plan: Plan
+
+
+class Embedded(Frozen):
+    """The question's vector."""
+
+    embedding: Embedding
+    fallback: bool = False
+    """Whether the default model stood in for the one that the plan chose."""
+    took_ms: Milliseconds
+
+
+class SearchStageRequest(Frozen):
+    """Search by vector and words; without a vector, by words alone."""
+
+    query: Query
+    plan: Plan
+    embedded: Embedded | None = None
+    frontier: tuple[RecordId, ...] | None = None
+    """Only these records: what a graph constraint or the step before found."""
+    step: PlanStep | None = None
+
+
+class Searched(Frozen):
+    """Hits of both text strands."""
+
+    vector: tuple[Hit, ...] = ()
+    lexical: tuple[Hit, ...] = ()
+    superseded: int = 0
+    frontier: tuple[RecordId, ...] = ()
+    """The best of both strands, for the next step."""
+    took_ms: Milliseconds
+
+
+class GraphOperation(StrEnum):
+    """What the graph is asked."""
+
+    LINK = "link"
+    """Names in the question, and what mentions them."""
+    EXPAND = "expand"
+    """What is reached from hits and names, by intent."""
+    CONSTRAIN = "constrain"
+    """What the caller's graph constraint allows."""
+    WALK = "walk"
+    """Names in the question, and what is reached from them: the graph alone."""
+    STEP = "step"
+    """One step of a multi-hop plan."""
+
+
+class GraphFound(Frozen):
+    """Vertices that the graph gave, and the names of the question that led there."""
+
+    links: tuple[EntityLink, ...] = ()
+    hits: tuple[GraphHit, ...] = ()
+    truncated: bool = False
+    frontier: tuple[RecordId, ...] = ()
+    """Ids for the next step."""
+    took_ms: Milliseconds
+
+
+class GraphRequest(Frozen):
+    """One question to the graph."""
+
+    operation: GraphOperation
+    query: Query
+    plan: Plan
+    searched: Searched | None = None
+    linked: GraphFound | None = None
+    frontier: tuple[RecordId, ...] | None = None
+    step: PlanStep | None = None
+
+
+class FuseRequest(Frozen):
+    """Everything that was found."""
+
+    query: Query
+    plan: Plan
+    trace_id: str
+    started_at: Timestamp
+    plan_ms: Milliseconds = 0.0
+    embedded: Embedded | None = None
+    searched: Searched | None = None
+    linked: GraphFound | None = None
+    expanded: GraphFound | None = None
+    lost: dict[str, Lost] = Field(default_factory=dict)
+    without_rerank: bool = False
+    """Set by the state machine's second try, when the first did not come back."""

@@ -1,0 +1,219 @@
+"""The composition root: which engine stands behind each port, and the stages with their engines at hand.
+
+Nothing is opened or imported before it is first used, so that a function pays only for what its stage needs.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from braid.models import EmbeddingType, RerankerKind
+from braid.profiles import Profiles, load_profiles, models_of, resolve
+from braid.settings import EngineKind, Settings, load_settings
+from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
+
+if TYPE_CHECKING:
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.engines.ports import Encoder, KnowledgeGraph, Reranker, SchemaRegistry, SearchIndex
+    from braid.models import Answer
+    from braid.profiles import ModelConfig
+    from braid.stages.states import (
+        Embedded,
+        EmbedRequest,
+        FuseRequest,
+        GraphFound,
+        GraphRequest,
+        Planned,
+        PlanRequest,
+        Searched,
+        SearchStageRequest,
+    )
+
+
+class Wired:
+    """Every stage, over the engines that the settings choose."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._encoders: dict[str, Encoder] = {}
+        self._opening = threading.RLock()
+
+    def now(self) -> datetime:
+        """Return the present moment, in UTC."""
+        return datetime.now(UTC)
+
+    # --- engines ---
+
+    @cached_property
+    def store(self) -> EmbeddedStore:
+        """The embedded engines' file."""
+        from braid.engines.embedded.store import EmbeddedStore
+
+        with self._opening:
+            return EmbeddedStore(self.settings.home)
+
+    @cached_property
+    def index(self) -> SearchIndex:
+        """The search index."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.search import EmbeddedSearchIndex
+
+            return EmbeddedSearchIndex(self.store)
+        from braid.engines.opensearch import OpenSearchIndex
+
+        return OpenSearchIndex.connect(self.settings)
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        """The knowledge graph."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+
+            return EmbeddedKnowledgeGraph(self.store)
+        from braid.engines.gremlin import GremlinGraph
+
+        return GremlinGraph.connect(self.settings)
+
+    @cached_property
+    def schemas(self) -> SchemaRegistry:
+        """The schema versions of each tenant."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+
+            return EmbeddedSchemaRegistry(self.store)
+        from braid.engines.dynamodb import DynamoSchemaRegistry
+
+        return DynamoSchemaRegistry.connect(self.settings)
+
+    @cached_property
+    def profiles(self) -> Profiles:
+        """Every configured model and profile."""
+        return load_profiles(self.settings.shared_dir)
+
+    def model_for(self, embedding_type: EmbeddingType, model_id: str | None = None) -> ModelConfig:
+        """Return the model that embeds a type of question: the one named, or the profile's."""
+        forced = model_id or self.settings.embedding_model
+        return resolve(self.profiles, self.settings.model_profile, embedding_type, forced)
+
+    def models(self) -> tuple[ModelConfig, ...]:
+        """Return the distinct models of the profile; a record is embedded in the space of each."""
+        return models_of(self.profiles, self.settings.model_profile, self.settings.embedding_model)
+
+    def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
+        """Load a model, once a process.
+
+        Raises
+        ------
+        ModelError
+            If its folder is missing, tampered with or not a model.
+        """
+        from braid.engines.onnx import OnnxEncoder
+
+        threads = threads or self.settings.encoder_threads
+        key = f"{model.id}/{threads}"
+        with self._opening:
+            if key not in self._encoders:
+                folder = self.settings.models_path() / model.id
+                self._encoders[key] = OnnxEncoder.load(folder, threads=threads)
+            return self._encoders[key]
+
+    @cached_property
+    def _cross_encoder(self) -> Reranker:
+        from braid.engines.onnx import OnnxCrossEncoder
+
+        folder = self.settings.models_path() / self.settings.reranker_model
+        return OnnxCrossEncoder.load(folder, threads=self.settings.encoder_threads)
+
+    def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
+        """Return the reranker that the question asks for, or the settings; None leaves the fused order."""
+        kind = self.settings.reranker if asked is None else asked
+        return None if kind is RerankerKind.NONE else LazyReranker(self)
+
+    # --- stages ---
+
+    def plan(self, request: PlanRequest) -> Planned:
+        """Run the plan stage."""
+        model_ids = {kind: self.model_for(kind).id for kind in EmbeddingType}
+        return plan.run(request, graph=self.graph, model_ids=model_ids, candidates=self.settings.candidates)
+
+    def embed(self, request: EmbedRequest) -> Embedded:
+        """Run the embed stage."""
+        return embed.run(
+            request,
+            model=self.model_for(request.plan.embedding_type, request.plan.model_id),
+            default=self.model_for(EmbeddingType.GENERAL),
+            encoder_for=self.encoder_for,
+        )
+
+    def vector_search(self, request: SearchStageRequest) -> Searched:
+        """Run the vector_search stage."""
+        return vector_search.run(
+            request,
+            index=self.index,
+            now=self.now(),
+            schema_version=self.schemas.current(request.query.tenant_id),
+            drift_threshold=self.settings.schema_drift_threshold,
+        )
+
+    def graph_expand(self, request: GraphRequest) -> GraphFound:
+        """Run the graph_expand stage."""
+        budget = graph_expand.Budget(
+            seeds=self.settings.seeds, limit=self.settings.expansion_limit, fan_out=self.settings.fan_out
+        )
+        return graph_expand.run(request, graph=self.graph, now=self.now(), budget=budget)
+
+    def fuse_rerank(self, request: FuseRequest) -> Answer:
+        """Run the fuse_rerank stage."""
+        return fuse_rerank.run(
+            request,
+            index=self.index,
+            reranker=self.reranker_for(request.query.reranker),
+            now=self.now(),
+            schema_version=self.schemas.current(request.query.tenant_id),
+            limits=fuse_rerank.Limits(
+                lexical_share=self.settings.lexical_share,
+                rank_constant=self.settings.rank_constant,
+                drift_threshold=self.settings.schema_drift_threshold,
+                rerank_timeout_s=self.settings.rerank_timeout_s,
+            ),
+        )
+
+
+class LazyReranker:
+    """The ONNX cross-encoder, loaded when it is first asked; a model that cannot be loaded is a lost reranker."""
+
+    name = "onnx"
+
+    def __init__(self, wired: Wired) -> None:
+        self._wired = wired
+
+    def rerank(self, query: str, texts: list[str], *, timeout_s: float) -> list[float]:
+        """Return one score in [0, 1] a text.
+
+        Raises
+        ------
+        RerankFailed
+            If the model is missing, fails or needs more than ``timeout_s`` seconds.
+        """
+        from braid.errors import ModelError, RerankFailed
+
+        try:
+            reranker = self._wired._cross_encoder  # noqa: SLF001 - two halves of one module
+        except ModelError as error:
+            raise RerankFailed(str(error)) from error
+        return reranker.rerank(query, texts, timeout_s=timeout_s)
+
+
+@cache
+def wired() -> Wired:
+    """Return this process's stages over the engines that the environment chooses.
+
+    Raises
+    ------
+    ConfigurationError
+        If a setting is missing or malformed.
+    """
+    return Wired(load_settings())
