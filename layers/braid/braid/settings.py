@@ -23,6 +23,31 @@ class EngineKind(StrEnum):
     AWS = "aws"
 
 
+class OpenSearchService(StrEnum):
+    """Which AWS service requests are signed for. An ``http://`` endpoint, which is a local server, is never signed."""
+
+    DOMAIN = "es"
+    SERVERLESS = "aoss"
+
+
+class VectorEngine(StrEnum):
+    """Which library holds the vectors inside OpenSearch."""
+
+    LUCENE = "lucene"
+    FAISS = "faiss"
+
+
+class Refresh(StrEnum):
+    """When a write to the search index returns."""
+
+    WAIT = "wait_for"
+    """Once the next periodic refresh has made it searchable."""
+    NOW = "true"
+    """After a refresh made for it alone: sooner, and dearer under many writes."""
+    NONE = "false"
+    """At once; it is searchable a little later. The only choice of a serverless collection."""
+
+
 def _shared_dir() -> Path:
     """Find ``shared/``: beside the layer in a checkout, in ``/opt`` where a layer carries it."""
     checkout = _HERE.parents[3] / "shared" if len(_HERE.parents) > 3 else None  # noqa: PLR2004 - depth of the layout
@@ -66,7 +91,25 @@ class Settings(BaseSettings):
     """Whether logs may hold the text of questions."""
 
     opensearch_endpoint: str = ""
+    opensearch_service: OpenSearchService = OpenSearchService.DOMAIN
+    opensearch_index: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,99}$")] = "braid-records"
+    """Alias that is read and written; the index behind it has a number appended."""
+    opensearch_engine: VectorEngine = VectorEngine.LUCENE
+    opensearch_on_disk: bool = False
+    """Keep full vectors on disk and compressed ones in memory, where the service offers it."""
+    opensearch_refresh: Refresh = Refresh.WAIT
+    opensearch_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
+    """Bound on one attempt of one request; bulk writes have five times as long."""
+    opensearch_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+
     neptune_endpoint: str = ""
+    """``wss://`` address with its path, signed with IAM; a ``ws://`` address, which is a local server, is not."""
+    neptune_iam: bool = True
+    neptune_connect_timeout_s: Annotated[float, Field(gt=0, le=30)] = 2.0
+    neptune_evaluation_timeout_s: Annotated[float, Field(gt=0, le=600)] = 3.0
+    """After which the server gives up; below the read time-out."""
+    neptune_read_timeout_s: Annotated[float, Field(gt=0, le=600)] = 4.0
+    neptune_attempts: Annotated[int, Field(ge=1, le=10)] = 3
 
     @model_validator(mode="after")
     def _aws_needs_endpoints(self) -> Self:
@@ -75,6 +118,9 @@ class Settings(BaseSettings):
             if missing:
                 message = f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}"
                 raise ValueError(message)
+        if self.neptune_evaluation_timeout_s >= self.neptune_read_timeout_s:
+            message = "neptune_evaluation_timeout_s must be below neptune_read_timeout_s"
+            raise ValueError(message)
         if self.reranker is RerankerKind.ONNX and not self.reranker_model:
             message = "reranker onnx needs BRAID_RERANKER_MODEL"
             raise ValueError(message)
@@ -98,7 +144,9 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         clauses = [
-            f"BRAID_{'_'.join(str(part) for part in detail['loc']).upper()}: {detail['msg']}" if detail["loc"] else detail["msg"]
+            f"BRAID_{'_'.join(str(part) for part in detail['loc']).upper()}: {detail['msg']}"
+            if detail["loc"]
+            else detail["msg"]
             for detail in error.errors(include_url=False)
         ]
         raise ConfigurationError("; ".join(clauses)) from error
