@@ -1,7 +1,7 @@
 """Every error that Braid raises on purpose.
 
-The names are an interface: the state machine's ``Retry`` and ``Catch`` match on them, so renaming one is a breaking change.
-A name that begins with ``Transient`` is worth trying again; no other is.
+The names are an interface: the state machine's ``Retry`` and ``Catch`` match on them, so renaming one is a breaking
+change. A name that begins with ``Transient`` is worth trying again; no other is.
 
 ::
 

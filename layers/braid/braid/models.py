@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import unicodedata
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
@@ -33,7 +34,7 @@ class Frozen(BaseModel):
 # --- scalar types ---------------------------------------------------------------------------------------------------
 
 
-def _assume_utc(value: Any) -> Any:
+def _assume_utc(value: object) -> object:
     """Read a time without a zone as UTC, so that every stored time compares with every other."""
     if isinstance(value, str):
         try:
@@ -49,7 +50,7 @@ def _to_utc(value: datetime) -> datetime:
     return value.astimezone(UTC)
 
 
-def _from_base64(value: Any) -> Any:
+def _from_base64(value: object) -> object:
     if isinstance(value, str):
         try:
             return base64.b64decode(value, validate=True)
@@ -67,7 +68,7 @@ def _whole_floats(value: bytes) -> bytes:
 
 
 def _no_controls(value: str) -> str:
-    if any(ord(character) < 32 or ord(character) == 127 for character in value):
+    if any(unicodedata.category(character) == "Cc" for character in value):
         message = "holds a control character"
         raise ValueError(message)
     return _encodable(value)
@@ -87,6 +88,7 @@ def _encodable(value: str) -> str:
 
 TenantId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 """Isolation boundary, from the verified token. ASCII only, so that no two spellings look alike."""
+
 
 def _at_most_256_bytes(value: str) -> str:
     if len(value.encode()) > MAX_ID_BYTES:

@@ -50,7 +50,7 @@ _TEMPORAL = _any_of(
     r"\d{1,2}/\d{1,2}/\d{2,4}",
     rf"(?:{_MONTHS})\.? \d{{1,4}}(?:st|nd|rd|th)?",
     rf"in (?:{_MONTHS}|may)",
-    r"\d{1,2}(?:st|nd|rd|th)? (?:january|february|march|april|may|june|july|august|september|october|november|december)",
+    rf"\d{{1,2}}(?:st|nd|rd|th)? (?:{_MONTHS}|may)",
     r"q[1-4]",
     "(?:first|second|third|fourth|last|next|this|previous) (?:quarter|month|week|year)",
     "quarters?",
@@ -141,7 +141,10 @@ def choose_strategy(query: Query, mode: Mode, stats: GraphStats | None) -> tuple
     if hints.steps:
         return Strategy.MULTI_HOP, f"multi_hop: the caller gave {len(hints.steps)} steps"
     if query.graph_constraint is not None:
-        return Strategy.GRAPH_FIRST, f"graph_first: only what {query.graph_constraint.entity!r} reaches can be an answer"
+        return (
+            Strategy.GRAPH_FIRST,
+            f"graph_first: only what {query.graph_constraint.entity!r} reaches can be an answer",
+        )
     if stats is not None and stats.edges == 0:
         return Strategy.SEMANTIC, "semantic: the tenant's graph has no edges"
     if mode is Mode.DOCUMENT:

@@ -95,8 +95,8 @@ def final(
     Parameters
     ----------
     ranking
-        ``relevance``: relevance alone. ``memory``: .5 similarity + .2 importance + .1 recency + .1 access + .1 distance.
-        ``recency``: relevance and recency in shares that depend on the kind of record.
+        ``relevance``: relevance alone. ``memory``: .5 similarity + .2 importance + .1 recency + .1 access + .1
+        distance. ``recency``: relevance and recency in shares that depend on the kind of record.
     relevance, importance
         In [0, 1].
     kind

@@ -13,7 +13,6 @@ from braid.models import Answer, Kind, Mode, RelatedEntity, Result, Source, Stra
 from braid.planning import adaptive_weights
 from braid.scoring import clamp, final, placeholder, recency
 from braid.stages.reading import Ranked, read, unread
-from braid.stages.states import FuseRequest
 from braid.stages.timing import Stopwatch
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from braid.engines.ports import Reranker, SearchIndex
     from braid.models import GraphHit, Hit, Weights
+    from braid.stages.states import FuseRequest
 
 RERANKED = 50
 ENTITY_MODE_SHIFT = 0.15
