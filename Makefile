@@ -1,0 +1,124 @@
+# Needs git, make and Python 3.11 or newer; brings uv itself when there is none. `make` alone lists what there is.
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+# Versions of the tools that are not in uv.lock, because their dependencies contradict ours.
+UV_VERSION := 0.13.8
+SAM_VERSION := 1.170.0
+CFN_LINT_VERSION := 1.58.0
+CHECKOV_VERSION := 3.3.30
+ASL_VALIDATOR_VERSION := 4.0.0
+
+# The first Python that is new enough, by its real path: a version manager's stand-in may exist for Pythons it has not.
+HOST_PYTHON := $(shell for name in "$${HOST_PYTHON:-python3}" python3.13 python3.12 python3.11 python3.14; do \
+	"$$name" -c 'import sys; sys.version_info >= (3, 11) or sys.exit(1); print(sys.executable)' 2>/dev/null && break; done)
+UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
+export UV_PYTHON := $(HOST_PYTHON)
+export UV_PYTHON_DOWNLOADS := never
+export SAM_CLI_TELEMETRY := 0
+export AWS_DEFAULT_REGION ?= eu-west-1
+
+# One environment serves demo, test and lint: each adds what it needs and removes nothing.
+SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet,$(error Braid needs Python 3.11 or newer on the PATH))
+BRAID := .venv/bin/braid
+PYTEST := .venv/bin/python -m pytest
+
+.PHONY: help
+help: ## show this list
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- for everyone -----------------------------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: $(UV)
+	$(SYNC) --no-default-groups --extra local
+
+.PHONY: demo
+demo: setup ## ingest the demo archive and answer questions from it
+	$(BRAID) demo
+
+.PHONY: test
+test: $(UV) ## run the tests
+	$(SYNC) --extra local
+	$(PYTEST)
+
+# --- for those who change it ------------------------------------------------------------------------------------------
+
+.PHONY: test-py313
+test-py313: $(UV) ## run the tests under Python 3.13, which the functions run on
+	$(need_lambda_python)
+	UV_PYTHON="$(LAMBDA_PYTHON)" UV_PROJECT_ENVIRONMENT=.venv-py313 $(SYNC) --extra local
+	.venv-py313/bin/python -m pytest tests/unit tests/contract tests/workflow
+
+.PHONY: test-export
+test-export: $(UV) ## compare exported models with PyTorch's own vectors (several GB)
+	UV_PROJECT_ENVIRONMENT=.venv-export $(SYNC) --extra export
+	.venv-export/bin/python -m pytest tests/export
+
+.PHONY: lint
+lint: $(UV) ## check style, types and the direction of imports
+	$(SYNC) --extra local --group lint
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	$(MAKE) lock-check
+
+.PHONY: format
+format: $(UV) ## apply the style
+	$(SYNC) --extra local --group lint
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+.PHONY: bench
+bench: setup ## measure on this machine, and write the figures to bench/
+	.venv/bin/python -m bench
+
+.PHONY: clean
+clean: ## remove what was built here; models and data in .braid stay
+	rm -rf .venv .venv-py313 .venv-export .aws-sam dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# --- dependencies -----------------------------------------------------------------------------------------------------
+
+# What Lambda installs is exported from the one lock, so that a function never runs what no test ran.
+REQUIREMENTS := layers/braid/requirements.txt functions/embed/requirements.txt functions/fuse_rerank/requirements.txt
+EXPORT := $(UV) export --quiet --locked --no-default-groups --no-emit-project --no-header --format requirements.txt
+
+.PHONY: lock
+lock: $(UV) ## renew uv.lock, and the requirements of layer and images from it
+	$(UV) lock
+	$(MAKE) requirements
+
+.PHONY: requirements
+requirements: $(UV)
+	$(EXPORT) --output-file layers/braid/requirements.txt >/dev/null
+	for folder in embed fuse_rerank; do \
+		$(EXPORT) --extra onnx --output-file functions/$$folder/requirements.txt >/dev/null; done
+
+.PHONY: lock-check
+lock-check: $(UV)
+	$(UV) lock --check --quiet
+	@temporary=$$(mktemp -d); trap 'rm -rf "$$temporary"' EXIT; \
+	$(EXPORT) --output-file "$$temporary/layer" >/dev/null; \
+	$(EXPORT) --extra onnx --output-file "$$temporary/image" >/dev/null; \
+	diff -u layers/braid/requirements.txt "$$temporary/layer" \
+		&& diff -u functions/embed/requirements.txt "$$temporary/image" \
+		&& diff -u functions/fuse_rerank/requirements.txt "$$temporary/image" \
+		|| { echo "requirements differ from uv.lock: run make lock" >&2; exit 1; }
+
+# --- deployment -------------------------------------------------------------------------------------------------------
+
+include make/deploy.mk
+-include make/engines.mk
+
+# --- uv ---------------------------------------------------------------------------------------------------------------
+
+.uv/bin/uv:
+	$(if $(HOST_PYTHON),,$(error Braid needs Python 3.11 or newer on the PATH))
+	@rm -rf .uv; "$(HOST_PYTHON)" -m venv .uv || { rm -rf .uv; \
+		echo "$(HOST_PYTHON) cannot make a virtual environment: install its venv module, or uv" >&2; exit 1; }
+	.uv/bin/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"

@@ -1,0 +1,106 @@
+"""Run the built functions on the built layer and nothing else, as Lambda would.
+
+Starts the given Python without its site packages, with only the layer's ``python/`` and one function's folder on its
+path, and calls that function's handler with its event from ``events/``. The stores' addresses lead nowhere: planning
+must answer all the same, and a stage that needs a store must say by name that it cannot reach it.
+
+Usage: ``python make/check_build.py PYTHON FOLDER``, where ``FOLDER/<Name>Function`` holds one ``sam build`` each.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT_BYTES = 250 * 1024 * 1024
+"""What Lambda allows a function with its layers, unpacked."""
+
+# Function, its event, and the class of the error that it must raise without a store; None means that it answers.
+EXPECTED = (
+    ("PlanFunction", "plan.json", None),
+    ("VectorSearchFunction", "vector_search.json", "TransientStoreError"),
+    ("GraphExpandFunction", "graph_expand.json", "TransientStoreError"),
+)
+
+SCRIPT = """
+import json, sys, time
+started = time.perf_counter()
+import app
+print("import", round((time.perf_counter() - started) * 1000), "ms", file=sys.stderr)
+from types import SimpleNamespace
+context = SimpleNamespace(
+    function_name="check", memory_limit_in_mb=512, aws_request_id="check", tenant_id=None,
+    invoked_function_arn="arn:aws:lambda:eu-west-1:123456789012:function:check",
+)
+try:
+    print(json.dumps({"answer": app.handler(json.load(sys.stdin), context)}))
+except Exception as error:
+    print(json.dumps({"error": type(error).__name__, "message": str(error)}))
+"""
+
+
+def call(python: str, build: Path, event: Path) -> tuple[dict[str, object], str]:
+    """Return what a built function answered or raised, and what it logged.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        If it cannot even be imported.
+    """
+    function = next(path for path in build.iterdir() if path.name.endswith("Function"))
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": f"{build / 'BraidLayer' / 'python'}:{function}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_ACCESS_KEY_ID": "check",
+        "AWS_SECRET_ACCESS_KEY": "check",
+        "BRAID_ENGINE": "aws",
+        "BRAID_SHARED_DIR": str(ROOT / "shared"),
+        "BRAID_OPENSEARCH_ENDPOINT": "https://127.0.0.1:9",
+        "BRAID_NEPTUNE_ENDPOINT": "wss://127.0.0.1:9/gremlin",
+    }
+    done = subprocess.run(  # noqa: S603 - the Python that the caller names, our own script
+        [python, "-S", "-P", "-c", SCRIPT],
+        input=event.read_text(encoding="utf-8"),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        done.check_returncode()
+    outcome: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return outcome, done.stderr
+
+
+def size_bytes(folder: Path) -> int:
+    """Return what the files of a folder take."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def main(python: str, builds: Path) -> int:
+    """Check every zip function; return how many are wrong."""
+    wrong = 0
+    for name, event, expected in EXPECTED:
+        build = builds / name
+        outcome, logged = call(python, build, ROOT / "events" / event)
+        size = size_bytes(build)
+        right = outcome.get("error") == expected and size < LIMIT_BYTES
+        wrong += not right
+        said = outcome.get("error") or "answered"
+        print(
+            f"{'ok' if right else 'WRONG':5} {name}: {said}, {logged.splitlines()[0]}, {size / 2**20:.0f} MB with layers"
+        )
+        if not right:
+            print(f"      expected {expected or 'an answer'}: {outcome}")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))

@@ -1,0 +1,34 @@
+# Checks of the template and its state machines, and builds of what needs no container engine.
+
+SAM := $(UV) tool run --from aws-sam-cli==$(SAM_VERSION) sam
+CFN_LINT := $(UV) tool run --from cfn-lint==$(CFN_LINT_VERSION) cfn-lint
+CHECKOV := $(UV) tool run --from checkov==$(CHECKOV_VERSION) checkov
+ASL_VALIDATOR := npx --yes --loglevel=error asl-validator@$(ASL_VALIDATOR_VERSION)
+
+# The Python of the functions. A version manager's stand-in on the PATH may answer for a Python that it does not select.
+LAMBDA_PYTHON := $(shell for name in python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.13*/bin/python3.13; do \
+	"$$name" -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)
+need_lambda_python = $(if $(LAMBDA_PYTHON),,$(error make $@ needs Python 3.13, which the functions run on, as python3.13 on the PATH))
+
+.PHONY: lint-deploy
+lint-deploy: setup ## check the template, the state machines and the deployment's security
+	$(SAM) validate --lint
+	$(CFN_LINT) template.yaml
+	.venv/bin/python make/inline_state_machines.py .aws-sam/asl
+	$(CFN_LINT) .aws-sam/asl/state-machines.json
+	@command -v npx >/dev/null || { echo "make lint-deploy needs npx, of Node.js, for the state machine validator" >&2; exit 1; }
+	$(ASL_VALIDATOR) --json-path .aws-sam/asl/RetrieveStateMachine.asl.json
+	$(CHECKOV) --file template.yaml
+
+# Images need a container engine, so `sam build` alone builds those too. Built for this machine's processor, so that the
+# result can be run here.
+ZIP_FUNCTIONS := PlanFunction VectorSearchFunction GraphExpandFunction
+HOST_ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
+
+.PHONY: build
+build: $(UV) ## build the zip functions and the layers, and run what was built on Python 3.13
+	$(need_lambda_python)
+	for name in $(ZIP_FUNCTIONS); do \
+		PATH="$(dir $(LAMBDA_PYTHON)):$$PATH" $(SAM) build "$$name" --build-dir ".aws-sam/checked/$$name" \
+			--parameter-overrides Architecture=$(HOST_ARCHITECTURE) >/dev/null || exit 1; done
+	"$(LAMBDA_PYTHON)" make/check_build.py "$(LAMBDA_PYTHON)" .aws-sam/checked
