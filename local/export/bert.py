@@ -38,7 +38,7 @@ class BertConfig:
     """RoBERTa numbers positions from ``pad_token_id + 1``."""
 
     @property
-    def max_tokens(self) -> int:
+    def token_limit(self) -> int:
         """Longest text, special tokens included, that the position table allows."""
         return self.max_positions - (self.pad_token_id + 1 if self.offset_positions else 0)
 

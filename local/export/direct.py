@@ -1,28 +1,36 @@
 """Make a model folder directly from safetensors, without PyTorch.
 
-For encoders and cross-encoders of the BERT family: see :mod:`local.export.bert`.
+For encoders and cross-encoders of the BERT family (:mod:`local.export.bert`) and T5's encoder
+(:mod:`local.export.t5`).
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.model_files import ModelKind, Pooling, Precision
-from braid.errors import ModelError, ModelMissing
+from braid.errors import ConfigurationError, ModelError, ModelMissing
 
-from local.export.bert import BertWeights, read_config, write_classifier, write_encoder
+from local.export import bert, t5
 from local.export.folder import Description, write_folder
 from local.export.graph import GraphWriter
 from local.export.head import read_head, read_json, read_safetensors, write_head
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    import numpy as np
     import onnx
 
-    from local.export.bert import BertConfig
     from local.export.head import Head
+
+    Weights = Mapping[str, np.ndarray[Any, Any]]
+
+_DEFAULT_TOKENS = 512
+_LONGEST = 1_000_000
 
 
 def export_direct(
@@ -32,6 +40,7 @@ def export_direct(
     model_id: str,
     kind: ModelKind = ModelKind.ENCODER,
     precision: Precision = Precision.FP32,
+    max_tokens: int | None = None,
     origin: str | None = None,
     licence: str = "as stated by the source",
     force: bool = False,
@@ -50,6 +59,8 @@ def export_direct(
         Encoder, or cross-encoder with one label.
     precision : Precision
         See :func:`local.export.folder.write_folder`.
+    max_tokens : int, optional
+        Where texts are cut; the source's own setting when not given.
     origin : str, optional
         What the manifest gives as source; the folder's name when not given.
     licence : str
@@ -71,39 +82,67 @@ def export_direct(
     """
     if not source.is_dir():
         raise ModelMissing(f"{source}: no such folder; a hub id needs --via sentence-transformers")
-    config = read_config(read_json(source / "config.json"))
-    weights = BertWeights(read_safetensors(source / "model.safetensors"))
     head = read_head(source) if kind is ModelKind.ENCODER else None
-    model, inputs = build(config, weights, head)
+    built = build(read_json(source / "config.json"), read_safetensors(source / "model.safetensors"), head)
     description = Description(
         id=model_id,
         kind=kind,
-        dimension=head.dimension(config.hidden) if head else 1,
-        max_tokens=_max_tokens(source, config.max_tokens),
+        dimension=built.dimension,
+        max_tokens=chosen_tokens(max_tokens, stated_tokens(source), built.token_limit),
         pooling=head.pooling if head else Pooling.NONE,
-        inputs=inputs,
-        pad_token_id=config.pad_token_id,
+        inputs=built.inputs,
+        pad_token_id=built.pad_token_id,
         source=origin or source.name,
         licence=licence,
     )
     return write_folder(
-        out, description, model, plain_tokenizer(source / "tokenizer.json"), precision=precision, force=force
+        out, description, built.model, plain_tokenizer(source / "tokenizer.json"), precision=precision, force=force
     )
 
 
-def build(config: BertConfig, weights: BertWeights, head: Head | None) -> tuple[onnx.ModelProto, tuple[str, ...]]:
-    """Return the graph of an encoder with its head, or of a cross-encoder when ``head`` is None, and its inputs."""
-    writer = GraphWriter()
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A finished graph and what feeds it."""
+
+    model: onnx.ModelProto
+    inputs: tuple[str, ...]
+    dimension: int
+    token_limit: int | None
+    """Longest text that the position table allows; None for positions that are relative."""
+    pad_token_id: int
+
+
+def build(config: Mapping[str, Any], weights: Weights, head: Head | None) -> Built:
+    """Return the graph of an encoder with its head, or of a cross-encoder when ``head`` is None.
+
+    Raises
+    ------
+    ModelError
+        If the architecture is not supported or a weight is missing; the message names it.
+    """
     if head is None:
-        types = config.type_vocabulary > 1
-        inputs: tuple[str, ...] = ("input_ids", "attention_mask", *(("token_type_ids",) if types else ()))
-        output = write_classifier(writer, weights, write_encoder(writer, config, weights, token_types=types))
-        return writer.model(name="cross_encoder", inputs=inputs, output=output, shape=["batch", 1]), inputs
+        return _build_cross_encoder(config, weights)
+    writer = GraphWriter()
     inputs = ("input_ids", "attention_mask", *head.inputs)
-    hidden = write_encoder(writer, config, weights, token_types=False)
+    if config.get("model_type") in t5.MODEL_TYPES:
+        shape: t5.T5Config | bert.BertConfig = (t5_config := t5.read_config(config))
+        hidden = t5.write_encoder(writer, t5_config, t5.T5Weights(weights))
+    else:
+        shape = bert_config = bert.read_config(config)
+        hidden = bert.write_encoder(writer, bert_config, bert.BertWeights(weights), token_types=False)
+    dimension = head.dimension(shape.hidden)
     output = write_head(writer, head, hidden, inputs[-1])
-    shape: list[int | str] = ["batch", head.dimension(config.hidden)]
-    return writer.model(name="encoder", inputs=inputs, output=output, shape=shape), inputs
+    model = writer.model(name="encoder", inputs=inputs, output=output, shape=["batch", dimension])
+    return Built(model, inputs, dimension, shape.token_limit, shape.pad_token_id)
+
+
+def _build_cross_encoder(config: Mapping[str, Any], weights: Weights) -> Built:
+    shape, named, writer = bert.read_config(config), bert.BertWeights(weights), GraphWriter()
+    types = shape.type_vocabulary > 1
+    inputs = ("input_ids", "attention_mask", *(("token_type_ids",) if types else ()))
+    output = bert.write_classifier(writer, named, bert.write_encoder(writer, shape, named, token_types=types))
+    model = writer.model(name="cross_encoder", inputs=inputs, output=output, shape=["batch", 1])
+    return Built(model, inputs, 1, shape.token_limit, shape.pad_token_id)
 
 
 def plain_tokenizer(path: Path) -> str:
@@ -120,10 +159,24 @@ def plain_tokenizer(path: Path) -> str:
     return json.dumps({**content, "truncation": None, "padding": None}, ensure_ascii=False)
 
 
-def _max_tokens(source: Path, limit: int) -> int:
-    """Return what sentence-transformers uses: its own setting where there is one, never more than the model allows."""
-    path = source / "sentence_bert_config.json"
-    stated = read_json(path).get("max_seq_length") if path.is_file() else None
-    if stated is None and (source / "tokenizer_config.json").is_file():
-        stated = read_json(source / "tokenizer_config.json").get("model_max_length")
-    return min(int(stated), limit) if stated else limit
+def stated_tokens(source: Path) -> int | None:
+    """Return the length at which sentence-transformers would cut: its own setting, or the tokenizer's."""
+    for name, key in (("sentence_bert_config.json", "max_seq_length"), ("tokenizer_config.json", "model_max_length")):
+        if (source / name).is_file() and (stated := read_json(source / name).get(key)):
+            return int(stated)
+    return None
+
+
+def chosen_tokens(wanted: int | None, stated: int | None, limit: int | None) -> int:
+    """Return where texts are cut: what is wanted, else what the source states, within what the model can read.
+
+    Raises
+    ------
+    ConfigurationError
+        If more is wanted than the model can read.
+    """
+    if wanted is not None and limit is not None and wanted > limit:
+        raise ConfigurationError(f"max tokens {wanted}: the model reads at most {limit}")
+    # A tokenizer without a length of its own states an astronomic one.
+    known = stated if stated is not None and stated <= _LONGEST else _DEFAULT_TOKENS
+    return wanted or min(known, limit or known)

@@ -114,18 +114,23 @@ def write_graph(model: onnx.ModelProto, path: Path, precision: Precision) -> Non
     ModelError
         If the graph is larger than the 2 GB that one ONNX file can hold.
     """
-    import onnx  # noqa: PLC0415 - only where models are made
+    import onnx
 
     if model.ByteSize() >= onnx.checker.MAXIMUM_PROTOBUF:
         raise ModelError(f"{path.name}: the graph is larger than the 2 GB that one ONNX file can hold")
     if precision is Precision.FP32:
         onnx.save_model(model, path)
         return
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
+    from onnxruntime.quantization import QuantType, quantize_dynamic
 
     # Per channel: with one scale a tensor the ten nearest neighbours of a query overlap by .76 only.
     quantize_dynamic(
-        model, path, per_channel=True, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul", "Attention"]
+        model,
+        path,
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        # Shape inference does not know the fused operators' outputs; they are all float.
+        extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
     )
 
 

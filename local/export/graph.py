@@ -49,9 +49,13 @@ class GraphWriter:
 
     def op(self, kind: str, *inputs: str, domain: str = "", outputs: int = 1, **attributes: Any) -> str:  # noqa: ANN401
         """Add a node and return its first output."""
+        return self.op_all(kind, *inputs, domain=domain, outputs=outputs, **attributes)[0]
+
+    def op_all(self, kind: str, *inputs: str, domain: str = "", outputs: int, **attributes: Any) -> list[str]:  # noqa: ANN401
+        """Add a node and return all its outputs."""
         names = [self._name(kind) for _ in range(outputs)]
         self.nodes.append(helper.make_node(kind, list(inputs), names, name=names[0], domain=domain, **attributes))
-        return names[0]
+        return names
 
     def linear(self, tensor: str, weight: np.ndarray[Any, Any], bias: np.ndarray[Any, Any] | None = None) -> str:
         """Add ``tensor @ weight.T + bias``, with weight stored (outputs, inputs) as PyTorch does."""

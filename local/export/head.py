@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,12 @@ from braid.engines.model_files import Pooling
 from braid.errors import ModelError, ModelMissing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from local.export.graph import GraphWriter
+
+    Weights = Mapping[str, np.ndarray[Any, Any]]
 
 _ACTIVATIONS = {"Identity": None, "Tanh": "Tanh", "ReLU": "Relu", "Sigmoid": "Sigmoid"}
 _POOLING = {"pooling_mode_mean_tokens": Pooling.MEAN, "pooling_mode_cls_token": Pooling.CLS}
@@ -47,6 +51,29 @@ class Head:
         return ("pooling_mask",) if self.pooling is Pooling.MEAN and not self.pool_instruction else ()
 
 
+def head_from_modules(modules: Iterable[tuple[str, dict[str, Any], Callable[[], Weights]]]) -> Head:
+    """Make a head from modules in their order: kind, configuration and, for a dense layer, its weights.
+
+    Raises
+    ------
+    ModelError
+        If a module or its setting is not supported; the message names it.
+    """
+    pooling, pool_instruction = None, True
+    dense: list[Dense] = []
+    for kind, config, weights in modules:
+        if kind == "Pooling":
+            pooling = _pooling(config)
+            pool_instruction = bool(config.get("include_prompt", True))
+        elif kind == "Dense":
+            dense.append(_dense(config, weights()))
+        elif kind not in {"Transformer", "Normalize"}:
+            raise ModelError(f"module {kind} is not supported")
+    if pooling is None:
+        raise ModelError("there is no Pooling module")
+    return Head(pooling=pooling, pool_instruction=pool_instruction, dense=tuple(dense))
+
+
 def read_head(folder: Path) -> Head:
     """Read ``modules.json`` and what it names. A folder without it is a plain encoder: mean pooling.
 
@@ -57,24 +84,21 @@ def read_head(folder: Path) -> Head:
     """
     if not (folder / "modules.json").is_file():
         return Head()
-    pooling, pool_instruction, dense = None, True, []
+    try:
+        return head_from_modules(_modules(folder))
+    except (ModelError, KeyError, TypeError) as error:
+        raise ModelError(f"{folder / 'modules.json'}: {error}") from error
+
+
+def _modules(folder: Path) -> Iterator[tuple[str, dict[str, Any], Callable[[], Weights]]]:
     for module in read_json(folder / "modules.json"):
         kind = str(module["type"]).rsplit(".", 1)[-1]
         place = folder / str(module["path"])
-        if kind == "Pooling":
-            config = read_json(place / "config.json")
-            pooling = _pooling(config, place)
-            pool_instruction = bool(config.get("include_prompt", True))
-        elif kind == "Dense":
-            dense.append(_dense(place))
-        elif kind not in {"Transformer", "Normalize"}:
-            raise ModelError(f"{folder / 'modules.json'}: module {kind} is not supported")
-    if pooling is None:
-        raise ModelError(f"{folder / 'modules.json'}: there is no Pooling module")
-    return Head(pooling=pooling, pool_instruction=pool_instruction, dense=tuple(dense))
+        config = read_json(place / "config.json") if kind in {"Pooling", "Dense"} else {}
+        yield kind, config, partial(read_safetensors, place / "model.safetensors")
 
 
-def _pooling(config: dict[str, Any], place: Path) -> Pooling:
+def _pooling(config: dict[str, Any]) -> Pooling:
     """Read one pooling mode, in the form of a flag for each or, in newer files, of one name."""
     if "pooling_mode" in config:
         modes = [str(config["pooling_mode"])]
@@ -83,17 +107,15 @@ def _pooling(config: dict[str, Any], place: Path) -> Pooling:
         modes = [name for name, on in config.items() if name.startswith("pooling_mode_") and on]
         known = _POOLING
     if len(modes) != 1 or modes[0] not in known:
-        raise ModelError(f"{place / 'config.json'}: pooling {', '.join(modes) or 'none'} is not supported")
+        raise ModelError(f"pooling {', '.join(modes) or 'none'} is not supported")
     return known[modes[0]]
 
 
-def _dense(place: Path) -> Dense:
-    config = read_json(place / "config.json")
+def _dense(config: dict[str, Any], weights: Weights) -> Dense:
     activation = str(config.get("activation_function", "torch.nn.modules.linear.Identity")).rsplit(".", 1)[-1]
     if activation not in _ACTIVATIONS:
-        raise ModelError(f"{place / 'config.json'}: activation {activation} is not supported")
-    weights = read_safetensors(place / "model.safetensors")
-    return Dense(weight=weights["linear.weight"], bias=weights.get("linear.bias"), activation=_ACTIVATIONS[activation])
+        raise ModelError(f"activation {activation} of a Dense module is not supported")
+    return Dense(weights["linear.weight"], weights.get("linear.bias"), _ACTIVATIONS[activation])
 
 
 def write_head(writer: GraphWriter, head: Head, hidden: str, mask: str) -> str:
@@ -126,7 +148,9 @@ def write_head(writer: GraphWriter, head: Head, hidden: str, mask: str) -> str:
         pooled = writer.linear(pooled, layer.weight, layer.bias)
         if layer.activation:
             pooled = writer.op(layer.activation, pooled)
-    norm = writer.op("ReduceL2", pooled, axes=[1], keepdims=1)
+    # ReduceL2 takes its axes differently before and after opset 18; these operators do not, back to 13.
+    square = writer.op("ReduceSum", writer.op("Mul", pooled, pooled), writer.integers(1), keepdims=1)
+    norm = writer.op("Sqrt", square)
     return writer.op("Div", pooled, writer.op("Max", norm, writer.number(1e-12)))
 
 
@@ -146,7 +170,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
         raise ModelError(f"{path}: not JSON ({error})") from error
 
 
-def read_safetensors(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+def read_safetensors(path: Path) -> Weights:
     """Read a safetensors file, the only format of weights that is read: it holds numbers and cannot hold code.
 
     Raises
@@ -154,8 +178,8 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     ModelMissing, ModelError
         If it is missing or malformed; the message names it.
     """
-    from safetensors import SafetensorError  # noqa: PLC0415 - only where weights are read
-    from safetensors.numpy import load_file  # noqa: PLC0415
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
 
     if not path.is_file():
         raise ModelMissing(

@@ -46,7 +46,7 @@ class _Loaded:
 
     def feed(self, rows: Sequence[_Row]) -> dict[str, np.ndarray[Any, Any]]:
         """Pad rows to the longest and return the inputs that the graph declares, and no others."""
-        import numpy as np  # noqa: PLC0415 - lazy: half of a cold start
+        import numpy as np
 
         longest = max(len(row.ids) for row in rows)
         feeds: dict[str, np.ndarray[Any, Any]] = {}
@@ -85,7 +85,7 @@ _INPUTS = {"input_ids", "attention_mask", "token_type_ids", "pooling_mask"}
 
 def _load(folder: ModelFolder, threads: int) -> _Loaded:
     """Open session and tokenizer of a verified folder."""
-    import onnxruntime as ort  # noqa: PLC0415 - lazy: stages must import without it
+    import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -113,7 +113,7 @@ def _load(folder: ModelFolder, threads: int) -> _Loaded:
 
 def _tokenizer(folder: ModelFolder) -> Tokenizer:
     """Read the tokenizer, without the padding and truncation that its file may ask for."""
-    from tokenizers import Tokenizer  # noqa: PLC0415 - lazy: stages must import without it
+    from tokenizers import Tokenizer
 
     try:
         tokenizer = Tokenizer.from_file(str(folder.tokenizer))
@@ -207,7 +207,7 @@ class OnnxEncoder:
         return length_batches(rows)
 
     def _run(self, batch: Sequence[_Row]) -> list[bytes]:
-        import numpy as np  # noqa: PLC0415 - lazy: half of a cold start
+        import numpy as np
 
         try:
             (output,) = self._loaded.session.run([self._loaded.output], self._loaded.feed(batch))
@@ -289,7 +289,7 @@ class OnnxCrossEncoder:
             If the model fails, its output is not finite, or it needs more than ``timeout_s`` seconds; a run that is
             under way is then ended.
         """
-        import onnxruntime as ort  # noqa: PLC0415 - lazy: stages must import without it
+        import onnxruntime as ort
 
         deadline = time.monotonic() + timeout_s
         options = ort.RunOptions()

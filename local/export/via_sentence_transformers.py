@@ -1,0 +1,270 @@
+"""Make a model folder through sentence-transformers, from any hub id or local path. Needs the extra ``export``.
+
+The transformer is exported to ONNX by sentence-transformers and Optimum; pooling, dense layers and L2 norm are then
+appended to the graph from the modules' own configuration. Optimum exports T5 only with its decoder, so T5's encoder is
+written by :mod:`local.export.t5` from the weights that sentence-transformers loaded.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from braid.engines.model_files import ModelKind, Pooling, Precision
+from braid.errors import ConfigurationError, ModelError, ModelMissing
+
+from local.export import t5
+from local.export.direct import build, chosen_tokens, plain_tokenizer
+from local.export.folder import Description, write_folder
+from local.export.graph import GraphWriter
+from local.export.head import Head, head_from_modules, write_head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import onnx
+
+_CODE_FREE = ("*.json", "*.txt", "*.model", "*.safetensors", "README.md")
+_ONNX_OPTIONS = {"export": True, "provider": "CPUExecutionProvider"}
+
+
+def export_via_sentence_transformers(
+    source: str,
+    out: Path,
+    *,
+    model_id: str,
+    kind: ModelKind = ModelKind.ENCODER,
+    precision: Precision = Precision.FP32,
+    max_tokens: int | None = None,
+    revision: str | None = None,
+    allow_checkpoint: bool = False,
+    licence: str = "as stated by the source",
+    force: bool = False,
+) -> Path:
+    """Write a model folder.
+
+    Parameters
+    ----------
+    source : str
+        Hub id, or a local folder in the form of transformers or sentence-transformers.
+    out : Path
+        Model folder to write.
+    model_id : str
+        Id in the manifest, which names the embedding space.
+    kind : ModelKind
+        Encoder, or cross-encoder with one label.
+    precision : Precision
+        See :func:`local.export.folder.write_folder`.
+    max_tokens : int, optional
+        Where texts are cut; the source's own setting when not given.
+    revision : str, optional
+        Branch, tag or commit on the hub. A commit makes the export repeatable.
+    allow_checkpoint : bool
+        Read weights that exist only as a PyTorch checkpoint, with PyTorch's restricted unpickler. Otherwise only
+        safetensors are downloaded and read.
+    licence : str
+        What the manifest says of the weights' licence.
+    force : bool
+        Replace an existing folder.
+
+    Raises
+    ------
+    ConfigurationError
+        If the extra ``export`` is not installed, the folder exists, or an argument is malformed.
+    ModelMissing, ModelError
+        If the source cannot be read or is not supported.
+    StoreReadOnly, StoreFull
+        If the folder cannot be written.
+    """
+    _require_extra()
+    folder = _fetch(source, revision, allow_checkpoint=allow_checkpoint)
+    if not allow_checkpoint:
+        _refuse_checkpoints(folder)
+    try:
+        if kind is ModelKind.CROSS_ENCODER:
+            description, model, tokenizer = _cross_encoder(folder, max_tokens)
+        else:
+            description, model, tokenizer = _encoder(folder, max_tokens)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"{source}: sentence-transformers cannot export it ({first})") from error
+    return write_folder(
+        out,
+        Description(id=model_id, kind=kind, source=_origin(source, revision), licence=licence, **description),
+        model,
+        tokenizer,
+        precision=precision,
+        force=force,
+    )
+
+
+def _require_extra() -> None:
+    try:
+        import optimum.onnxruntime  # noqa: F401 - gigabytes, and only here
+        import sentence_transformers  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError(
+            "sentence-transformers is not installed: install the extra `export` (several GB), or use --via direct"
+        ) from error
+
+
+def _fetch(source: str, revision: str | None, *, allow_checkpoint: bool) -> Path:
+    """Return a local folder; a hub id is downloaded, without anything that could hold code unless asked for."""
+    local = Path(source)
+    if local.is_dir():
+        return local
+    if source.startswith((".", "/", "~")) or source.count("/") > 1:
+        raise ModelMissing(f"{source}: no such folder")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    patterns = [*_CODE_FREE, *(("*.bin",) if allow_checkpoint else ())]
+    try:
+        found = snapshot_download(
+            source, revision=revision, allow_patterns=patterns, ignore_patterns=["onnx/*", "openvino/*"]
+        )
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelMissing(f"{source}: cannot be read from the hub ({first})") from error
+    return Path(found)
+
+
+def _refuse_checkpoints(folder: Path) -> None:
+    """Refuse weights that are only a pickle, here and in the modules' folders."""
+    for checkpoint in sorted(folder.rglob("pytorch_model*.bin")):
+        if not any(checkpoint.parent.glob("*.safetensors")):
+            raise ModelError(
+                f"{checkpoint}: is a pickle and there is no safetensors file beside it; "
+                "--allow-checkpoint reads it with PyTorch's restricted unpickler"
+            )
+    if not any(folder.glob("*.safetensors")):
+        raise ModelMissing(
+            f"{folder}: holds no safetensors file; --allow-checkpoint reads a PyTorch checkpoint where there is one"
+        )
+
+
+def _encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx.ModelProto, str]:
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder).to_dict()
+    if config.get("model_type") in t5.MODEL_TYPES:
+        loaded = SentenceTransformer(str(folder), device="cpu")
+        head = _head(loaded)
+        weights = {name: value.detach().float().numpy() for name, value in loaded[0].auto_model.state_dict().items()}
+        built = build(config, weights, head)
+        model, inputs, dimension = built.model, built.inputs, built.dimension
+    else:
+        loaded = SentenceTransformer(str(folder), device="cpu", backend="onnx", model_kwargs=dict(_ONNX_OPTIONS))
+        head = _head(loaded)
+        model = _graph(loaded[0].auto_model)
+        dimension = head.dimension(int(config["hidden_size"]))
+        inputs = append_head(model, head, dimension)
+    described = {
+        "dimension": dimension,
+        "max_tokens": chosen_tokens(max_tokens, loaded.max_seq_length, _token_limit(config)),
+        "pooling": head.pooling,
+        "inputs": inputs,
+        "pad_token_id": int(config.get("pad_token_id") or 0),
+    }
+    return described, model, _tokenizer(loaded.tokenizer)
+
+
+def _cross_encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx.ModelProto, str]:
+    from sentence_transformers import CrossEncoder
+
+    loaded = CrossEncoder(str(folder), device="cpu", backend="onnx", model_kwargs=dict(_ONNX_OPTIONS))
+    config = loaded.config.to_dict()
+    labels = len(config.get("id2label") or {0: ""})
+    if labels != 1:
+        raise ModelError(f"{folder}: the classifier has {labels} labels; a reranker has one")
+    model = _graph(loaded.model)
+    described = {
+        "dimension": 1,
+        "max_tokens": chosen_tokens(max_tokens, loaded.max_length, _token_limit(config)),
+        "pooling": Pooling.NONE,
+        "inputs": tuple(node.name for node in model.graph.input),
+        "pad_token_id": int(config.get("pad_token_id") or 0),
+    }
+    return described, model, _tokenizer(loaded.tokenizer)
+
+
+def _head(loaded: Any) -> Head:  # noqa: ANN401 - a type of the extra
+    def modules() -> Iterator[tuple[str, dict[str, Any], Any]]:
+        for module in loaded:
+            kind = type(module).__name__
+            config = module.get_config_dict() if kind in {"Pooling", "Dense"} else {}
+            yield (
+                kind,
+                config,
+                lambda module=module: {
+                    name: value.detach().float().numpy() for name, value in module.state_dict().items()
+                },
+            )
+
+    return head_from_modules(modules())
+
+
+def _graph(exported: Any) -> onnx.ModelProto:  # noqa: ANN401 - a type of the extra
+    """Read the file that Optimum wrote, with all weights inside."""
+    import onnx
+
+    return onnx.load(str(exported.path), load_external_data=True)
+
+
+def append_head(model: onnx.ModelProto, head: Head, dimension: int) -> tuple[str, ...]:
+    """Replace a graph's outputs by the vector that the head makes of its last hidden state.
+
+    Returns
+    -------
+    tuple of str
+        The graph's inputs.
+
+    Raises
+    ------
+    ModelError
+        If the graph is older than opset 13 or has no last hidden state.
+    """
+    from onnx import TensorProto, helper
+
+    opset = max(item.version for item in model.opset_import if item.domain in {"", "ai.onnx"})
+    if opset < 13:  # noqa: PLR2004 - the operators of the head have their form since then
+        raise ModelError(f"the exported graph has opset {opset}, older than 13")
+    hidden = next(
+        (node.name for node in model.graph.output if node.name in {"last_hidden_state", "token_embeddings"}), None
+    )
+    if hidden is None:
+        raise ModelError("the exported graph has no last_hidden_state")
+    writer = GraphWriter(prefix="braid_")
+    for name in head.inputs:
+        model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"]))
+    output = write_head(writer, head, hidden, head.inputs[0] if head.inputs else "attention_mask")
+    model.graph.node.extend(writer.nodes)
+    model.graph.initializer.extend(writer.weights)
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", dimension]))
+    return tuple(node.name for node in model.graph.input)
+
+
+def _token_limit(config: dict[str, Any]) -> int | None:
+    positions = config.get("max_position_embeddings")
+    if not positions:
+        return None
+    offset = config.get("model_type") in {"roberta", "xlm-roberta", "camembert"}
+    return int(positions) - (int(config.get("pad_token_id") or 0) + 1 if offset else 0)
+
+
+def _tokenizer(tokenizer: Any) -> str:  # noqa: ANN401 - a type of the extra
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelError("the tokenizer has no fast form, so it cannot be stored as tokenizer.json")
+    with tempfile.TemporaryDirectory() as work:
+        path = Path(work) / "tokenizer.json"
+        backend.save(str(path))
+        return plain_tokenizer(path)
+
+
+def _origin(source: str, revision: str | None) -> str:
+    name = Path(source).name if Path(source).is_dir() else source
+    return f"{name}@{revision}" if revision else name
