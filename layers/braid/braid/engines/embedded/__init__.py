@@ -1,0 +1,1 @@
+"""Engines that need nothing but a folder: one SQLite file, and vector indexes beside it."""

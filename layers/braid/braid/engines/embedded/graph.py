@@ -1,0 +1,245 @@
+"""The embedded knowledge graph."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from braid.engines.embedded import graph_rows
+from braid.engines.embedded.tables import from_microseconds, to_microseconds
+from braid.engines.ports import Expansion, GraphStats
+from braid.models import EntityLink, GraphHit, Path
+from braid.scoring import clamp
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from braid.engines.embedded.adjacency import Adjacency, Reached
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.engines.ports import ExpandRequest
+    from braid.models import Relationship, Timestamp, Vertex
+
+NAME_SCORE = 1.0
+ALIAS_SCORE = 0.9
+_TENANTS_IN_MEMORY = 32
+
+
+class EmbeddedKnowledgeGraph:
+    """Vertices and edges in SQLite, walked in memory; implements :class:`braid.engines.ports.KnowledgeGraph`.
+
+    A tenant's graph is read when it is first walked, and again after a write, whichever process wrote.
+    """
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
+        self._stats: dict[int, tuple[int, GraphStats]] = {}
+
+    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write vertices, then edges; of one identity twice in a batch the last stands.
+
+        Raises
+        ------
+        InvalidRequest
+            If an edge's end is neither stored nor among ``vertices``; nothing is written.
+        """
+        last = {(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
+        tenants = sorted({tenant_id for tenant_id, _ in last} | {row.tenant_id for row in relationships})
+        if not tenants:
+            return
+        with self._store.transaction() as connection:
+            for tenant_id in tenants:
+                tenant = self._store.make_number(connection, tenant_id)
+                graph_rows.upsert_vertices(
+                    connection, tenant, [vertex for vertex in last.values() if vertex.tenant_id == tenant_id]
+                )
+                graph_rows.upsert_edges(
+                    connection, tenant, [row for row in relationships if row.tenant_id == tenant_id]
+                )
+                _changed(connection, tenant)
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        """Remove vertices with their edges and return how many vertices there were."""
+        if not ids:
+            return 0
+        with self._store.transaction() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return 0
+            removed = graph_rows.delete(connection, tenant, ids)
+            if removed:
+                _changed(connection, tenant)
+            return removed
+
+    def link(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
+        """Return the entities of which a name or alias equals one of ``names``, each once, by its best match."""
+        if not names:
+            return []
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return []
+            found = connection.execute(
+                "SELECT v.id, v.name, v.aliases, v.entity_type, n.phrase, n.is_alias"
+                " FROM json_each(:names) AS asked"
+                " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value"
+                " CROSS JOIN vertices AS v ON v.number = n.vertex"
+                " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of)"
+                " AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)",
+                {"names": json.dumps(list(dict.fromkeys(names))), "tenant": tenant, "as_of": to_microseconds(as_of)},
+            ).fetchall()
+        links: dict[str, EntityLink] = {}
+        for vertex_id, name, aliases, entity_type, phrase, is_alias in sorted(
+            found, key=lambda row: (row[5], -len(row[4]), row[0], row[4])
+        ):
+            if vertex_id not in links:
+                links[vertex_id] = EntityLink(
+                    entity_id=vertex_id,
+                    name=name if name is not None else json.loads(aliases)[0],
+                    entity_type=entity_type,
+                    phrase=phrase,
+                    score=ALIAS_SCORE if is_alias else NAME_SCORE,
+                )
+        return list(links.values())[:limit]
+
+    def expand(self, request: ExpandRequest) -> Expansion:
+        """Walk from all seeds at once."""
+        if not request.seeds:
+            return Expansion()
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, request.tenant_id)
+            if tenant is None:
+                return Expansion()
+            graph = self._adjacency(connection, tenant)
+        import numpy as np
+
+        from braid.engines.embedded.adjacency import walk
+
+        seeds = sorted({graph.numbers[seed] for seed in request.seeds if seed in graph.numbers})
+        if not seeds or not len(graph.sources):
+            return Expansion()
+        wanted = None
+        if request.types:
+            wanted = np.array([name in request.types for name in graph.relationship_types], dtype=np.bool_)
+        reached = walk(
+            graph,
+            np.array(seeds, dtype=np.int64),
+            types=wanted,
+            direction=request.direction,
+            max_hops=request.max_hops,
+            by_confidence=request.by_confidence,
+            as_of=to_microseconds(request.as_of) or 0,
+            fan_out=request.fan_out,
+        )
+        return Expansion(hits=_hits(graph, reached, _choose(graph, reached, request)), truncated=reached.truncated)
+
+    def stats(self, tenant_id: str) -> GraphStats:
+        """Return stored counts, counted again only after a write."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return GraphStats()
+            if self._store.in_transaction:  # may yet be undone
+                return _count(connection, tenant)
+            generation = _generation(connection, tenant)
+            known = self._stats.get(tenant)
+            if known is None or known[0] != generation:
+                known = self._stats[tenant] = (generation, _count(connection, tenant))
+            return known[1]
+
+    def _adjacency(self, connection: sqlite3.Connection, tenant: int) -> Adjacency:
+        from braid.engines.embedded.adjacency import load
+
+        generation = _generation(connection, tenant)
+        if self._store.in_transaction:  # may yet be undone
+            return load(connection, tenant, generation)
+        with self._lock:
+            known = self._graphs.get(tenant)
+            if known is None or known.generation != generation:
+                loaded = load(connection, tenant, generation)
+                if known is not None and known.generation > generation:
+                    return loaded  # this reader's moment lies before another thread's
+                known = self._graphs[tenant] = loaded
+            self._graphs.move_to_end(tenant)
+            while len(self._graphs) > _TENANTS_IN_MEMORY:
+                self._graphs.popitem(last=False)
+            return known
+
+
+def _choose(graph: Adjacency, reached: Reached, request: ExpandRequest) -> list[int]:
+    """Return the rows of the answer: what may be returned, the best by score, ties by id, then in the order asked."""
+    import numpy as np
+
+    from braid.engines.embedded.adjacency import NO_TIME
+
+    vertices = reached.vertices
+    keep = np.ones(len(vertices), dtype=np.bool_)
+    if request.records_only:
+        keep &= graph.has_record[vertices]
+    if request.entity_types:
+        wanted = np.array([name in request.entity_types for name in graph.entity_types], dtype=np.bool_)
+        keep &= wanted[graph.type_of[vertices]]
+    times = graph.timestamps[vertices]
+    if request.time_range is not None:
+        start, end = to_microseconds(request.time_range.start), to_microseconds(request.time_range.end)
+        keep &= times != NO_TIME
+        if start is not None:
+            keep &= times >= start
+        if end is not None:
+            keep &= times < end
+    rows = np.flatnonzero(keep)
+    rows = rows[np.lexsort((vertices[rows], -reached.scores[rows]))][: request.limit]
+    if request.by_time:
+        rows = rows[np.lexsort((vertices[rows], times[rows], times[rows] == NO_TIME))]
+    return [int(row) for row in rows]
+
+
+def _hits(graph: Adjacency, reached: Reached, rows: list[int]) -> tuple[GraphHit, ...]:
+    from braid.engines.embedded.adjacency import NO_TIME, path
+
+    hits: list[GraphHit] = []
+    for rank, row in enumerate(rows, start=1):
+        vertex = int(reached.vertices[row])
+        ids, types = path(graph, reached, row)
+        time = int(graph.timestamps[vertex])
+        hits.append(
+            GraphHit(
+                id=graph.ids[vertex],
+                score=clamp(float(reached.scores[row])),
+                rank=rank,
+                path=Path(ids=ids, types=types),
+                has_record=bool(graph.has_record[vertex]),
+                name=graph.names[vertex],
+                entity_type=graph.entity_types[int(graph.type_of[vertex])],
+                timestamp=None if time == NO_TIME else from_microseconds(time),
+            )
+        )
+    return tuple(hits)
+
+
+def _changed(connection: sqlite3.Connection, tenant: int) -> None:
+    connection.execute("UPDATE tenants SET graph_generation = graph_generation + 1 WHERE number = ?", (tenant,))
+
+
+def _generation(connection: sqlite3.Connection, tenant: int) -> int:
+    row = connection.execute("SELECT graph_generation FROM tenants WHERE number = ?", (tenant,)).fetchone()
+    return int(row[0])
+
+
+def _count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
+    vertices = dict(
+        connection.execute(
+            "SELECT entity_type, count(*) FROM vertices WHERE tenant = ? GROUP BY entity_type", (tenant,)
+        )
+    )
+    edges = dict(connection.execute("SELECT type, count(*) FROM edges WHERE tenant = ? GROUP BY type", (tenant,)))
+    return GraphStats(
+        vertices=sum(vertices.values()),
+        edges=sum(edges.values()),
+        by_entity_type=vertices,
+        by_relationship_type=edges,
+    )

@@ -1,0 +1,110 @@
+"""Vertices and relationships as rows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from braid.engines.embedded.tables import to_microseconds
+from braid.errors import InvalidRequest
+from braid.linking import normalise
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from braid.models import Relationship, Vertex
+
+_WRITE_VERTEX = """
+INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, id) DO UPDATE SET
+    entity_type = excluded.entity_type, name = excluded.name, aliases = excluded.aliases,
+    has_record = excluded.has_record, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
+    invalid_at = excluded.invalid_at
+RETURNING number
+"""
+
+
+def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Iterable[Vertex]) -> None:
+    """Write vertices of one tenant whole, with the names they are linked by."""
+    for vertex in vertices:
+        row = (
+            tenant,
+            vertex.id,
+            vertex.entity_type,
+            vertex.name,
+            json.dumps(vertex.aliases, ensure_ascii=False),
+            vertex.has_record,
+            to_microseconds(vertex.timestamp),
+            to_microseconds(vertex.valid_at),
+            to_microseconds(vertex.invalid_at),
+        )
+        number = connection.execute(_WRITE_VERTEX, row).fetchall()[0][0]
+        connection.execute("DELETE FROM names WHERE vertex = ?", (number,))
+        # The name last: it wins over an alias that is normalised alike.
+        phrases = {normalise(alias): True for alias in vertex.aliases}
+        if vertex.name is not None:
+            phrases[normalise(vertex.name)] = False
+        phrases.pop("", None)
+        connection.executemany(
+            "INSERT INTO names (tenant, phrase, vertex, is_alias) VALUES (?, ?, ?, ?)",
+            [(tenant, phrase, number, is_alias) for phrase, is_alias in phrases.items()],
+        )
+
+
+def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Sequence[Relationship]) -> None:
+    """Write relationships of one tenant; no predicate and an empty one are the same identity.
+
+    Raises
+    ------
+    InvalidRequest
+        If an end is not stored; the caller's transaction then undoes the rest.
+    """
+    ends = {end for relationship in relationships for end in (relationship.source, relationship.target)}
+    numbers = dict(
+        connection.execute(
+            "SELECT id, number FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+            (tenant, json.dumps(sorted(ends))),
+        ).fetchall()
+    )
+    for relationship in relationships:
+        for end in (relationship.source, relationship.target):
+            if end not in numbers:
+                message = (
+                    f"relationships: {relationship.source} {relationship.type} {relationship.target}"
+                    f" leads to {end}, which is no vertex; write that vertex first or in the same call"
+                )
+                raise InvalidRequest(message, field="relationships")
+    connection.executemany(
+        "INSERT OR REPLACE INTO edges (tenant, source, type, target, predicate, confidence, timestamp, valid_at,"
+        " invalid_at, evidence) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                tenant,
+                numbers[relationship.source],
+                relationship.type,
+                numbers[relationship.target],
+                relationship.predicate or "",
+                relationship.confidence,
+                to_microseconds(relationship.timestamp),
+                to_microseconds(relationship.valid_at),
+                to_microseconds(relationship.invalid_at),
+                relationship.evidence,
+            )
+            for relationship in relationships
+        ],
+    )
+
+
+def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> int:
+    """Remove vertices of one tenant with their names and edges and return how many vertices there were."""
+    numbers = connection.execute(
+        "SELECT number FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json.dumps(list(ids))),
+    ).fetchall()
+    connection.executemany("DELETE FROM names WHERE vertex = ?", numbers)
+    connection.executemany("DELETE FROM edges WHERE tenant = ? AND source = ?", [(tenant, row[0]) for row in numbers])
+    connection.executemany("DELETE FROM edges WHERE target = ?", numbers)
+    connection.executemany("DELETE FROM vertices WHERE number = ?", numbers)
+    return len(numbers)

@@ -1,0 +1,194 @@
+"""The embedded search index."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from braid.engines.embedded import rows, words
+from braid.engines.embedded.conditions import conditions
+from braid.engines.ports import IndexStats, SearchHits
+from braid.models import Hit, Kind
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.engines.embedded.vectors import VectorGraph
+    from braid.engines.ports import SearchRequest
+    from braid.models import Embedding, Record
+
+_GRAPHS_IN_MEMORY = 32
+
+
+class EmbeddedSearchIndex:
+    """Records in SQLite, words in FTS5, vectors in HNSW; implements :class:`braid.engines.ports.SearchIndex`.
+
+    Parameters
+    ----------
+    store
+        Where the rows are.
+    exact_rows
+        Up to this many rows that meet the conditions, vectors are scored one by one; above, through the graph.
+    """
+
+    def __init__(self, store: EmbeddedStore, *, exact_rows: int | None = None) -> None:
+        self._store = store
+        self._exact_rows = exact_rows
+        self._lock = threading.Lock()
+        self._graphs: OrderedDict[tuple[int, str], VectorGraph] = OrderedDict()
+        self._stats: dict[str, tuple[int, IndexStats]] = {}
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        """Write records whole; of one id twice in a batch the last stands.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of the vectors already in its space; nothing is written.
+        InvalidRequest
+            If a vector is zero or not finite; nothing is written.
+        """
+        last = {(record.tenant_id, record.id): record for record in records}
+        ordered = sorted(last.values(), key=lambda record: record.tenant_id)
+        if not ordered:
+            return
+        with self._store.transaction() as connection:
+            for tenant_id, batch in groupby(ordered, key=lambda record: record.tenant_id):
+                tenant = self._store.make_number(connection, tenant_id)
+                rows.upsert(connection, tenant, batch)
+                _changed(connection, tenant)
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        """Remove records and return how many there were."""
+        if not ids:
+            return 0
+        with self._store.transaction() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return 0
+            removed = rows.delete(connection, tenant, ids)
+            if removed:
+                _changed(connection, tenant)
+            return removed
+
+    def search(self, request: SearchRequest) -> SearchHits:
+        """Answer both strands from one moment of the store.
+
+        Raises
+        ------
+        DimensionMismatch
+            If the question's vector is not as long as those of its space.
+        """
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, request.tenant_id)
+            if tenant is None or request.ids == ():
+                return SearchHits()
+            asked = conditions(request, tenant)
+            vector: list[tuple[float, str]] = []
+            lexical: list[tuple[float, str]] = []
+            superseded: set[str] = set()
+            if request.embedding is not None:
+                vector, superseded = self._nearest(connection, tenant, request, request.embedding)
+            if request.text:
+                lexical, superseded_too = words.search(connection, tenant, request.text, asked, request.k)
+                superseded = superseded | superseded_too
+        return SearchHits(vector=_hits(vector), lexical=_hits(lexical), superseded=len(superseded))
+
+    def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
+        """Return the records that exist, in the order of ``ids``, without their vectors."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            return [] if tenant is None else rows.read_many(connection, tenant, tenant_id, ids)
+
+    def stats(self, tenant_id: str) -> IndexStats:
+        """Return stored counts, counted again only after a write."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return IndexStats()
+            if self._store.in_transaction:  # may yet be undone
+                return _count(connection, tenant)
+            generation = _generation(connection, tenant)
+            known = self._stats.get(tenant_id)
+            if known is None or known[0] != generation:
+                known = self._stats[tenant_id] = (generation, _count(connection, tenant))
+            return known[1]
+
+    def optimise(self, tenant_id: str) -> None:
+        """Bring a tenant's vector graphs up to date and save them, so that the next process need not; optional."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None or self._store.in_transaction:
+                return
+            spaces = connection.execute(
+                "SELECT space, length(min(vector)) / 4 FROM vectors WHERE tenant = ? GROUP BY space", (tenant,)
+            ).fetchall()
+            for space, dimension in spaces:
+                self._graph(tenant, space).bring_up_to_date(connection, dimension)
+
+    def _nearest(
+        self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, embedding: Embedding
+    ) -> tuple[list[tuple[float, str]], set[str]]:
+        rows.check_dimension(connection, embedding, {})
+        import numpy as np
+
+        from braid.engines.embedded import nearest
+
+        # What is not committed must not enter a graph that other threads use: it may yet be undone.
+        graph = None if self._store.in_transaction else self._graph(tenant, embedding.space)
+        return nearest.search(
+            connection,
+            graph,
+            np.frombuffer(rows.unit(embedding), dtype="<f4"),
+            conditions(request, tenant),
+            space=embedding.space,
+            k=request.k,
+            exact_rows=nearest.EXACT_ROWS if self._exact_rows is None else self._exact_rows,
+        )
+
+    def _graph(self, tenant: int, space: str) -> VectorGraph:
+        from braid.engines.embedded.vectors import VectorGraph
+
+        with self._lock:
+            graph = self._graphs.get((tenant, space))
+            if graph is None:
+                graph = self._graphs[tenant, space] = VectorGraph(self._store, tenant, space)
+            self._graphs.move_to_end((tenant, space))
+            while len(self._graphs) > _GRAPHS_IN_MEMORY:
+                self._graphs.popitem(last=False)
+            return graph
+
+
+def _hits(found: list[tuple[float, str]]) -> tuple[Hit, ...]:
+    return tuple(Hit(id=record_id, score=score, rank=rank) for rank, (score, record_id) in enumerate(found, start=1))
+
+
+def _changed(connection: sqlite3.Connection, tenant: int) -> None:
+    connection.execute("UPDATE tenants SET record_generation = record_generation + 1 WHERE number = ?", (tenant,))
+
+
+def _generation(connection: sqlite3.Connection, tenant: int) -> int:
+    row = connection.execute("SELECT record_generation FROM tenants WHERE number = ?", (tenant,)).fetchone()
+    return int(row[0])
+
+
+def _count(connection: sqlite3.Connection, tenant: int) -> IndexStats:
+    by_kind: dict[Kind, int] = {}
+    by_type: dict[str, int] = {}
+    newest = 1
+    for kind, entity_type, count, version in connection.execute(
+        "SELECT kind, entity_type, count(*), max(schema_version) FROM records WHERE tenant = ?"
+        " GROUP BY kind, entity_type",
+        (tenant,),
+    ):
+        by_kind[Kind(kind)] = by_kind.get(Kind(kind), 0) + count
+        if entity_type is not None:
+            by_type[entity_type] = by_type.get(entity_type, 0) + count
+        newest = max(newest, version)
+    return IndexStats(
+        records=sum(by_kind.values()), by_kind=by_kind, by_entity_type=by_type, newest_schema_version=newest
+    )

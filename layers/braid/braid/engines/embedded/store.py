@@ -1,0 +1,298 @@
+"""The one file of the embedded engines: connections, transactions, tenants and markers."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from braid.engines.embedded.failures import explain_file_system, mapped
+from braid.engines.embedded.tables import FORMAT, SCHEMA, create_words
+from braid.errors import StoreError, StoreReadOnly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+DATABASE = "braid.db"
+BUSY_TIMEOUT_MS = 5_000
+"""How long a writer waits for another process's transaction before ``TransientStoreError``."""
+_CACHE_KIB = 16_384
+
+
+class EmbeddedStore:
+    """A folder with ``braid.db``, shared by the three engines; safe to use from several threads and processes.
+
+    Each reader has a connection of its own and sees the state of one moment. Writers queue: in this process behind a
+    lock, between processes behind SQLite's. With WAL and ``synchronous=FULL`` a transaction is on the disk when it
+    returns, so that neither ``kill -9`` nor a power cut loses what was acknowledged.
+
+    Parameters
+    ----------
+    folder
+        Folder of the store; made when missing.
+    read_only
+        True refuses every write. A folder that cannot be written is opened so in any case.
+
+    Raises
+    ------
+    StoreError
+        If there is no store to read, or it was written by a newer Braid.
+    StoreReadOnly
+        If there is no store and none can be made.
+    StoreCorrupt
+        If the file is not a database.
+    """
+
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        self.folder = folder
+        self.path = folder / DATABASE
+        self._idle: list[sqlite3.Connection] = []
+        self._pool_lock = threading.Lock()
+        self._write_lock = threading.RLock()
+        self._local = threading.local()
+        self._numbers: dict[str, int] = {}
+        self._closed = False
+        if not read_only and not self.path.exists():
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise explain_file_system(error, folder) from error
+        if not self.path.exists() and (read_only or not os.access(folder, os.W_OK)):
+            if read_only:
+                message = f"{self.path} does not exist; ingest something first or set BRAID_HOME"
+                raise StoreError(message)
+            message = f"{folder} cannot be written; make it writable or set BRAID_HOME to another folder"
+            raise StoreReadOnly(message)
+        self.read_only = read_only or not (os.access(folder, os.W_OK) and _writable(self.path))
+        with mapped(self.path):
+            if self.read_only:
+                self._check_format()
+            else:
+                self._prepare()
+            with self.read() as connection:
+                self.identity: str = connection.execute("SELECT store FROM identity").fetchone()[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; what a thread still holds is closed when it hands it back."""
+        with self._pool_lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread is inside :meth:`transaction`, and so sees what no one else does."""
+        return getattr(self._local, "writing", None) is not None
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection that sees one moment of the store; inside a transaction, that transaction's."""
+        writing: sqlite3.Connection | None = getattr(self._local, "writing", None)
+        if writing is not None:
+            with mapped(self.path):
+                yield writing
+            return
+        with mapped(self.path):
+            connection = self._take()
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write everything inside or nothing; what is inside may use all engines of this store.
+
+        Transactions nest: an inner one that fails undoes only its own writes if its error is caught.
+
+        Raises
+        ------
+        StoreReadOnly
+            If the store was opened for reading.
+        TransientStoreError
+            If another process writes for longer than 5 s.
+        """
+        if self.read_only:
+            message = f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
+            raise StoreReadOnly(message)
+        with self._write_lock, mapped(self.path):
+            outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
+            if outer is not None:
+                if not outer.in_transaction:
+                    message = f"{self.path}: this transaction failed before and wrote nothing; begin another one"
+                    raise StoreError(message)
+                with _savepoint(outer):
+                    yield outer
+                return
+            connection = self._take()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                self._local.writing = connection
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                self._local.writing = None
+                self._give_back(connection)
+
+    def _take(self) -> sqlite3.Connection:
+        with self._pool_lock:
+            if self._closed:
+                message = f"{self.path} was closed"
+                raise StoreError(message)
+            if self._idle:
+                return self._idle.pop()
+        return self._connect()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        # Still open here: a reader's snapshot, or a transaction that failed.
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            connection.close()
+            return
+        with self._pool_lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        uri = self.path.absolute().as_uri()
+        if not self.read_only:
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        else:
+            connection = self._connect_for_reading(uri)
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
+        if not self.read_only:
+            connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def _connect_for_reading(self, uri: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+        except sqlite3.OperationalError:
+            connection.close()
+            # In a folder that cannot be written SQLite can make no lock file. Without a log there is nothing to lock.
+            log = self.path.with_name(f"{DATABASE}-wal")
+            if log.exists() and log.stat().st_size:
+                message = (
+                    f"{self.path} has an unfinished log and its folder cannot be written; "
+                    "make the folder writable once, or copy the folder to where it is"
+                )
+                raise StoreReadOnly(message) from None
+            return sqlite3.connect(
+                f"{uri}?mode=ro&immutable=1", uri=True, isolation_level=None, check_same_thread=False
+            )
+        return connection
+
+    def _prepare(self) -> None:
+        connection = self._take()
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+                connection.execute("BEGIN IMMEDIATE")
+                # Looked at again under the lock: another process may have made the tables meanwhile.
+                if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+                    for statement in SCHEMA.split(";"):
+                        connection.execute(statement)
+                    connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
+                    connection.execute(f"PRAGMA user_version = {FORMAT:d}")
+                connection.execute("COMMIT")
+        finally:
+            self._give_back(connection)
+        self._check_format()
+
+    def _check_format(self) -> None:
+        with self.read() as connection:
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found != FORMAT:
+            message = f"{self.path} has format {found}, this version reads {FORMAT}; install the Braid that wrote it"
+            raise StoreError(message)
+
+    # --- tenants and markers ----------------------------------------------------------------------------------------
+
+    def number(self, connection: sqlite3.Connection, tenant: str) -> int | None:
+        """Return a tenant's number, None when nothing was ever stored for it."""
+        known = self._numbers.get(tenant)
+        if known is not None:
+            return known
+        row = connection.execute("SELECT number FROM tenants WHERE tenant = ?", (tenant,)).fetchone()
+        if row is None:
+            return None
+        if not self.in_transaction:  # a number that is not committed may yet be another tenant's
+            self._numbers[tenant] = row[0]
+        return int(row[0])
+
+    def make_number(self, connection: sqlite3.Connection, tenant: str) -> int:
+        """Return a tenant's number, made when it has none, inside a transaction."""
+        number = self.number(connection, tenant)
+        if number is None:
+            number = connection.execute("INSERT INTO tenants (tenant) VALUES (?)", (tenant,)).lastrowid
+            if number is None:  # pragma: no cover - SQLite gives every row a number
+                message = f"{self.path}: no number for tenant {tenant}"
+                raise StoreError(message)
+            create_words(connection, number)
+        return number
+
+    def tenants(self) -> list[str]:
+        """Return the tenants that have a record or a vertex, in order."""
+        with self.read() as connection:
+            rows = connection.execute(
+                "SELECT tenant FROM tenants WHERE EXISTS (SELECT 1 FROM records WHERE records.tenant = tenants.number)"
+                " OR EXISTS (SELECT 1 FROM vertices WHERE vertices.tenant = tenants.number) ORDER BY tenant"
+            )
+            return [row[0] for row in rows]
+
+    def put_marker(self, tenant: str, key: str, value: str) -> None:
+        """Keep a value under a key of a tenant, in the transaction that is open or in one of its own."""
+        with self.transaction() as connection:
+            number = self.make_number(connection, tenant)
+            connection.execute("INSERT OR REPLACE INTO markers VALUES (?, ?, ?)", (number, key, value))
+
+    def get_marker(self, tenant: str, key: str) -> str | None:
+        """Return the value kept under a key of a tenant, None when there is none."""
+        with self.read() as connection:
+            row = connection.execute(
+                "SELECT content FROM markers JOIN tenants ON tenants.number = markers.tenant"
+                " WHERE tenants.tenant = ? AND markers.name = ?",
+                (tenant, key),
+            ).fetchone()
+            return None if row is None else str(row[0])
+
+
+def _writable(path: Path) -> bool:
+    return not path.exists() or os.access(path, os.W_OK)
+
+
+@contextmanager
+def _savepoint(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("SAVEPOINT inner_transaction")
+    try:
+        yield
+    except BaseException:
+        # Some errors, such as a full disk, end the whole transaction and the savepoint with it.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO inner_transaction")
+            connection.execute("RELEASE inner_transaction")
+        raise
+    connection.execute("RELEASE inner_transaction")

@@ -1,0 +1,139 @@
+"""The tables of ``braid.db``.
+
+Times are whole microseconds since 1970 in UTC, so that they compare as numbers and come back exactly. A tenant is its
+number everywhere but in ``tenants``. Words are in one FTS5 table a tenant: BM25 depends on how often a word occurs
+among the rows, and one tenant's rows must not move another's scores.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+FORMAT = 1
+"""Version of the tables, kept in ``PRAGMA user_version``."""
+
+SCHEMA = """
+CREATE TABLE tenants (
+    number INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL UNIQUE,
+    record_generation INTEGER NOT NULL DEFAULT 0,
+    graph_generation INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE identity (store TEXT NOT NULL);
+CREATE TABLE markers (
+    tenant INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    content TEXT NOT NULL,
+    PRIMARY KEY (tenant, name)
+) WITHOUT ROWID;
+
+-- What is filtered comes first: a condition then never reads the pages of a long text.
+CREATE TABLE records (
+    number INTEGER PRIMARY KEY,
+    tenant INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    entity_type TEXT,
+    schema_version INTEGER NOT NULL,
+    valid_at INTEGER,
+    invalid_at INTEGER,
+    timestamp INTEGER,
+    task_id TEXT,
+    tool_name TEXT,
+    title TEXT NOT NULL,
+    aliases TEXT NOT NULL,
+    body TEXT NOT NULL,
+    content TEXT NOT NULL,
+    UNIQUE (tenant, id)
+);
+CREATE INDEX records_by_type ON records (tenant, kind, entity_type, schema_version);
+
+-- AUTOINCREMENT: a number is never used twice, so it tells what was written since an index file was saved.
+CREATE TABLE vectors (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant INTEGER NOT NULL,
+    space TEXT NOT NULL,
+    record INTEGER NOT NULL,
+    model_id TEXT NOT NULL,
+    vector BLOB NOT NULL
+);
+CREATE INDEX vectors_by_space ON vectors (space, tenant, number);
+CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space);
+
+CREATE TABLE vertices (
+    number INTEGER PRIMARY KEY,
+    tenant INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    entity_type TEXT NOT NULL,
+    name TEXT,
+    aliases TEXT NOT NULL,
+    has_record INTEGER NOT NULL,
+    timestamp INTEGER,
+    valid_at INTEGER,
+    invalid_at INTEGER,
+    UNIQUE (tenant, id)
+);
+CREATE TABLE names (
+    tenant INTEGER NOT NULL,
+    phrase TEXT NOT NULL,
+    vertex INTEGER NOT NULL,
+    is_alias INTEGER NOT NULL,
+    PRIMARY KEY (tenant, phrase, vertex)
+) WITHOUT ROWID;
+CREATE INDEX names_by_vertex ON names (vertex);
+CREATE TABLE edges (
+    tenant INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    target INTEGER NOT NULL,
+    predicate TEXT NOT NULL,
+    confidence REAL NOT NULL,
+    timestamp INTEGER,
+    valid_at INTEGER,
+    invalid_at INTEGER,
+    evidence TEXT,
+    PRIMARY KEY (tenant, source, type, target, predicate)
+) WITHOUT ROWID;
+CREATE INDEX edges_by_target ON edges (target);
+
+CREATE TABLE schemas (
+    tenant INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (tenant, version)
+) WITHOUT ROWID;
+"""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_microseconds(moment: datetime | None) -> int | None:
+    """Return a moment as whole microseconds since 1970, exactly."""
+    return None if moment is None else (moment - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(stored: int | None) -> datetime | None:
+    """Read what :func:`to_microseconds` wrote."""
+    return None if stored is None else _EPOCH + stored * _MICROSECOND
+
+
+def words_table(tenant: int) -> str:
+    """Return the name of a tenant's FTS5 table; a number, so that no tenant's name is ever part of a statement."""
+    return f"words_{tenant:d}"
+
+
+def create_words(connection: sqlite3.Connection, tenant: int) -> None:
+    """Make a tenant's FTS5 table.
+
+    It holds no text of its own (``content=''``): removing a row hands it the words that it was written with, which
+    are the columns ``title``, ``aliases`` and ``content`` of ``records``.
+    """
+    connection.execute(
+        f"CREATE VIRTUAL TABLE {words_table(tenant)} USING fts5("
+        "title, aliases, content, content='', tokenize='porter unicode61 remove_diacritics 2')"
+    )

@@ -1,0 +1,241 @@
+"""One HNSW graph a tenant and embedding space, kept in step with the rows and saved beside the database.
+
+The rows are the truth: a graph only proposes vector numbers, which are then looked up and scored as stored. A graph
+that is missing, damaged or another store's is built again from the rows, and one that is behind catches up with the
+numbers written since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+import zlib
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import sqlite3
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from usearch.index import Index
+
+    from braid.engines.embedded.store import EmbeddedStore
+
+_LOG = logging.getLogger(__name__)
+
+CONNECTIVITY = 16
+EXPANSION_ADD = 128
+EXPANSION_SEARCH = 128
+DEAD_SHARE = 0.2
+"""Share of removed vectors at which a graph is built again: removed ones still cost memory and reachability."""
+_BATCH = 4_096
+_FORMAT = 1
+_MIN_UNSAVED = 256
+_UNSAVED_SHARE = 0.05
+
+
+class VectorGraph:
+    """The HNSW graph of one tenant and space; safe to use from several threads.
+
+    Parameters
+    ----------
+    store
+        Whose rows it follows.
+    tenant
+        The tenant's number.
+    space
+        The embedding space.
+    """
+
+    def __init__(self, store: EmbeddedStore, tenant: int, space: str) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._space = space
+        self._lock = threading.Lock()
+        self._index: Any = None  # an Index, once asked
+        self._generation = -1
+        self._newest = 0
+        self._removed = 0
+        self._unsaved = 0
+        digest = hashlib.sha256(space.encode()).hexdigest()[:16]
+        self._folder = store.folder / "vectors"
+        self._stem = f"{tenant:d}-{digest}"
+
+    def nearest(
+        self, connection: sqlite3.Connection, query: NDArray[np.float32], count: int
+    ) -> tuple[list[int], int] | None:
+        """Return the numbers of about the ``count`` nearest vectors, and how many vectors there are.
+
+        None when the graph follows a later moment than the connection sees: it may lack what was replaced since.
+
+        Parameters
+        ----------
+        query
+            Shape (dimension,), of length 1.
+        """
+        with self._lock:
+            if not self._catch_up(connection, len(query)):
+                return None
+            size = len(self._index)
+            if not size:
+                return [], 0
+            return self._index.search(query, min(count, size), threads=1).keys.tolist(), size
+
+    def bring_up_to_date(self, connection: sqlite3.Connection, dimension: int) -> None:
+        """Catch up with the rows and save what is not saved yet."""
+        with self._lock:
+            if self._catch_up(connection, dimension) and self._unsaved:
+                self._save()
+
+    # --- following the rows -----------------------------------------------------------------------------------------
+
+    def _catch_up(self, connection: sqlite3.Connection, dimension: int) -> bool:
+        """Follow the rows to the moment that the connection sees, False when the graph is beyond it."""
+        generation: int = connection.execute(
+            "SELECT record_generation FROM tenants WHERE number = ?", (self._tenant,)
+        ).fetchone()[0]
+        if self._index is None:
+            self._load(dimension)
+        if self._index is None or self._index.ndim != dimension:
+            self._start_again(dimension)
+        if generation <= self._generation:
+            return generation == self._generation
+        self._add_since(connection, self._newest)
+        live = connection.execute(
+            "SELECT count(*) FROM vectors WHERE space = ? AND tenant = ?", (self._space, self._tenant)
+        ).fetchone()[0]
+        if live != len(self._index):
+            self._remove_dead(connection, dimension)
+        self._generation = generation
+        if self._unsaved >= max(_MIN_UNSAVED, int(_UNSAVED_SHARE * len(self._index))):
+            self._save()
+        return True
+
+    @staticmethod
+    def _new(dimension: int) -> Index:
+        from usearch.index import Index
+
+        return Index(
+            ndim=dimension,
+            metric="ip",
+            dtype="f16",
+            connectivity=CONNECTIVITY,
+            expansion_add=EXPANSION_ADD,
+            expansion_search=EXPANSION_SEARCH,
+        )
+
+    def _start_again(self, dimension: int) -> None:
+        self._index = self._new(dimension)
+        self._generation = -1
+        self._newest = self._removed = self._unsaved = 0
+
+    def _add_since(self, connection: sqlite3.Connection, number: int) -> None:
+        import numpy as np
+
+        rows = connection.execute(
+            "SELECT number, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number",
+            (self._space, self._tenant, number),
+        )
+        while batch := rows.fetchmany(_BATCH):
+            keys = np.array([row[0] for row in batch], dtype=np.uint64)
+            values = np.frombuffer(b"".join(row[1] for row in batch), dtype="<f4").reshape(len(batch), -1)
+            # One thread: the same rows in the same order make the same graph.
+            self._index.add(keys, values, threads=1)
+            self._newest = int(keys[-1])
+            self._unsaved += len(batch)
+
+    def _remove_dead(self, connection: sqlite3.Connection, dimension: int) -> None:
+        import numpy as np
+
+        live = [
+            row[0]
+            for row in connection.execute(
+                "SELECT number FROM vectors WHERE space = ? AND tenant = ? ORDER BY number", (self._space, self._tenant)
+            )
+        ]
+        held = np.asarray(self._index.keys, dtype=np.uint64)
+        dead = np.setdiff1d(held, np.array(live, dtype=np.uint64))
+        missing = len(live) - (len(held) - len(dead))
+        if missing > 0 or self._removed + len(dead) > DEAD_SHARE * len(held):
+            self._start_again(dimension)
+            self._add_since(connection, 0)
+            return
+        if len(dead):
+            self._index.remove(dead, threads=1)
+            self._removed += len(dead)
+            self._unsaved += len(dead)
+
+    # --- the file ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _description(self) -> Path:
+        return self._folder / f"{self._stem}.json"
+
+    def _load(self, dimension: int) -> None:
+        """Read the saved graph if there is one that fits: it is a copy, and is made again."""
+        try:
+            said = json.loads(self._description.read_text(encoding="utf-8"))
+            expected = (_FORMAT, self._store.identity, self._tenant, self._space, dimension)
+            found = tuple(said[name] for name in ("format", "store", "tenant", "space", "dimension"))
+            content = (self._folder / str(said["file"])).read_bytes() if found == expected else b""
+            if not content:
+                return
+            # usearch believes what it reads, so that a damaged file must not reach it.
+            if zlib.crc32(content) != said["crc32"]:
+                _LOG.warning("vector index %s is damaged and is built again", self._description)
+                return
+            generation, newest, removed = (int(said[name]) for name in ("generation", "newest", "removed"))
+            index = self._new(dimension)
+            index.load(content)
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            _LOG.warning("vector index %s cannot be read and is built again: %s", self._description, error)
+            return
+        self._index = index
+        self._generation, self._newest, self._removed, self._unsaved = generation, newest, removed, 0
+
+    def _save(self) -> None:
+        """Write the graph under a new name, then point the description at it: a reader sees the old or the new.
+
+        A disk that is full or cannot be written costs the next process the time to build the graph, nothing else.
+        """
+        if self._store.read_only:
+            return
+        content = bytes(self._index.save())
+        name = f"{self._stem}-{os.getpid()}-{self._generation}.usearch"
+        said = {
+            "format": _FORMAT,
+            "store": self._store.identity,
+            "tenant": self._tenant,
+            "space": self._space,
+            "dimension": int(self._index.ndim),
+            "file": name,
+            "crc32": zlib.crc32(content),
+            "generation": self._generation,
+            "newest": self._newest,
+            "removed": self._removed,
+        }
+        written = [self._folder / f"{name}.new", self._description.with_suffix(f".{os.getpid()}.new")]
+        try:
+            self._folder.mkdir(exist_ok=True)
+            written[0].write_bytes(content)
+            written[0].replace(self._folder / name)
+            written[1].write_text(json.dumps(said), encoding="utf-8")
+            written[1].replace(self._description)
+        except OSError as error:
+            _LOG.warning("vector index %s was not saved: %s", self._description, error)
+            for path in written:
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+            return
+        self._unsaved = 0
+        for other in self._folder.glob(f"{self._stem}-*"):
+            if other.name != name:
+                with suppress(OSError):
+                    other.unlink(missing_ok=True)
