@@ -1,0 +1,191 @@
+"""The deployment as it is written down: nothing that an operator needs is missing, and its parts agree."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from braid.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+STAGES = {
+    "PlanFunction": "plan",
+    "EmbedFunction": "embed",
+    "VectorSearchFunction": "vector_search",
+    "GraphExpandFunction": "graph_expand",
+    "FuseRerankFunction": "fuse_rerank",
+}
+
+
+def _load_template() -> dict[str, Any]:
+    path = ROOT / "make/inline_state_machines.py"
+    spec = importlib.util.spec_from_file_location("inline_state_machines", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    template: dict[str, Any] = module.read_template(ROOT / "template.yaml")
+    return template
+
+
+TEMPLATE = _load_template()
+RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
+GLOBALS: dict[str, Any] = TEMPLATE["Globals"]["Function"]
+FUNCTIONS = {name: item for name, item in RESOURCES.items() if item["Type"] == "AWS::Serverless::Function"}
+MACHINE: dict[str, Any] = RESOURCES["RetrieveStateMachine"]["Properties"]
+DEFINITION: dict[str, Any] = yaml.safe_load((ROOT / MACHINE["DefinitionUri"]).read_text(encoding="utf-8"))
+SAMCONFIG = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+ENVIRONMENTS = ("default", "dev", "prod")
+
+every_function = pytest.mark.parametrize("name", sorted(FUNCTIONS))
+
+
+def tasks(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every task of a definition, those inside branches too."""
+    for name, state in states.items():
+        if state["Type"] == "Task":
+            yield name, state
+        for branch in state.get("Branches", ()):
+            yield from tasks(branch["States"])
+
+
+TASKS = dict(tasks(DEFINITION["States"]))
+
+
+def test_there_is_one_function_a_stage() -> None:
+    assert set(FUNCTIONS) == set(STAGES)
+
+
+@every_function
+def test_a_function_logs_json_to_a_group_of_its_own_that_is_kept_for_a_stated_time(name: str) -> None:
+    logging = FUNCTIONS[name]["Properties"]["LoggingConfig"]
+    assert logging["LogFormat"] == "JSON"
+    group = RESOURCES[logging["LogGroup"]]
+    assert group["Type"] == "AWS::Logs::LogGroup"
+    assert group["Properties"]["RetentionInDays"] == "LogRetentionDays"
+    assert group["Properties"]["LogGroupName"].endswith(f"/{STAGES[name]}")
+
+
+@every_function
+def test_a_function_names_its_stage_and_is_traced(name: str) -> None:
+    assert FUNCTIONS[name]["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == STAGES[name]
+    assert GLOBALS["Tracing"] == "Active"
+
+
+@every_function
+def test_a_function_has_its_code_and_either_both_layers_or_an_image(name: str) -> None:
+    properties = FUNCTIONS[name]["Properties"]
+    folder = ROOT / "functions" / STAGES[name]
+    assert (folder / "app.py").is_file()
+    if properties.get("PackageType") == "Image":
+        metadata = FUNCTIONS[name]["Metadata"]
+        assert metadata["DockerContext"] == "."
+        assert (ROOT / metadata["Dockerfile"]) == folder / "Dockerfile"
+        assert (folder / "Dockerfile").is_file()
+    else:
+        assert properties["Layers"] == ["BraidLayer", "SharedLayer"]
+        assert ROOT / properties["CodeUri"] == folder
+        assert properties["Runtime"] == "python3.13"
+
+
+def test_every_setting_that_the_template_gives_exists() -> None:
+    given = {name for name in GLOBALS["Environment"]["Variables"] if name.startswith("BRAID_")}
+    assert {name.removeprefix("BRAID_").lower() for name in given} <= set(Settings.model_fields)
+
+
+def test_every_parameter_that_the_template_takes_is_used() -> None:
+    text = (ROOT / "template.yaml").read_text(encoding="utf-8").split("\nRules:", 1)[1]
+    used = set(re.findall(r"!Ref (\w+)|\$\{(\w+)\}", text))
+    assert set(TEMPLATE["Parameters"]) <= {name for pair in used for name in pair}
+
+
+def test_the_workflow_substitutes_exactly_the_functions_that_the_template_gives() -> None:
+    used = {task["Parameters"]["FunctionName"] for task in TASKS.values()}
+    given = MACHINE["DefinitionSubstitutions"]
+    assert used == {f"${{{name}}}" for name in given}
+    assert given == {f"{name}Arn": f"{name}.Arn" for name in FUNCTIONS}
+
+
+@pytest.mark.parametrize("state", sorted(TASKS))
+def test_the_workflow_gives_up_on_a_task_before_its_function_does(state: str) -> None:
+    task = TASKS[state]
+    function = task["Parameters"]["FunctionName"].removeprefix("${").removesuffix("Arn}")
+    assert task["TimeoutSeconds"] < FUNCTIONS[function]["Properties"]["Timeout"]
+
+
+@pytest.mark.parametrize("state", sorted(TASKS))
+def test_a_lost_task_is_caught(state: str) -> None:
+    assert TASKS[state]["Catch"][-1]["ErrorEquals"] == ["States.ALL"]
+
+
+def test_the_workflow_is_express_traced_and_logs_no_question() -> None:
+    assert MACHINE["Type"] == "EXPRESS"
+    assert MACHINE["Tracing"] == {"Enabled": True}
+    assert MACHINE["Logging"]["Level"] in {"ERROR", "ALL"}
+    assert MACHINE["Logging"]["IncludeExecutionData"] is False
+    (destination,) = MACHINE["Logging"]["Destinations"]
+    group = destination["CloudWatchLogsLogGroup"]["LogGroupArn"].removesuffix(".Arn")
+    assert RESOURCES[group]["Properties"]["RetentionInDays"] == "LogRetentionDays"
+
+
+def test_the_workflow_may_invoke_its_functions_and_no_other() -> None:
+    policies = {policy["PolicyName"]: policy for policy in RESOURCES["RetrieveRole"]["Properties"]["Policies"]}
+    (statement,) = policies["InvokeStages"]["PolicyDocument"]["Statement"]
+    assert statement["Action"] == "lambda:InvokeFunction"
+    assert sorted(statement["Resource"]) == sorted(f"{name}.Arn" for name in FUNCTIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "policies"),
+    [
+        ("PlanFunction", ["ReadGraphPolicy"]),
+        ("EmbedFunction", []),
+        ("VectorSearchFunction", ["ReadIndexPolicy"]),
+        ("GraphExpandFunction", ["ReadGraphPolicy"]),
+        ("FuseRerankFunction", ["ReadIndexPolicy"]),
+    ],
+)
+def test_a_function_may_read_the_stores_that_its_stage_asks_and_write_none(name: str, policies: list[str]) -> None:
+    assert FUNCTIONS[name]["Properties"].get("Policies", []) == policies
+
+
+def test_no_policy_of_a_store_reaches_beyond_the_store_that_was_named() -> None:
+    (index,) = RESOURCES["ReadIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    _, serverless, domain = index
+    assert serverless["Resource"] == "OpenSearchResourceArn"
+    assert domain["Resource"] == "${OpenSearchResourceArn}/*"
+    assert domain["Action"] == ["es:ESHttpGet", "es:ESHttpPost"]
+    (graph,) = RESOURCES["ReadGraphPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert graph["Action"] == "neptune-db:ReadDataViaQuery"
+    assert graph["Resource"].endswith(":${NeptuneClusterResourceId}/*")
+
+
+def test_samconfig_has_three_environments_that_lint_and_build_alike() -> None:
+    assert set(SAMCONFIG) - {"version"} == set(ENVIRONMENTS)
+    for name in ENVIRONMENTS:
+        assert SAMCONFIG[name]["validate"]["parameters"] == {"lint": True}
+        assert SAMCONFIG[name]["build"]["parameters"] == {"cached": True, "parallel": True}
+    assert SAMCONFIG["prod"]["deploy"]["parameters"]["confirm_changeset"] is True
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_a_placeholder_in_samconfig_is_refused_by_the_template(name: str) -> None:
+    overrides = dict(item.split("=", 1) for item in SAMCONFIG[name]["deploy"]["parameters"]["parameter_overrides"])
+    required = {key for key, parameter in TEMPLATE["Parameters"].items() if "Default" not in parameter}
+    assert required <= set(overrides)
+    assert "SET-ME" in overrides.values()
+    for key, value in overrides.items():
+        parameter = TEMPLATE["Parameters"][key]
+        if value == "SET-ME":
+            assert not re.fullmatch(parameter["AllowedPattern"], value)
+            assert parameter["ConstraintDescription"]
+        elif "AllowedValues" in parameter:
+            assert value in {str(allowed) for allowed in parameter["AllowedValues"]}
