@@ -18,7 +18,7 @@ lint-deploy: setup ## check the template, the state machines and the deployment'
 	$(CFN_LINT) .aws-sam/asl/state-machines.json
 	@command -v npx >/dev/null || { echo "make lint-deploy needs npx, of Node.js, for the state machine validator" >&2; exit 1; }
 	$(ASL_VALIDATOR) --json-path .aws-sam/asl/RetrieveStateMachine.asl.json
-	$(CHECKOV) --file template.yaml
+	$(CHECKOV) --file template.yaml functions/embed/Dockerfile functions/fuse_rerank/Dockerfile
 
 # Images need a container engine, so `sam build` alone builds those too. Built for this machine's processor, so that the
 # result can be run here.
