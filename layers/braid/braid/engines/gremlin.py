@@ -1,0 +1,230 @@
+"""The knowledge graph on Neptune, or any Gremlin endpoint of TinkerPop 3.7.
+
+Traversals are sent as bytecode only, values never become a part of query text, and the number of round trips does not
+grow with the number of seeds, names or hops.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from gremlin_python.process.graph_traversal import __
+from gremlin_python.process.traversal import P
+
+from braid.engines import gremlin_elements as elements
+from braid.engines.gremlin_connection import GremlinConnection
+from braid.engines.gremlin_expansion import expansion, neighbourhood
+from braid.engines.ports import ExpandRequest, Expansion, GraphStats
+from braid.errors import ConfigurationError, InvalidRequest
+from braid.models import EntityLink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
+
+    from braid.models import Relationship, Vertex
+    from braid.settings import Settings
+
+BATCH = 200
+"""Vertices or edges written by one traversal."""
+_IDS_AT_ONCE = 1_000
+_NAME_SCORE, _ALIAS_SCORE = 1.0, 0.9
+_T = TypeVar("_T")
+
+
+class GremlinGraph:
+    """Entities and what relates them, behind one connection.
+
+    Parameters
+    ----------
+    connection
+        Where traversals are sent.
+    """
+
+    def __init__(self, connection: GremlinConnection) -> None:
+        self._connection = connection
+
+    @classmethod
+    def connect(cls, settings: Settings) -> GremlinGraph:
+        """Return the graph that the settings name; nothing is sent yet.
+
+        Raises
+        ------
+        ConfigurationError
+            If the endpoint is no WebSocket address, or must be signed and cannot be.
+        """
+        url = settings.neptune_endpoint
+        if urlsplit(url).scheme not in ("ws", "wss"):
+            message = f"BRAID_NEPTUNE_ENDPOINT {url!r} is not a ws:// or wss:// address"
+            raise ConfigurationError(message)
+        signed = settings.neptune_iam and url.startswith("wss://")
+        return cls(
+            GremlinConnection(
+                url,
+                connect_timeout_s=settings.neptune_connect_timeout_s,
+                read_timeout_s=settings.neptune_read_timeout_s,
+                evaluation_timeout_ms=int(settings.neptune_evaluation_timeout_s * 1_000),
+                attempts=settings.neptune_attempts,
+                headers=iam_headers() if signed else None,
+            )
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write vertices, then edges; when it returns they are durable.
+
+        Batches are transactions of their own: a failure between them leaves the earlier ones written, and writing
+        everything again completes it.
+
+        Raises
+        ------
+        InvalidRequest
+            If an edge's end is neither stored nor among ``vertices``; nothing is written.
+        """
+        last_vertices = {elements.vertex_id(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
+        last_edges = {elements.edge_id(edge): edge for edge in relationships}
+        self._require_ends(set(last_vertices), list(last_edges.values()))
+        for batch in _batches(list(last_vertices.values()), BATCH):
+            self._connection.submit(partial(elements.write_vertices, vertices=batch))
+        for edges in _batches(list(last_edges.values()), BATCH):
+            self._connection.submit(partial(elements.write_edges, edges=edges))
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        """Remove vertices with their edges and return how many vertices there were."""
+        removed = 0
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
+            present = self._stored(batch)
+            if present:
+                self._connection.submit(partial(_drop, ids=present, tenant_id=tenant_id))
+            removed += len(present)
+        return removed
+
+    def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
+        """Return the entities of which a name or alias, normalised, equals one of ``names``."""
+        wanted = {elements.link_key(tenant_id, name): name for name in names if name}
+        if not wanted:
+            return []
+        keys = list(wanted)
+        rows = self._connection.submit(
+            lambda g: (
+                elements.valid(
+                    g.V()
+                    .or_(__.has(elements.LINK_NAME, P.within(keys)), __.has(elements.LINK_ALIAS, P.within(keys)))
+                    .has(elements.TENANT, tenant_id),
+                    as_of,
+                )
+                .project("id", "name", "type", "key", "aliases")
+                .by(__.id_())
+                .by(__.values(elements.SHOWN_NAME))
+                .by(__.values(elements.ENTITY_TYPE))
+                .by(__.values(elements.LINK_NAME))
+                .by(__.values(elements.LINK_ALIAS).fold())
+            )
+        )
+        return sorted((_link(row, wanted) for row in rows), key=_rank)[:limit]
+
+    def expand(self, request: ExpandRequest) -> Expansion:
+        """Walk from the seeds. One traversal whatever the number of seeds."""
+        if not request.seeds:
+            return Expansion()
+        (collected,) = self._connection.submit(lambda g: neighbourhood(g, request))
+        return expansion(collected, request)
+
+    def stats(self, tenant_id: str) -> GraphStats:
+        """Return stored counts."""
+        (vertices,) = self._connection.submit(
+            lambda g: g.V().has(elements.TENANT, tenant_id).group_count().by(elements.ENTITY_TYPE)
+        )
+        (edges,) = self._connection.submit(lambda g: g.E().has(elements.TENANT, tenant_id).group_count().by(__.label()))
+        by_entity_type = {str(key): int(count) for key, count in vertices.items()}
+        by_relationship_type = {str(key): int(count) for key, count in edges.items()}
+        return GraphStats(
+            vertices=sum(by_entity_type.values()),
+            edges=sum(by_relationship_type.values()),
+            by_entity_type=by_entity_type,
+            by_relationship_type=by_relationship_type,
+        )
+
+    def _require_ends(self, written: set[str], edges: Sequence[Relationship]) -> None:
+        ends = {
+            elements.vertex_id(edge.tenant_id, end) for edge in edges for end in (edge.source, edge.target)
+        } - written
+        missing = set(ends)
+        for batch in _batches(sorted(ends), _IDS_AT_ONCE):
+            missing.difference_update(self._stored(batch))
+        for edge in edges:
+            for end in (edge.source, edge.target):
+                if elements.vertex_id(edge.tenant_id, end) in missing:
+                    message = (
+                        f"relationships: {edge.source} {edge.type} {edge.target}: there is no vertex {end!r}, "
+                        "neither stored nor written with it"
+                    )
+                    raise InvalidRequest(message, field="relationships")
+
+    def _stored(self, ids: Sequence[str]) -> list[str]:
+        return [str(found) for found in self._connection.submit(lambda g: g.V(*ids).id_())]
+
+
+def iam_headers() -> Callable[[str], Mapping[str, str]]:
+    """Return a function that signs a handshake for Neptune, with the credentials of that moment.
+
+    Raises
+    ------
+    ConfigurationError
+        If there are no AWS credentials or no region.
+    """
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.session import Session
+
+    session = Session()
+    credentials, region = session.get_credentials(), session.get_config_variable("region")
+    if credentials is None or not region:
+        missing = "there are no AWS credentials" if credentials is None else "there is no AWS region"
+        message = f"connections to Neptune are signed, and {missing}"
+        raise ConfigurationError(message)
+
+    def headers(url: str) -> Mapping[str, str]:
+        request = AWSRequest(method="GET", url=url.replace("wss://", "https://", 1))
+        SigV4Auth(credentials.get_frozen_credentials(), "neptune-db", region).add_auth(request)
+        return dict(request.headers.items())
+
+    return headers
+
+
+def _drop(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
+    return source.V(*ids).has(elements.TENANT, tenant_id).drop()
+
+
+def _rank(link: EntityLink) -> tuple[float, int, str, str]:
+    return (-link.score, -len(link.phrase), link.entity_id, link.phrase)
+
+
+def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
+    """Return an entity's best match: its name, else the longest of its aliases that is asked for."""
+    matches = ((row["key"], _NAME_SCORE), *((alias, _ALIAS_SCORE) for alias in row["aliases"]))
+    return min(
+        (
+            EntityLink(
+                entity_id=elements.record_id(row["id"]),
+                name=row["name"],
+                entity_type=row["type"],
+                phrase=wanted[key],
+                score=score,
+            )
+            for key, score in matches
+            if key in wanted
+        ),
+        key=_rank,
+    )
+
+
+def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

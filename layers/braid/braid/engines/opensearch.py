@@ -1,0 +1,276 @@
+"""The search index on OpenSearch: a managed domain, a serverless collection, or a local server.
+
+Reads and writes go through an alias, so that a rebuilt index takes over in one step. The filter is inside the ``knn``
+clause, and the words, the vector and their superseded counterparts are asked in one ``_msearch``.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+from braid import scoring
+from braid.engines import opensearch_mapping as mapping
+from braid.engines import opensearch_query as query
+from braid.engines.embedded.words import question_words
+from braid.engines.opensearch_bulk import write
+from braid.engines.opensearch_client import IndexMissing, P, R, call, complete, open_client, refusal
+from braid.engines.ports import IndexStats, SearchHits, SearchRequest
+from braid.errors import DimensionMismatch, StoreError
+from braid.models import Kind
+from braid.settings import OpenSearchService, Refresh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from opensearchpy import OpenSearch
+
+    from braid.models import Embedding, Record
+    from braid.settings import Settings
+
+_TYPES = 1_000
+"""Most entity types that are counted."""
+_READ_AT_ONCE = 500
+
+
+class OpenSearchIndex:
+    """Records with their vectors and words, in OpenSearch.
+
+    Parameters
+    ----------
+    client
+        Made by :func:`braid.engines.opensearch_client.open_client`.
+    settings
+        Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
+    """
+
+    def __init__(self, client: OpenSearch, settings: Settings) -> None:
+        self._client = client
+        self._settings = settings
+        self._alias = settings.opensearch_index
+        self._attempts = settings.opensearch_attempts
+        self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
+        self._dimensions: dict[str, int] | None = None
+        self._creating = threading.Lock()
+
+    @classmethod
+    def connect(cls, settings: Settings) -> OpenSearchIndex:
+        """Return the index that the settings name; nothing is sent yet.
+
+        Raises
+        ------
+        ConfigurationError
+            If requests must be signed and cannot be.
+        """
+        return cls(open_client(settings), settings)
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+
+    def create(self) -> None:
+        """Create the first index and its alias, unless the alias exists."""
+        with self._creating:
+            if self._call(self._client.indices.exists_alias, name=self._alias):
+                return
+            body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
+            body["aliases"] = {self._alias: {"is_write_index": True}}
+            try:
+                self._call(self._client.indices.create, index=f"{self._alias}-000001", body=body)
+            except StoreError as error:
+                # Another process may have been first.
+                if "resource_already_exists_exception" not in str(error):
+                    raise
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        """Write records whole; when it returns they are stored, and searchable unless ``opensearch_refresh`` is false.
+
+        A record that is stored just so already is left alone: placing its vectors again is most of the cost of a write,
+        and the version that it would replace counts in BM25 until OpenSearch next tidies up.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of its space; nothing is written.
+        TransientStoreError
+            If some records were still refused as too many after the last try; the message counts them.
+        """
+        if not records:
+            return
+        wanted: dict[str, int] = {}
+        known = self._known_dimensions(refresh=False, create=True)
+        for embedding in _embeddings(records):
+            field = mapping.vector_field(embedding.space)
+            _require(embedding, known.get(field) or wanted.setdefault(field, embedding.dimension))
+        new = {field: dimension for field, dimension in wanted.items() if field not in known}
+        if new:
+            self._declare(records, new)
+        last = {mapping.document_id(record.tenant_id, record.id): mapping.document(record) for record in records}
+        stored = self._digests(list(last))
+        self._write(
+            [({"index": {"_id": key}}, body) for key, body in last.items() if stored.get(key) != body[mapping.DIGEST]]
+        )
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        """Remove records and return how many there were."""
+        if not ids:
+            return 0
+        keys = dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids)
+        results = self._write([({"delete": {"_id": key}}, None) for key in keys])
+        return results.count("deleted")
+
+    def search(self, request: SearchRequest) -> SearchHits:
+        """Answer both strands, and what validity kept out of each, in one round trip."""
+        valid = query.filter_clause(request, valid=True)
+        retired = query.filter_clause(request, valid=False)
+        bodies: list[dict[str, Any]] = []
+        with_vector = request.embedding is not None and self._has_field(request.embedding)
+        if with_vector and request.embedding is not None:
+            bodies += [query.knn(request.embedding, request.k, clause) for clause in (valid, retired)]
+        words = question_words(request.text) if request.text is not None else []
+        if words:
+            bodies += [query.match(words, request.k, clause) for clause in (valid, retired)]
+        if not bodies or request.ids == ():
+            return SearchHits()
+        answers = [query.hits_of(answer) for answer in self._msearch(bodies)]
+        vector = (
+            query.strand(*answers[:2], k=request.k, score=scoring.from_lucene_cosine) if with_vector else ((), set())
+        )
+        lexical = ((), set()) if not words else query.strand(*answers[-2:], k=request.k, score=query.from_lucene_bm25)
+        return SearchHits(vector=vector[0], lexical=lexical[0], superseded=len(vector[1] | lexical[1]))
+
+    def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
+        """Return the records that exist, in the order of ``ids``, without their vectors."""
+        keys = dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids)
+        found: dict[str, Record] = {}
+        for entry in self._read(list(keys), _source_excludes=mapping.SOURCE_EXCLUDES):
+            # The id carries the tenant; the document has the last word.
+            if entry["_source"].get("tenant_id") == tenant_id:
+                record = mapping.record_of(entry["_source"])
+                found[record.id] = record
+        return [found[record_id] for record_id in ids if record_id in found]
+
+    def stats(self, tenant_id: str) -> IndexStats:
+        """Return stored counts."""
+        body = {
+            "size": 0,
+            "track_total_hits": True,
+            "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}]}},
+            "aggs": {
+                "kinds": {"terms": {"field": "kind", "size": len(Kind)}},
+                "types": {"terms": {"field": "entity_type", "size": _TYPES}},
+                "newest": {"max": {"field": "schema_version"}},
+            },
+        }
+        (answer,) = self._msearch([body])
+        aggregations = answer["aggregations"]
+        return IndexStats(
+            records=answer["hits"]["total"]["value"],
+            by_kind={Kind(bucket["key"]): bucket["doc_count"] for bucket in aggregations["kinds"]["buckets"]},
+            by_entity_type={bucket["key"]: bucket["doc_count"] for bucket in aggregations["types"]["buckets"]},
+            newest_schema_version=int(aggregations["newest"]["value"] or 1),
+        )
+
+    # --- the calls themselves ---
+
+    def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return call(self._attempts, function, *args, **kwargs)
+
+    def _msearch(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
+        lines: list[str] = []
+        for body in bodies:
+            lines += ["{}", json.dumps(body)]
+
+        def ask() -> list[Mapping[str, Any]]:
+            answer = self._client.msearch(body="\n".join(lines) + "\n", index=self._alias)
+            return [complete(response) for response in answer["responses"]]
+
+        return self._call(ask)
+
+    def _read(self, keys: Sequence[str], **parameters: list[str]) -> Iterator[Mapping[str, Any]]:
+        """Yield the documents that exist."""
+        for start in range(0, len(keys), _READ_AT_ONCE):
+            body = {"ids": keys[start : start + _READ_AT_ONCE]}
+            answer = self._call(self._client.mget, index=self._alias, body=body, **parameters)
+            for entry in answer["docs"]:
+                if "error" in entry:
+                    error = entry["error"]
+                    raise refusal(int(error.get("status", 0)), error)
+                if entry["found"]:
+                    yield entry
+
+    def _digests(self, keys: Sequence[str]) -> dict[str, str]:
+        entries = self._read(keys, _source_includes=[mapping.DIGEST])
+        return {entry["_id"]: entry["_source"].get(mapping.DIGEST, "") for entry in entries}
+
+    def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
+        refresh = Refresh.NONE if self._serverless else self._settings.opensearch_refresh
+        return write(
+            self._client,
+            self._alias,
+            operations,
+            refresh=str(refresh),
+            attempts=self._attempts,
+            timeout_s=5 * self._settings.opensearch_timeout_s,
+        )
+
+    # --- embedding spaces ---
+
+    def _known_dimensions(self, *, refresh: bool, create: bool = False) -> dict[str, int]:
+        known = self._dimensions
+        if known is None or refresh:
+            try:
+                answer = self._call(self._client.indices.get_mapping, index=self._alias)
+            except IndexMissing:
+                if not create:
+                    raise
+                self.create()
+                answer = self._call(self._client.indices.get_mapping, index=self._alias)
+            known = {}
+            for index in answer.values():
+                known.update(mapping.dimensions_of(index["mappings"]))
+            self._dimensions = known
+        return known
+
+    def _has_field(self, embedding: Embedding) -> bool:
+        """Return whether any vector of this space was ever written."""
+        field = mapping.vector_field(embedding.space)
+        known = self._known_dimensions(refresh=False)
+        if field not in known:
+            known = self._known_dimensions(refresh=True)
+        if field not in known:
+            return False
+        _require(embedding, known[field])
+        return mapping.has_direction(embedding.vector)
+
+    def _declare(self, records: Sequence[Record], new: Mapping[str, int]) -> None:
+        """Give new embedding spaces their fields; another process may have given them other lengths meanwhile."""
+        known = self._known_dimensions(refresh=True, create=True)
+        for embedding in _embeddings(records):
+            field = mapping.vector_field(embedding.space)
+            if field in known:
+                _require(embedding, known[field])
+        missing = {field: dimension for field, dimension in new.items() if field not in known}
+        if not missing:
+            return
+        properties = {
+            field: mapping.vector_mapping(
+                dimension, engine=self._settings.opensearch_engine, on_disk=self._settings.opensearch_on_disk
+            )
+            for field, dimension in missing.items()
+        }
+        self._call(self._client.indices.put_mapping, index=self._alias, body={"properties": properties})
+        self._dimensions = {**known, **missing}
+
+
+def _embeddings(records: Sequence[Record]) -> Iterable[Embedding]:
+    return (embedding for record in records for embedding in record.embeddings)
+
+
+def _require(embedding: Embedding, dimension: int) -> None:
+    if embedding.dimension != dimension:
+        message = (
+            f"embeddings: space {embedding.space} holds vectors of {dimension} values, this has {embedding.dimension}"
+        )
+        raise DimensionMismatch(message, field="embeddings")

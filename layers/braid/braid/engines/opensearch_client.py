@@ -1,0 +1,160 @@
+"""The OpenSearch client: signed, bounded in time, its errors named as Braid's."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from opensearchpy import OpenSearch, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
+from opensearchpy.exceptions import (
+    ConnectionError as UnreachableError,
+)
+from opensearchpy.exceptions import (
+    ImproperlyConfigured,
+    OpenSearchException,
+    SerializationError,
+    SSLError,
+    TransportError,
+)
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from braid.errors import ConfigurationError, StoreError, TransientStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from braid.settings import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+TRANSIENT_STATUSES = frozenset({408, 429, 502, 503, 504})
+_MISSING = "index_not_found_exception"
+
+
+class IndexMissing(StoreError):
+    """The index does not exist: nothing was ever written, or somebody removed it."""
+
+
+def open_client(settings: Settings) -> OpenSearch:
+    """Return a client that retries nothing by itself; :func:`retrying` does.
+
+    Raises
+    ------
+    ConfigurationError
+        If requests must be signed and there are no credentials or no region.
+    """
+    endpoint = settings.opensearch_endpoint
+    signer = None
+    if not endpoint.startswith("http://"):
+        signer = _signer(str(settings.opensearch_service))
+    try:
+        return OpenSearch(
+            hosts=[endpoint],
+            http_auth=signer,
+            connection_class=Urllib3HttpConnection,
+            timeout=settings.opensearch_timeout_s,
+            max_retries=0,
+            retry_on_timeout=False,
+            retry_on_status=(),
+            http_compress=not endpoint.startswith("http://"),
+            pool_maxsize=8,
+        )
+    except (ImproperlyConfigured, ValueError) as error:
+        message = f"BRAID_OPENSEARCH_ENDPOINT {endpoint!r} cannot be used: {error}"
+        raise ConfigurationError(message) from error
+
+
+def _signer(service: str) -> Urllib3AWSV4SignerAuth:
+    from botocore.session import Session
+
+    session = Session()
+    credentials = session.get_credentials()
+    region = session.get_config_variable("region")
+    if credentials is None or not region:
+        missing = "AWS credentials" if credentials is None else "an AWS region"
+        message = f"requests to OpenSearch are signed, and there are no {missing}".replace("no an", "is no")
+        raise ConfigurationError(message)
+    # The credentials object refreshes itself, and every request is signed when it is sent.
+    return Urllib3AWSV4SignerAuth(credentials, region, service)
+
+
+def retrying(attempts: int) -> Retrying:
+    """Return the policy of every call: transient errors again, with full jitter, a bounded number of times."""
+    return Retrying(
+        stop=stop_after_attempt(attempts),
+        wait=wait_random_exponential(multiplier=0.1, max=2.0),
+        retry=retry_if_exception_type(TransientStoreError),
+        reraise=True,
+    )
+
+
+def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call the client, try again what passes by itself, and name what does not."""
+    for attempt in retrying(attempts):
+        with attempt, named_errors():
+            return function(*args, **kwargs)
+    raise AssertionError  # pragma: no cover - Retrying returns or raises
+
+
+@contextlib.contextmanager
+def named_errors() -> Iterator[None]:
+    """Turn the client's exceptions into Braid's."""
+    try:
+        yield
+    except SSLError as error:
+        message = "the search index's certificate was refused"
+        raise StoreError(message) from error
+    except UnreachableError as error:
+        # Time-outs are among them.
+        message = f"the search index is unreachable or too slow: {type(error).__name__}"
+        raise TransientStoreError(message) from error
+    except TransportError as error:
+        status = error.status_code if isinstance(error.status_code, int) else 0
+        raise refusal(status, {"type": str(error.error), "reason": reason_of(error.info)}) from error
+    except SerializationError as error:
+        message = "the search index answered with something that is not JSON"
+        raise TransientStoreError(message) from error
+    except OpenSearchException as error:
+        message = f"the search index failed: {type(error).__name__}"
+        raise StoreError(message) from error
+
+
+def reason_of(info: object) -> str:
+    """Return the first reason inside an error body."""
+    if isinstance(info, dict):
+        error = info.get("error", info)
+        if isinstance(error, dict):
+            causes = error.get("root_cause") or [error]
+            return str(causes[0].get("reason", ""))[:300]
+        return str(error)[:300]
+    return ""
+
+
+def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
+    """Return the exception for one refused request, or one refused item of several."""
+    text = f"the search index answered {status}: {error.get('type', '')}: {str(error.get('reason', ''))[:300]}"
+    if status in TRANSIENT_STATUSES:
+        return TransientStoreError(text)
+    if error.get("type") == _MISSING:
+        return IndexMissing(text)
+    return StoreError(text)
+
+
+def complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a search's response if all of the index answered.
+
+    Raises
+    ------
+    TransientStoreError
+        If some shards did not: half an answer looks like a whole one.
+    StoreError
+        If the search was refused.
+    """
+    if "error" in response:
+        error = response["error"]
+        raise refusal(int(response.get("status", 0)), {"type": error.get("type", ""), "reason": reason_of(response)})
+    if response.get("timed_out") or response.get("_shards", {}).get("failed", 0):
+        message = "the search index answered in part"
+        raise TransientStoreError(message)
+    return response

@@ -1,0 +1,135 @@
+"""How a record becomes an OpenSearch document, and what the index is told of its fields.
+
+The document is the record's own JSON, read back as it was written, with a few fields more: its times in microseconds,
+because OpenSearch's dates stop at milliseconds, and one ``knn_vector`` field for each embedding space.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from braid.errors import ConfigurationError
+from braid.models import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from braid.settings import VectorEngine
+
+FIRST_MOMENT = -(2**62)
+"""``valid_from_us`` of what was always valid."""
+LAST_MOMENT = 2**62
+"""``valid_until_us`` of what never ends."""
+WORDS = "words"
+_VECTOR = "vector_"
+DIGEST = "digest"
+"""Hash of all the rest of a document, so that one that is there already is not written again."""
+_ADDED = ("timestamp_us", "valid_from_us", "valid_until_us", "models", DIGEST)
+_PLAIN_SPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(moment: datetime) -> int:
+    """Return a moment as whole microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def document_id(tenant_id: str, record_id: str) -> str:
+    """Return the document's id, which carries the tenant.
+
+    OpenSearch ends an id at 512 bytes: a longer one is replaced by its hash, and the record's own id stays in a field.
+    """
+    plain = f"{tenant_id}|{record_id}"
+    if len(plain.encode()) <= 512:  # noqa: PLR2004 - OpenSearch's own bound
+        return plain
+    return f"{tenant_id}|sha256|{hashlib.sha256(record_id.encode()).hexdigest()}"
+
+
+def vector_field(space: str) -> str:
+    """Return the name of an embedding space's field."""
+    if _PLAIN_SPACE.fullmatch(space):
+        return _VECTOR + space.replace("-", "_")
+    return f"{_VECTOR}x_{hashlib.sha256(space.encode()).hexdigest()[:24]}"
+
+
+def floats(vector: bytes) -> tuple[float, ...]:
+    """Read little-endian float32 values."""
+    return struct.unpack(f"<{len(vector) // 4}f", vector)
+
+
+def has_direction(vector: bytes) -> bool:
+    """Return whether a vector has a cosine with any other: one that is all zeros has none."""
+    return any(vector) and any(floats(vector))
+
+
+def document(record: Record) -> dict[str, Any]:
+    """Return the document of a record."""
+    body = record.model_dump(mode="json", exclude={"embeddings"}, exclude_none=False)
+    if record.timestamp:
+        body["timestamp_us"] = microseconds(record.timestamp)
+    body["valid_from_us"] = microseconds(record.valid_at) if record.valid_at else FIRST_MOMENT
+    body["valid_until_us"] = microseconds(record.invalid_at) if record.invalid_at else LAST_MOMENT
+    body["models"] = {embedding.space: embedding.model_id for embedding in record.embeddings}
+    for embedding in record.embeddings:
+        if has_direction(embedding.vector):
+            body[vector_field(embedding.space)] = floats(embedding.vector)
+    body[DIGEST] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return body
+
+
+SOURCE_EXCLUDES = [f"{_VECTOR}*", *_ADDED]
+
+
+def record_of(source: Mapping[str, Any]) -> Record:
+    """Read a record back from a document's source, without its vectors."""
+    own = {name: value for name, value in source.items() if name not in _ADDED and not name.startswith(_VECTOR)}
+    return Record.model_validate(own)
+
+
+def index_body(shared_dir: Path, *, serverless: bool) -> dict[str, Any]:
+    """Return the body that creates an index, from ``index/records.json`` in the shared folder.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is missing or not JSON.
+    """
+    file = shared_dir / "index" / "records.json"
+    try:
+        body: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"the index template {file} cannot be read: {error}"
+        raise ConfigurationError(message) from error
+    if serverless:
+        # A serverless collection manages shards, replicas and refreshing itself and refuses to be told.
+        body["settings"]["index"] = {"knn": True}
+    return body
+
+
+def vector_mapping(dimension: int, *, engine: VectorEngine, on_disk: bool) -> dict[str, Any]:
+    """Return the mapping of one embedding space's field."""
+    mapping: dict[str, Any] = {"type": "knn_vector", "dimension": dimension, "space_type": "cosinesimil"}
+    if on_disk:
+        # Compressed vectors in memory, exact ones on disk to rescore with. It chooses its own engine.
+        return {**mapping, "mode": "on_disk"}
+    return {
+        **mapping,
+        "method": {"name": "hnsw", "engine": str(engine), "parameters": {"m": 16, "ef_construction": 128}},
+    }
+
+
+def dimensions_of(mappings: Mapping[str, Any]) -> dict[str, int]:
+    """Return each vector field's dimension from an index's mappings."""
+    properties = mappings.get("properties", {})
+    return {
+        name: int(field["dimension"])
+        for name, field in properties.items()
+        if name.startswith(_VECTOR) and field.get("type") == "knn_vector"
+    }

@@ -1,0 +1,104 @@
+"""The searches of one request, and what their answers mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from braid import scoring
+from braid.engines.opensearch_mapping import WORDS, floats, microseconds, vector_field
+from braid.models import Hit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from braid.engines.ports import SearchRequest
+    from braid.models import Embedding
+
+_EXPLORED = 100
+"""Fewest neighbours asked for: fewer right ones are missed, and ties at the k-th place are settled by id."""
+_BM25_SCALE = 2.2
+"""Lucene leaves out the constant factor ``k1 + 1`` of BM25 as published, which SQLite keeps."""
+
+
+def from_lucene_bm25(score: float) -> float:
+    """Map Lucene's BM25 to a score, on the same scale as that of any other BM25."""
+    return scoring.from_bm25(_BM25_SCALE * score)
+
+
+def _conditions(request: SearchRequest) -> list[dict[str, Any]]:
+    """Return everything that a hit must be, validity aside, as filter clauses."""
+    filters = request.filters
+    clauses: list[dict[str, Any]] = [
+        {"term": {"tenant_id": request.tenant_id}},
+        {"range": {"schema_version": {"gte": request.min_schema_version}}},
+    ]
+    if request.ids is not None:
+        clauses.append({"terms": {"id": list(request.ids)}})
+    if filters.kinds:
+        clauses.append({"terms": {"kind": [str(kind) for kind in filters.kinds]}})
+    if filters.entity_types:
+        clauses.append({"terms": {"entity_type": list(filters.entity_types)}})
+    if filters.task_id is not None:
+        clauses.append({"term": {"task_id": filters.task_id}})
+    if filters.tool_name is not None:
+        clauses.append({"term": {"tool_name": filters.tool_name}})
+    if filters.time_range:
+        bounds: dict[str, int] = {}
+        if filters.time_range.start:
+            bounds["gte"] = microseconds(filters.time_range.start)
+        if filters.time_range.end:
+            bounds["lt"] = microseconds(filters.time_range.end)
+        # Also without bounds: a time range asks for what has a time.
+        clauses.append({"range": {"timestamp_us": bounds}} if bounds else {"exists": {"field": "timestamp_us"}})
+    return clauses
+
+
+def filter_clause(request: SearchRequest, *, valid: bool) -> dict[str, Any]:
+    """Return one filter: what meets the request's conditions and is, or is not, valid at its moment."""
+    moment = microseconds(request.as_of)
+    in_force = [{"range": {"valid_from_us": {"lte": moment}}}, {"range": {"valid_until_us": {"gt": moment}}}]
+    clauses = _conditions(request)
+    if valid:
+        return {"bool": {"filter": [*clauses, *in_force]}}
+    return {"bool": {"filter": clauses, "must_not": [{"bool": {"filter": in_force}}]}}
+
+
+def _body(query: dict[str, Any], k: int) -> dict[str, Any]:
+    return {
+        "size": k,
+        "_source": False,
+        "track_total_hits": False,
+        "sort": [{"_score": "desc"}, {"id": "asc"}],
+        "query": query,
+    }
+
+
+def knn(embedding: Embedding, k: int, clause: dict[str, Any]) -> dict[str, Any]:
+    field = vector_field(embedding.space)
+    vector = {"vector": floats(embedding.vector), "k": max(_EXPLORED, 2 * k), "filter": clause}
+    return _body({"knn": {field: vector}}, k)
+
+
+def match(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:
+    return _body({"bool": {"must": [{"match": {WORDS: {"query": " ".join(words)}}}], "filter": [clause]}}, k)
+
+
+def hits_of(answer: Mapping[str, Any]) -> list[tuple[float, str]]:
+    """Return (engine's score, record id), best first."""
+    return [(float(hit["sort"][0]), str(hit["sort"][1])) for hit in answer["hits"]["hits"]]
+
+
+def strand(
+    valid: Sequence[tuple[float, str]],
+    retired: Sequence[tuple[float, str]],
+    *,
+    k: int,
+    score: Callable[[float], float],
+) -> tuple[tuple[Hit, ...], set[str]]:
+    """Return the hits of one strand, and the retired records that would have been among its first ``k``."""
+    ranked = sorted((-score(raw), name, False) for raw, name in valid)
+    hits = tuple(
+        Hit(id=name, score=-negative, rank=rank) for rank, (negative, name, _) in enumerate(ranked[:k], start=1)
+    )
+    everything = sorted(ranked + [(-score(raw), name, True) for raw, name in retired])
+    return hits, {name for _, name, is_retired in everything[:k] if is_retired}
