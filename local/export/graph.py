@@ -36,7 +36,7 @@ class GraphWriter:
         """Add a constant; float values are stored as float32."""
         name = self._name("weight")
         array = value.astype(np.float32) if np.issubdtype(value.dtype, np.floating) else value
-        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.weights.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
     def integers(self, *values: int) -> str:

@@ -207,10 +207,15 @@ def _head(loaded: Any) -> Head:  # noqa: ANN401 - a type of the extra
 
 
 def _graph(exported: Any) -> onnx.ModelProto:  # noqa: ANN401 - a type of the extra
-    """Read the file that Optimum wrote, with all weights inside."""
+    """Read the file that Optimum wrote, with all weights inside, and remove it."""
     import onnx
 
-    return onnx.load(str(exported.path), load_external_data=True)
+    model = onnx.load(str(exported.path), load_external_data=True)
+    # Optimum leaves its temporary folder, as large as the model, to the garbage collector.
+    work = getattr(exported, "_model_save_dir_tempdirectory_instance", None)
+    if work is not None:
+        work.cleanup()
+    return model
 
 
 def append_head(model: onnx.ModelProto, head: Head, dimension: int) -> tuple[str, ...]:
