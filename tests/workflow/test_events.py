@@ -1,0 +1,88 @@
+"""Every event in ``events/`` is met by the real handler: good ones are answered, bad ones refused by field."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid import wiring
+from braid.errors import InvalidRequest
+
+from local.invoke import FUNCTIONS, LocalContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.stages import DemoStages
+
+EVENTS = Path(__file__).resolve().parents[2] / "events"
+GOOD = sorted(EVENTS.glob("*.json"))
+BAD = sorted((EVENTS / "malformed").glob("*.json"))
+
+
+@pytest.fixture
+def call(stages: DemoStages, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], dict[str, Any]]:
+    """Call the handler of ``functions/<stage>/app.py``, over the demo corpus, with an event's file."""
+    monkeypatch.setattr(wiring, "wired", lambda: stages)
+
+    def call(stage: str, event: Path) -> dict[str, Any]:
+        spec = importlib.util.spec_from_file_location(f"app_of_{stage}", FUNCTIONS / stage / "app.py")
+        assert spec
+        assert spec.loader
+        app = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(app)
+        answered: dict[str, Any] = app.handler(json.loads(event.read_text(encoding="utf-8")), LocalContext(stage))
+        return answered
+
+    return call
+
+
+def test_each_function_has_an_event() -> None:
+    assert {path.stem for path in GOOD} == {path.parent.name for path in FUNCTIONS.glob("*/app.py")}
+    assert {path.stem.split("--")[0] for path in BAD} == {path.stem for path in GOOD}
+
+
+def test_the_plan_event_is_planned(call: Callable[..., dict[str, Any]]) -> None:
+    planned = call("plan", EVENTS / "plan.json")
+    assert planned["plan"]["intent"] == "causal"
+    assert planned["query"]["text"] == "Why was there a scanner lockout in December?"
+
+
+def test_the_embed_event_is_embedded_in_the_space_of_its_plan(call: Callable[..., dict[str, Any]]) -> None:
+    embedded = call("embed", EVENTS / "embed.json")
+    assert embedded["embedding"]["model_id"] == "all-minilm-l6-v2"
+    assert embedded["fallback"] is False
+
+
+def test_the_vector_search_event_finds_records_by_words_and_by_vector(call: Callable[..., dict[str, Any]]) -> None:
+    found = call("vector_search", EVENTS / "vector_search.json")
+    assert found["lexical"][0]["id"] == "event:kestrelway-lockout"
+    assert found["vector"]
+
+
+def test_the_graph_expand_event_reaches_the_cause(call: Callable[..., dict[str, Any]]) -> None:
+    found = call("graph_expand", EVENTS / "graph_expand.json")
+    assert "event:tokens-rejected" in {hit["id"] for hit in found["hits"]}
+
+
+def test_the_fuse_rerank_event_is_answered_with_citations_and_paths(call: Callable[..., dict[str, Any]]) -> None:
+    answer = call("fuse_rerank", EVENTS / "fuse_rerank.json")
+    assert answer["results"][0]["id"] == "event:kestrelway-lockout"
+    assert len(answer["results"]) == 5
+    assert answer["degraded"] == []
+    assert any(result["paths"] for result in answer["results"])
+    assert all(result["citation"]["title"] for result in answer["results"])
+
+
+@pytest.mark.parametrize("event", BAD, ids=[path.stem for path in BAD])
+def test_a_malformed_event_is_refused_by_the_field_that_its_file_names(
+    event: Path, call: Callable[..., dict[str, Any]]
+) -> None:
+    stage, field, _ = event.stem.split("--")
+    with pytest.raises(InvalidRequest) as caught:
+        call(stage, event)
+    assert caught.value.field == field
+    assert field in str(caught.value)
