@@ -1,8 +1,8 @@
-"""Run the built functions on the built layer and nothing else, as Lambda would.
+"""Run the built functions on what was built for them and nothing else, as Lambda would.
 
-Starts the given Python without its site packages, with only the layer's ``python/`` and one function's folder on its
-path, and calls that function's handler with its event from ``events/``. The stores' addresses lead nowhere: planning
-must answer all the same, and a stage that needs a store must say by name that it cannot reach it.
+Starts the given Python without its site packages, with only one function's folder and the layer's ``python/`` on its
+path, and calls that function's handler with its event from ``events/``. The stores' addresses lead nowhere and there is
+no model: a stage that can answer without must, and one that cannot must say by name what is missing.
 
 Usage: ``python make/check_build.py PYTHON FOLDER``, where ``FOLDER/<Name>Function`` holds one ``sam build`` each.
 """
@@ -16,13 +16,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_BYTES = 250 * 1024 * 1024
-"""What Lambda allows a function with its layers, unpacked."""
+"""What Lambda allows a zip function with its layers, unpacked; an image may have 10 GB."""
 
-# Function, its event, and the class of the error that it must raise without a store; None means that it answers.
+# Function, its event, and the class of the error that it must raise; None means that it answers.
 EXPECTED = (
     ("PlanFunction", "plan.json", None),
     ("VectorSearchFunction", "vector_search.json", "TransientStoreError"),
     ("GraphExpandFunction", "graph_expand.json", "TransientStoreError"),
+    ("EmbedFunction", "embed.json", "ModelMissing"),
+    ("FuseRerankFunction", "fuse_rerank.json", None),
 )
 
 SCRIPT = """
@@ -59,6 +61,7 @@ def call(python: str, build: Path, event: Path) -> tuple[dict[str, object], str]
         "AWS_ACCESS_KEY_ID": "check",
         "AWS_SECRET_ACCESS_KEY": "check",
         "BRAID_ENGINE": "aws",
+        "BRAID_MODELS_DIR": str(build / "no-models"),
         "BRAID_SHARED_DIR": str(ROOT / "shared"),
         "BRAID_OPENSEARCH_ENDPOINT": "https://127.0.0.1:9",
         "BRAID_NEPTUNE_ENDPOINT": "wss://127.0.0.1:9/gremlin",
@@ -94,9 +97,8 @@ def main(python: str, builds: Path) -> int:
         right = outcome.get("error") == expected and size < LIMIT_BYTES
         wrong += not right
         said = outcome.get("error") or "answered"
-        print(
-            f"{'ok' if right else 'WRONG':5} {name}: {said}, {logged.splitlines()[0]}, {size / 2**20:.0f} MB with layers"
-        )
+        imported = logged.splitlines()[0]
+        print(f"{'ok' if right else 'WRONG':5} {name}: {said}, {imported}, {size / 2**20:.0f} MB with what it imports")
         if not right:
             print(f"      expected {expected or 'an answer'}: {outcome}")
     return wrong

@@ -20,15 +20,22 @@ lint-deploy: setup ## check the template, the state machines and the deployment'
 	$(ASL_VALIDATOR) --json-path .aws-sam/asl/RetrieveStateMachine.asl.json
 	$(CHECKOV) --file template.yaml functions/embed/Dockerfile functions/fuse_rerank/Dockerfile
 
-# Images need a container engine, so `sam build` alone builds those too. Built for this machine's processor, so that the
-# result can be run here.
+# Images need a container engine; here what their Dockerfiles copy and install is laid in a folder instead. Everything is
+# built for this machine's processor, so that the result can be run here.
+BUILT := .aws-sam/checked
 ZIP_FUNCTIONS := PlanFunction VectorSearchFunction GraphExpandFunction
 HOST_ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 
 .PHONY: build
-build: $(UV) ## build the zip functions and the layers, and run what was built on Python 3.13
+build: $(UV) ## build functions and layers, and run what was built on Python 3.13
 	$(need_lambda_python)
+	rm -rf $(BUILT)
 	for name in $(ZIP_FUNCTIONS); do \
-		PATH="$(dir $(LAMBDA_PYTHON)):$$PATH" $(SAM) build "$$name" --build-dir ".aws-sam/checked/$$name" \
-			--parameter-overrides Architecture=$(HOST_ARCHITECTURE) >/dev/null || exit 1; done
-	"$(LAMBDA_PYTHON)" make/check_build.py "$(LAMBDA_PYTHON)" .aws-sam/checked
+		PATH="$(dir $(LAMBDA_PYTHON)):$$PATH" $(SAM) build "$$name" --build-dir "$(BUILT)/$$name" \
+			--parameter-overrides Architecture=$(HOST_ARCHITECTURE) >/dev/null; done
+	for pair in EmbedFunction:embed FuseRerankFunction:fuse_rerank; do \
+		folder="$(BUILT)/$${pair%%:*}/$${pair%%:*}"; source="functions/$${pair#*:}"; \
+		UV_PYTHON="$(LAMBDA_PYTHON)" $(UV) pip install --quiet --require-hashes --only-binary :all: --target "$$folder" \
+			--requirement "$$source/requirements.txt"; \
+		cp -r layers/braid/braid "$$source/app.py" "$$folder"; done
+	"$(LAMBDA_PYTHON)" make/check_build.py "$(LAMBDA_PYTHON)" $(BUILT)
