@@ -105,12 +105,12 @@ def _through_graph(
         proposed = graph.nearest(connection, query, fetch)
         if proposed is None:
             return None
-        numbers, size = proposed
+        keys, size = proposed
         rows = connection.execute(
-            f"SELECT r.id, {VALID}, v.vector FROM json_each(:numbers) AS n"  # noqa: S608 - as above
-            " CROSS JOIN vectors AS v ON v.number = n.value AND v.space = :space"
+            f"SELECT r.id, {VALID}, v.vector FROM json_each(:keys) AS n"  # noqa: S608 - as above
+            " CROSS JOIN vectors AS v ON v.space = :space AND v.tenant = :tenant AND v.key = n.value"
             f" CROSS JOIN records AS r ON r.number = v.record WHERE {asked.where}",
-            {**values, "numbers": json.dumps(numbers)},
+            {**values, "keys": json.dumps(keys)},
         ).fetchall()
         if sum(row[1] for row in rows) >= k:
             return _score(rows, query)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from array import array
+from hashlib import blake2b
 from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
@@ -118,11 +119,16 @@ def _write_vectors(
             # A new number rather than a new value: index files know what changed by number.
             connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
         connection.execute(
-            "INSERT INTO vectors (tenant, space, record, model_id, vector) VALUES (?, ?, ?, ?, ?)",
-            (tenant, embedding.space, number, embedding.model_id, vector),
+            "INSERT INTO vectors (tenant, space, record, model_id, key, vector) VALUES (?, ?, ?, ?, ?, ?)",
+            (tenant, embedding.space, number, embedding.model_id, _key(vector), vector),
         )
     for old in stored.values():
         connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
+
+
+def _key(vector: bytes) -> int:
+    """Return 63 bits that are the same for equal vectors and, for all that will ever be stored, only for those."""
+    return int.from_bytes(blake2b(vector, digest_size=8).digest(), "big") >> 1
 
 
 def check_dimension(

@@ -53,14 +53,17 @@ CREATE TABLE records (
 CREATE INDEX records_by_type ON records (tenant, kind, entity_type, schema_version);
 
 -- AUTOINCREMENT: a number is never used twice, so it tells what was written since an index file was saved.
+-- key: the vector's hash. Equal vectors are one point of an index: many points in one place cut others off in HNSW.
 CREATE TABLE vectors (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant INTEGER NOT NULL,
     space TEXT NOT NULL,
     record INTEGER NOT NULL,
     model_id TEXT NOT NULL,
+    key INTEGER NOT NULL,
     vector BLOB NOT NULL
 );
+CREATE INDEX vectors_by_key ON vectors (space, tenant, key);
 CREATE INDEX vectors_by_space ON vectors (space, tenant, number);
 CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space);
 

@@ -1,8 +1,8 @@
 """One HNSW graph a tenant and embedding space, kept in step with the rows and saved beside the database.
 
-The rows are the truth: a graph only proposes vector numbers, which are then looked up and scored as stored. A graph
-that is missing, damaged or another store's is built again from the rows, and one that is behind catches up with the
-numbers written since.
+The rows are the truth: a graph only proposes vectors by key, whose rows are then looked up and scored as stored. A
+graph that is missing, damaged or another store's is built again from the rows, and one that is behind catches up with
+the numbers written since.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-CONNECTIVITY = 16
+CONNECTIVITY = 32
+"""Edges a vector. On 5,000 random directions, the hardest case, 50 of 200 proposed: recall .987; with 16, .894."""
 EXPANSION_ADD = 128
 EXPANSION_SEARCH = 128
 DEAD_SHARE = 0.2
@@ -69,7 +70,7 @@ class VectorGraph:
     def nearest(
         self, connection: sqlite3.Connection, query: NDArray[np.float32], count: int
     ) -> tuple[list[int], int] | None:
-        """Return the numbers of about the ``count`` nearest vectors, and how many vectors there are.
+        """Return the keys of about the ``count`` nearest vectors, and how many different vectors there are.
 
         None when the graph follows a later moment than the connection sees: it may lack what was replaced since.
 
@@ -107,7 +108,7 @@ class VectorGraph:
             return generation == self._generation
         self._add_since(connection, self._newest)
         live = connection.execute(
-            "SELECT count(*) FROM vectors WHERE space = ? AND tenant = ?", (self._space, self._tenant)
+            "SELECT count(DISTINCT key) FROM vectors WHERE space = ? AND tenant = ?", (self._space, self._tenant)
         ).fetchone()[0]
         if live != len(self._index):
             self._remove_dead(connection, dimension)
@@ -138,16 +139,23 @@ class VectorGraph:
         import numpy as np
 
         rows = connection.execute(
-            "SELECT number, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number",
+            "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number",
             (self._space, self._tenant, number),
         )
         while batch := rows.fetchmany(_BATCH):
-            keys = np.array([row[0] for row in batch], dtype=np.uint64)
-            values = np.frombuffer(b"".join(row[1] for row in batch), dtype="<f4").reshape(len(batch), -1)
-            # One thread: the same rows in the same order make the same graph.
-            self._index.add(keys, values, threads=1)
-            self._newest = int(keys[-1])
-            self._unsaved += len(batch)
+            keys, first = np.unique(np.array([row[1] for row in batch], dtype=np.uint64), return_index=True)
+            new = ~np.asarray(self._index.contains(keys), dtype=np.bool_)
+            places = np.sort(first[new])
+            if len(places):
+                values = np.frombuffer(b"".join(batch[place][2] for place in places), dtype="<f4")
+                # One thread: the same rows in the same order make the same graph.
+                self._index.add(
+                    np.array([batch[place][1] for place in places], dtype=np.uint64),
+                    values.reshape(len(places), -1),
+                    threads=1,
+                )
+            self._newest = int(batch[-1][0])
+            self._unsaved += len(places)
 
     def _remove_dead(self, connection: sqlite3.Connection, dimension: int) -> None:
         import numpy as np
@@ -155,7 +163,7 @@ class VectorGraph:
         live = [
             row[0]
             for row in connection.execute(
-                "SELECT number FROM vectors WHERE space = ? AND tenant = ? ORDER BY number", (self._space, self._tenant)
+                "SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?", (self._space, self._tenant)
             )
         ]
         held = np.asarray(self._index.keys, dtype=np.uint64)

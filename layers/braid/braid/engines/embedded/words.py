@@ -14,17 +14,16 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.conditions import Conditions
 
-TITLE_WEIGHT, ALIASES_WEIGHT, CONTENT_WEIGHT = 1.0, 1.0, 1.0
+TITLE_WEIGHT, ALIASES_WEIGHT, CONTENT_WEIGHT = 2.0, 1.0, 1.0
 MAX_WORDS = 256
 """Different words of one question that are searched, the first ones; bounds the work of a 10,000-character question."""
 _KEPT = ("L", "N", "M", "Co")  # what FTS5's unicode61 makes tokens of
-_FUNCTION_WORDS = frozenset(
-    """
+_FUNCTION_TEXT = """
     a an and are as at be been but by did do does for from had has have how if in into is it its of on
     or that the their then there these they this to was were what when where which who whom whose why
     will with
-    """.split()
-)
+"""
+_FUNCTION_WORDS = frozenset(_FUNCTION_TEXT.split())
 
 
 def question_words(text: str) -> list[str]:

@@ -1,0 +1,357 @@
+"""The embedded store's one file: transactions, several readers and writers, and disks that misbehave."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.embedded import store as store_module
+from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.store import EmbeddedStore
+from braid.engines.ports import ExpandRequest, GraphStats, IndexStats, SchemaVersion, SearchRequest
+from braid.errors import (
+    InvalidRequest,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    TransientStoreError,
+)
+
+from tests.contract.shapes import ACME, AS_OF, AXIS, GLOBEX, day, edge, embedding, record, vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOBODY = 65_534
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
+    with EmbeddedStore(tmp_path / "home") as opened:
+        yield opened
+
+
+def found(store: EmbeddedStore, word: str = "turbine") -> list[str]:
+    request = SearchRequest(tenant_id=ACME, text=word, embedding=embedding(AXIS), k=10, as_of=AS_OF)
+    hits = EmbeddedSearchIndex(store).search(request)
+    assert {hit.id for hit in hits.vector} == {hit.id for hit in hits.lexical}
+    return sorted(hit.id for hit in hits.vector)
+
+
+def reached(graph: EmbeddedKnowledgeGraph, seed: str = "a") -> list[str]:
+    hits = graph.expand(ExpandRequest(tenant_id=ACME, seeds=(seed,), as_of=AS_OF)).hits
+    return [hit.id for hit in hits]
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def test_records_graph_and_marker_are_written_together(store: EmbeddedStore) -> None:
+    index, graph = EmbeddedSearchIndex(store), EmbeddedKnowledgeGraph(store)
+    with store.transaction():
+        index.upsert([record("a", "turbine", cosine=0.5)])
+        graph.upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+        store.put_marker(ACME, "corpus", "sha256")
+    assert found(store) == ["a"]
+    assert reached(graph) == ["b"]
+    assert store.get_marker(ACME, "corpus") == "sha256"
+
+
+def test_a_transaction_that_fails_leaves_nothing(store: EmbeddedStore) -> None:
+    index, graph = EmbeddedSearchIndex(store), EmbeddedKnowledgeGraph(store)
+
+    def ingest() -> None:
+        with store.transaction():
+            index.upsert([record("a", "turbine", cosine=0.5)])
+            store.put_marker(ACME, "corpus", "sha256")
+            graph.upsert([vertex("a")], [edge("a", "missing")])
+
+    with pytest.raises(InvalidRequest):
+        ingest()
+    assert index.stats(ACME) == IndexStats()
+    assert graph.stats(ACME) == GraphStats()
+    assert store.get_marker(ACME, "corpus") is None
+    assert store.tenants() == []
+    index.upsert([record("a", "turbine", cosine=0.5)])
+    assert found(store) == ["a"]
+
+
+def test_an_inner_failure_that_is_caught_undoes_only_itself(store: EmbeddedStore) -> None:
+    index, graph = EmbeddedSearchIndex(store), EmbeddedKnowledgeGraph(store)
+    with store.transaction():
+        index.upsert([record("a", "turbine", cosine=0.5)])
+        with pytest.raises(InvalidRequest):
+            graph.upsert([vertex("a")], [edge("a", "missing")])
+        store.put_marker(ACME, "state", "kept")
+    assert found(store) == ["a"]
+    assert graph.stats(ACME) == GraphStats()
+    assert store.get_marker(ACME, "state") == "kept"
+
+
+def test_a_transaction_sees_what_it_wrote_and_others_do_not(store: EmbeddedStore) -> None:
+    index, graph = EmbeddedSearchIndex(store, exact_rows=0), EmbeddedKnowledgeGraph(store)
+    with EmbeddedStore(store.folder) as other, store.transaction():
+        index.upsert([record("a", "turbine", cosine=0.5)])
+        graph.upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+        assert found(store) == ["a"]
+        assert reached(graph) == ["b"]
+        assert index.stats(ACME).records == 1
+        assert found(other) == []
+        assert EmbeddedSearchIndex(other).stats(ACME) == IndexStats()
+
+
+def test_what_was_undone_is_not_remembered(store: EmbeddedStore) -> None:
+    index, graph = EmbeddedSearchIndex(store, exact_rows=0), EmbeddedKnowledgeGraph(store)
+    index.upsert([record("a", "turbine", cosine=0.1)])
+    graph.upsert([vertex("a"), vertex("b"), vertex("c")], [])
+    request = SearchRequest(tenant_id=ACME, embedding=embedding(AXIS), k=10, as_of=AS_OF)
+
+    def write_and_fail() -> None:
+        with store.transaction():
+            index.upsert([record("undone", "turbine", cosine=1.0)])
+            graph.upsert([], [edge("a", "b")])
+            assert [hit.id for hit in index.search(request).vector] == ["undone", "a"]
+            assert reached(graph) == ["b"]
+            assert index.stats(ACME).records == 2
+            message = "stop"
+            raise RuntimeError(message)
+
+    with pytest.raises(RuntimeError, match="stop"):
+        write_and_fail()
+    # The same numbers and generations are now used for other content.
+    index.upsert([record("z", "turbine", cosine=0.9)])
+    graph.upsert([], [edge("a", "c")])
+    assert [hit.id for hit in index.search(request).vector] == ["z", "a"]
+    assert reached(graph) == ["c"]
+    assert index.stats(ACME).records == 2
+
+
+def test_another_process_s_writes_are_seen(store: EmbeddedStore) -> None:
+    """Two opened stores share nothing but the file, as two processes would."""
+    with EmbeddedStore(store.folder) as other:
+        index, theirs = EmbeddedSearchIndex(store, exact_rows=0), EmbeddedSearchIndex(other, exact_rows=0)
+        graph, their_graph = EmbeddedKnowledgeGraph(store), EmbeddedKnowledgeGraph(other)
+        request = SearchRequest(tenant_id=ACME, embedding=embedding(AXIS), k=10, as_of=AS_OF)
+        graph.upsert([vertex("a"), vertex("b"), vertex("c")], [edge("a", "b")])
+        index.upsert([record("a", cosine=0.5)])
+        assert (reached(graph), reached(their_graph)) == (["b"], ["b"])
+        assert [hit.id for hit in theirs.search(request).vector] == ["a"]
+        graph.upsert([], [edge("a", "c")])
+        index.upsert([record("b", cosine=0.9)])
+        index.delete(ACME, ["a"])
+        assert reached(their_graph) == ["b", "c"]
+        assert [hit.id for hit in theirs.search(request).vector] == ["b"]
+        assert theirs.stats(ACME).records == 1
+        assert their_graph.stats(ACME).edges == 2
+
+
+def test_a_writer_that_waits_too_long_may_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "BUSY_TIMEOUT_MS", 20)
+    with EmbeddedStore(tmp_path) as mine, EmbeddedStore(tmp_path) as theirs:
+        index = EmbeddedSearchIndex(mine)
+        with theirs.transaction(), pytest.raises(TransientStoreError, match="locked"):
+            index.upsert([record("a", "turbine", cosine=0.5)])
+        index.upsert([record("a", "turbine", cosine=0.5)])
+        assert found(theirs) == ["a"]
+
+
+def test_markers_and_tenants_are_kept_apart(store: EmbeddedStore) -> None:
+    store.put_marker(ACME, "corpus", "one")
+    store.put_marker(GLOBEX, "corpus", "two")
+    store.put_marker(ACME, "corpus", "three")
+    assert (store.get_marker(ACME, "corpus"), store.get_marker(GLOBEX, "corpus")) == ("three", "two")
+    assert store.get_marker("nobody", "corpus") is None
+    assert store.tenants() == []
+    EmbeddedKnowledgeGraph(store).upsert([vertex("a", tenant_id=GLOBEX)], [])
+    EmbeddedSearchIndex(store).upsert([record("a")])
+    assert store.tenants() == [ACME, GLOBEX]
+    EmbeddedSearchIndex(store).delete(ACME, ["a"])
+    assert store.tenants() == [GLOBEX]
+
+
+def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as first:
+        EmbeddedSearchIndex(first).upsert([record("a", "turbine", cosine=0.5)])
+        EmbeddedKnowledgeGraph(first).upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+        EmbeddedSchemaRegistry(first).register(SchemaVersion(tenant_id=ACME, version=2, created_at=day(1)))
+    with EmbeddedStore(tmp_path) as second:
+        assert found(second) == ["a"]
+        assert reached(EmbeddedKnowledgeGraph(second)) == ["b"]
+        assert EmbeddedSchemaRegistry(second).current(ACME) == 2
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = EmbeddedStore(tmp_path)
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.tenants()
+
+
+def test_a_vector_without_a_direction_is_refused(store: EmbeddedStore) -> None:
+    for vector in (bytes(32), b"\x00\x00\xc0\x7f" * 8, b"\x00\x00\x80\x7f" * 8):
+        with pytest.raises(InvalidRequest, match=r"record bad .*small-space") as caught:
+            EmbeddedSearchIndex(store).upsert([record("good"), record("bad", embeddings=(embedding(vector),))])
+        assert caught.value.field == "embeddings"
+    assert store.tenants() == []
+
+
+# --- disks that misbehave ---------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_named_and_nothing_is_half_written(store: EmbeddedStore) -> None:
+    index = EmbeddedSearchIndex(store)
+    index.upsert([record("old", "turbine", cosine=0.5)])
+    with store.transaction() as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+    big = [record(f"new{number}", "turbine " + "x" * 100_000, cosine=0.9) for number in range(10)]
+    with pytest.raises(StoreFull, match=r"no space left.*BRAID_HOME"):
+        index.upsert(big)
+    assert found(store) == ["old"]
+    assert index.stats(ACME).records == 1
+    with store.transaction() as connection:
+        connection.execute("PRAGMA max_page_count = 1000000")
+    index.upsert(big)
+    assert index.stats(ACME).records == 11
+
+
+def test_a_write_that_fills_the_disk_inside_a_transaction_is_undone_whole(store: EmbeddedStore) -> None:
+    index = EmbeddedSearchIndex(store)
+    with store.transaction() as connection:
+        index.upsert([record("first", "turbine", cosine=0.5)])
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 5}")
+        with pytest.raises(StoreFull):
+            index.upsert([record("small", "turbine", cosine=0.5), record("big", "turbine " + "x" * 1_000_000)])
+    assert found(store) == ["first"]
+    assert [row.id for row in index.get_many(ACME, ["first", "small", "big"])] == ["first"]
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "braid.db").write_bytes(b"this is no database, and long enough to be looked at" * 100)
+    with pytest.raises(StoreCorrupt, match=r"braid\.db is damaged"):
+        EmbeddedStore(tmp_path)
+
+
+def test_a_damaged_page_is_named(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        rows = [record(f"r{number}", f"turbine {number} " + "x" * 3_000) for number in range(50)]
+        EmbeddedSearchIndex(store).upsert(rows)
+    path = tmp_path / "braid.db"
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+
+    def read() -> None:
+        with EmbeddedStore(tmp_path) as store:
+            EmbeddedSearchIndex(store).get_many(ACME, [row.id for row in rows])
+
+    with pytest.raises(StoreCorrupt, match="ingest again"):
+        read()
+
+
+def test_a_store_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
+    EmbeddedStore(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / "braid.db")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="format 99"):
+        EmbeddedStore(tmp_path)
+
+
+def test_reading_where_nothing_was_stored_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"braid\.db does not exist"):
+        EmbeddedStore(tmp_path / "nowhere", read_only=True)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("not a folder")
+    with pytest.raises(StoreError, match="home"):
+        EmbeddedStore(tmp_path / "home")
+
+
+def test_a_store_opened_for_reading_is_searched_but_not_written(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store).upsert([record("a", "turbine", cosine=0.5)])
+    with EmbeddedStore(tmp_path, read_only=True) as store:
+        assert found(store) == ["a"]
+        with pytest.raises(StoreReadOnly, match=r"braid\.db.*reading only"):
+            EmbeddedSearchIndex(store).upsert([record("b")])
+        with pytest.raises(StoreReadOnly):
+            EmbeddedKnowledgeGraph(store).upsert([vertex("b")], [])
+        with pytest.raises(StoreReadOnly):
+            store.put_marker(ACME, "key", "value")
+
+
+@pytest.fixture
+def ordinary_folder() -> Iterator[Path]:
+    """Give a folder outside of pytest's own, which another user may not enter, and drop root's rights for the test."""
+    folder = Path(tempfile.mkdtemp(prefix="braid-test-"))
+    folder.chmod(0o777)
+    root = os.geteuid() == 0
+    if root:
+        os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield folder
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+        folder.chmod(0o777)
+        shutil.rmtree(folder)
+
+
+def test_a_folder_that_cannot_be_written_is_still_searched(ordinary_folder: Path) -> None:
+    home = ordinary_folder / "home"
+    with EmbeddedStore(home) as store:
+        EmbeddedSearchIndex(store).upsert([record("a", "turbine", cosine=0.5)])
+        EmbeddedKnowledgeGraph(store).upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+        assert found(store) == ["a"]
+        assert reached(EmbeddedKnowledgeGraph(store)) == ["b"]
+    (home / "braid.db").chmod(0o444)
+    home.chmod(0o555)
+    try:
+        with EmbeddedStore(home) as store:
+            assert store.read_only
+            assert found(store) == ["a"]
+            assert reached(EmbeddedKnowledgeGraph(store)) == ["b"]
+            with pytest.raises(StoreReadOnly, match="writable"):
+                EmbeddedSearchIndex(store).upsert([record("b")])
+    finally:
+        home.chmod(0o755)
+
+
+def test_a_store_cannot_be_made_in_a_folder_that_cannot_be_written(ordinary_folder: Path) -> None:
+    home = ordinary_folder / "home"
+    home.mkdir()
+    home.chmod(0o555)
+    for folder in (home, home / "deeper"):
+        with pytest.raises(StoreReadOnly, match="cannot be written"):
+            EmbeddedStore(folder)
+    home.chmod(0o755)
+
+
+def test_a_log_that_cannot_be_replayed_is_not_ignored(ordinary_folder: Path) -> None:
+    """What is acknowledged may stand in the log alone; reading past it would lose that."""
+    home, copy = ordinary_folder / "home", ordinary_folder / "copy"
+    with EmbeddedStore(home) as store:
+        EmbeddedSearchIndex(store).upsert([record("a", "turbine", cosine=0.5)])
+        copy.mkdir()
+        for name in ("braid.db", "braid.db-wal"):  # as a process that was killed leaves them
+            shutil.copy(home / name, copy / name)
+    copy.chmod(0o555)
+    try:
+        with pytest.raises(StoreReadOnly, match="unfinished log"):
+            EmbeddedStore(copy)
+    finally:
+        copy.chmod(0o755)
+    with EmbeddedStore(copy) as store:
+        assert found(store) == ["a"]
