@@ -14,33 +14,10 @@ if TYPE_CHECKING:
 
 HIDDEN, LAYERS, HEADS, INNER = 32, 2, 4, 48
 MAX_TOKENS = 40
-WORDS = [
-    "the",
-    "outage",
-    "was",
-    "caused",
-    "by",
-    "a",
-    "deploy",
-    "of",
-    "checkout",
-    "service",
-    "on",
-    "march",
-    "and",
-    "fixed",
-    "with",
-    "index",
-    "rebuild",
-    "represent",
-    "query",
-    "for",
-    "retrieving",
-    "relevant",
-    "entities",
-    ":",
-    "?",
-]
+WORDS = tuple(
+    "the outage was caused by a deploy of checkout service on march and fixed with index rebuild "  # noqa: SIM905 - read as text
+    "represent query for retrieving relevant entities : ?".split()
+)
 SENTENCES = (
     "the outage was caused by a deploy",
     "checkout",
