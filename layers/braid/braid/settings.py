@@ -111,6 +111,12 @@ class Settings(BaseSettings):
     neptune_read_timeout_s: Annotated[float, Field(gt=0, le=600)] = 4.0
     neptune_attempts: Annotated[int, Field(ge=1, le=10)] = 3
 
+    schema_table: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$")] = "braid-schemas"
+    """DynamoDB table of schema versions."""
+    dynamodb_timeout_s: Annotated[float, Field(gt=0, le=60)] = 1.0
+    """Bound on connecting, and on each wait for an answer."""
+    dynamodb_attempts: Annotated[int, Field(ge=1, le=10)] = 2
+
     @model_validator(mode="after")
     def _aws_needs_endpoints(self) -> Self:
         if self.engine is EngineKind.AWS:
