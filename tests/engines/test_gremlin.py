@@ -1,13 +1,16 @@
-"""The knowledge graph contract on a real Gremlin Server."""
+"""The knowledge graph contract on a real Gremlin Server, and what only several connections show."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.gremlin import GremlinGraph
+from braid.settings import Settings
 
-from tests.contract.knowledge_graph import KnowledgeGraphContract
+from tests.contract.knowledge_graph import KnowledgeGraphContract, walk
+from tests.contract.shapes import ACME, edge, vertex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,8 +18,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def connected(gremlin_endpoint: str) -> Iterator[GremlinGraph]:
-    from braid.settings import Settings
-
     graph = GremlinGraph.connect(Settings(neptune_endpoint=gremlin_endpoint))
     yield graph
     graph.close()
@@ -30,3 +31,26 @@ def graph(connected: GremlinGraph) -> GremlinGraph:
 
 class TestGremlinGraph(KnowledgeGraphContract):
     pass
+
+
+def test_writers_on_connections_of_their_own_write_the_same_once(graph: GremlinGraph, gremlin_endpoint: str) -> None:
+    def write(writer: int) -> None:
+        own = GremlinGraph.connect(Settings(neptune_endpoint=gremlin_endpoint))
+        try:
+            for batch in range(5):
+                names = [f"b{batch}v{number}" for number in range(4)]
+                graph_edges = [edge("hub", name, confidence=writer / 10) for name in names]
+                own.upsert([vertex(name) for name in ("hub", *names)], graph_edges)
+        finally:
+            own.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert (graph.stats(ACME).vertices, graph.stats(ACME).edges) == (21, 20)
+    assert len(walk(graph, "hub", limit=200).hits) == 20
+
+
+def test_a_write_of_more_than_one_batch_is_whole(graph: GremlinGraph) -> None:
+    names = [f"v{number:04}" for number in range(450)]
+    graph.upsert([vertex("hub"), *(vertex(name) for name in names)], [edge("hub", name) for name in names])
+    assert (graph.stats(ACME).vertices, graph.stats(ACME).edges) == (451, 450)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
 
     from gremlin_python.process.graph_traversal import GraphTraversal
 
-_LOG = logging.getLogger(__name__)
+_FAREWELL_S = 0.05
+"""How long a closing socket waits for the other side's farewell, which a dead one never sends."""
 _MAX_REPLY_BYTES = 64 * 1024 * 1024
 _SUCCESS, _NO_CONTENT, _PARTIAL = 200, 204, 206
 _SERVER_TIMEOUT = 598
@@ -46,6 +46,8 @@ _TRANSIENT_MARKS = (
     "QueryLimitExceededException",
     "ReadOnlyViolationException",
     "server overloaded",
+    # Two writers made one element at the same moment: the second try finds it.
+    "with id already exists",
 )
 _FORBIDDEN = 403
 _TOO_MANY = 429
@@ -175,7 +177,10 @@ class GremlinConnection:
         headers = dict(self._headers(self.url)) if self._headers else None
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))
         self._socket = await self._session.ws_connect(
-            self.url, headers=headers, max_msg_size=_MAX_REPLY_BYTES, timeout=aiohttp.ClientWSTimeout(ws_close=1.0)
+            self.url,
+            headers=headers,
+            max_msg_size=_MAX_REPLY_BYTES,
+            timeout=aiohttp.ClientWSTimeout(ws_close=_FAREWELL_S),
         )
         return self._socket
 
@@ -225,17 +230,21 @@ class GremlinConnection:
         return self._loop
 
     def _discard(self) -> None:
-        session, self._session, self._socket = self._session, None, None
+        session, socket = self._session, self._socket
+        self._session = self._socket = None
         loop = self._loop
         if session is None or loop is None or self._loop_pid != os.getpid():
             return
         with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(_abort(session), loop).result(timeout=1.0)
+            asyncio.run_coroutine_threadsafe(_hang_up(session, socket), loop).result(timeout=1.0)
 
 
-async def _abort(session: aiohttp.ClientSession) -> None:
-    # Closing the session closes its socket without the WebSocket's farewell, which a dead peer would never return.
-    await session.close()
+async def _hang_up(session: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse | None) -> None:
+    try:
+        if socket is not None:
+            await asyncio.wait_for(socket.close(), 2 * _FAREWELL_S)
+    finally:
+        await session.close()
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

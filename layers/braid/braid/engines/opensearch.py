@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.models import Embedding, Record
+    from braid.models import Embedding, Hit, Record
     from braid.settings import Settings
 
 _TYPES = 1_000
@@ -134,11 +134,15 @@ class OpenSearchIndex:
         if not bodies or request.ids == ():
             return SearchHits()
         answers = [query.hits_of(answer) for answer in self._msearch(bodies)]
-        vector = (
-            query.strand(*answers[:2], k=request.k, score=scoring.from_lucene_cosine) if with_vector else ((), set())
-        )
-        lexical = ((), set()) if not words else query.strand(*answers[-2:], k=request.k, score=query.from_lucene_bm25)
-        return SearchHits(vector=vector[0], lexical=lexical[0], superseded=len(vector[1] | lexical[1]))
+        vector: tuple[Hit, ...] = ()
+        lexical: tuple[Hit, ...] = ()
+        superseded: set[str] = set()
+        if with_vector:
+            vector, superseded = query.strand(*answers[:2], k=request.k, score=scoring.from_lucene_cosine)
+        if words:
+            lexical, retired_by_words = query.strand(*answers[-2:], k=request.k, score=query.from_lucene_bm25)
+            superseded = superseded | retired_by_words
+        return SearchHits(vector=vector, lexical=lexical, superseded=len(superseded))
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors."""
@@ -175,7 +179,12 @@ class OpenSearchIndex:
     # --- the calls themselves ---
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        return call(self._attempts, function, *args, **kwargs)
+        try:
+            return call(self._attempts, function, *args, **kwargs)
+        except StoreError:
+            # The alias may lead to another index by now, with other fields.
+            self._dimensions = None
+            raise
 
     def _msearch(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
         lines: list[str] = []

@@ -74,12 +74,14 @@ def _body(query: dict[str, Any], k: int) -> dict[str, Any]:
 
 
 def knn(embedding: Embedding, k: int, clause: dict[str, Any]) -> dict[str, Any]:
+    """Return the search for the ``k`` nearest vectors among what meets a filter."""
     field = vector_field(embedding.space)
     vector = {"vector": floats(embedding.vector), "k": max(_EXPLORED, 2 * k), "filter": clause}
     return _body({"knn": {field: vector}}, k)
 
 
 def match(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:
+    """Return the search for the ``k`` best texts with any of the words, among what meets a filter."""
     return _body({"bool": {"must": [{"match": {WORDS: {"query": " ".join(words)}}}], "filter": [clause]}}, k)
 
 
