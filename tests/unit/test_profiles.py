@@ -41,6 +41,7 @@ def test_minilm_serves_every_type_without_instructions(profiles: Profiles, kind:
 )
 def test_instructor_has_a_model_for_each_type(
     profiles: Profiles,
+    *,
     kind: EmbeddingType,
     identity: str,
     max_tokens: int,

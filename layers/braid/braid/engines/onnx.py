@@ -232,8 +232,8 @@ class OnnxEncoder:
             known = len(encoding.ids) - closing
             if known + 2 > self._loaded.manifest.max_tokens:
                 raise ConfigurationError(
-                    f"model {self.model_id}: the instruction has {known} tokens and the model takes "
-                    f"{self._loaded.manifest.max_tokens}, which leaves none for the text"
+                    f"model {self.model_id}: the instruction leaves no room for a text within the "
+                    f"{self._loaded.manifest.max_tokens} tokens that the model takes"
                 )
             self._instructions[instruction] = known
         return known

@@ -1,0 +1,203 @@
+"""What the encoder promises whatever the model: order, length, truncation, batches, errors."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from braid.engines.model_files import Precision, describe_file, open_model
+from braid.engines.onnx import OnnxEncoder
+from braid.engines.ports import Encoder
+from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered
+
+from local.export.direct import export_direct
+from tests.tiny_models import INSTRUCTION, SENTENCES, WORDS, write_bert, write_modules, write_t5
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source")
+    write_bert(folder)
+    write_modules(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(source: Path) -> Path:
+    return export_direct(source, source.parent / "tiny-encoder", model_id="tiny-encoder", force=True)
+
+
+@pytest.fixture(scope="module")
+def encoder(folder: Path) -> OnnxEncoder:
+    return OnnxEncoder.load(folder)
+
+
+def arrays(vectors: Sequence[bytes]) -> np.ndarray[Any, Any]:
+    return np.stack([np.frombuffer(vector, "<f4") for vector in vectors])
+
+
+def many(count: int) -> list[str]:
+    chance = random.Random(4)
+    return [" ".join(chance.choices(WORDS, k=chance.randint(0, 40))) for _ in range(count)]
+
+
+def test_it_is_an_encoder_and_knows_its_space(encoder: OnnxEncoder) -> None:
+    assert isinstance(encoder, Encoder)
+    assert (encoder.model_id, encoder.space, encoder.dimension) == ("tiny-encoder", "tiny_encoder", 32)
+
+
+def test_every_vector_has_length_one_even_of_no_text(encoder: OnnxEncoder) -> None:
+    vectors = encoder.encode(["", "   ", "?", "the outage", "words it never saw", "\U0001f600", "the " * 9_000])
+    assert {len(vector) for vector in vectors} == {32 * 4}
+    np.testing.assert_allclose(np.linalg.norm(arrays(vectors), axis=1), 1, atol=1e-5)
+
+
+def test_no_texts_make_no_vectors(encoder: OnnxEncoder) -> None:
+    assert encoder.encode([]) == []
+
+
+def test_vectors_come_in_the_order_of_the_texts_whatever_their_batches(encoder: OnnxEncoder) -> None:
+    texts = many(200)
+    alone = arrays([encoder.encode([text])[0] for text in texts])
+    np.testing.assert_allclose(arrays(encoder.encode(texts)), alone, atol=2e-6)
+
+
+def test_more_threads_make_the_same_vectors(folder: Path, encoder: OnnxEncoder) -> None:
+    texts = many(40)
+    both = arrays(OnnxEncoder.load(folder, threads=2).encode(texts)), arrays(encoder.encode(texts))
+    np.testing.assert_allclose(*both, atol=2e-6)
+
+
+def test_text_beyond_the_limit_does_not_count(encoder: OnnxEncoder) -> None:
+    within = " ".join(["outage"] * 22)  # and two special tokens
+    assert encoder.encode([within + " march"]) == encoder.encode([within])
+    assert encoder.encode([within[:-7] + " march"]) != encoder.encode([within])
+
+
+def test_progress_is_told_after_every_batch_and_ends_at_all(encoder: OnnxEncoder) -> None:
+    told: list[tuple[int, int]] = []
+    encoder.encode(many(300), on_progress=lambda done, total: told.append((done, total)))
+    assert len(told) > 2
+    assert told == sorted(set(told))
+    assert told[-1] == (300, 300)
+
+
+def test_an_instruction_changes_the_vector_and_its_surrounding_space_does_not(encoder: OnnxEncoder) -> None:
+    plain = encoder.encode(["the outage"])
+    told = encoder.encode(["the outage"], instruction=INSTRUCTION)
+    assert told != plain
+    assert encoder.encode(["the outage"], instruction=f" {INSTRUCTION} ") == told
+
+
+def test_an_instruction_that_leaves_no_room_is_refused(tmp_path: Path) -> None:
+    write_t5(tmp_path / "source")
+    write_modules(tmp_path / "source", include_prompt=False, max_tokens=10)
+    encoder = OnnxEncoder.load(export_direct(tmp_path / "source", tmp_path / "tiny", model_id="tiny"))
+    with pytest.raises(ConfigurationError, match="leaves no room for a text within the 10 tokens"):
+        encoder.encode(["the outage"], instruction="query " * 30)
+    assert np.isfinite(arrays(encoder.encode(["the outage"], instruction="query " * 8))).all()
+
+
+def test_int8_gives_a_text_the_same_vector_in_any_company(source: Path, tmp_path: Path) -> None:
+    folder = export_direct(source, tmp_path / "tiny", model_id="tiny", precision=Precision.INT8)
+    encoder = OnnxEncoder.load(folder)
+    texts = many(20)
+    assert encoder.encode(texts) == [encoder.encode([text])[0] for text in texts]
+
+
+def test_int8_is_near_fp32(source: Path, encoder: OnnxEncoder, tmp_path: Path) -> None:
+    folder = export_direct(source, tmp_path / "tiny", model_id="tiny", precision=Precision.INT8)
+    both = arrays(OnnxEncoder.load(folder).encode(SENTENCES)), arrays(encoder.encode(SENTENCES))
+    cosines = (both[0] * both[1]).sum(axis=1)
+    assert cosines.min() > 0.97
+    assert cosines.max() < 1 - 1e-6
+
+
+def test_threads_may_share_it(encoder: OnnxEncoder) -> None:
+    texts = many(30)
+    expected = encoder.encode(texts)
+    found: list[list[bytes]] = []
+    threads = [threading.Thread(target=lambda: found.append(encoder.encode(texts))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
+def test_a_missing_model_says_how_to_make_it(tmp_path: Path) -> None:
+    with pytest.raises(ModelMissing, match="braid models export"):
+        OnnxEncoder.load(tmp_path / "absent")
+
+
+def replace_graph(folder: Path, target: Path, change: Any) -> Path:
+    """Copy a folder with another graph that its manifest vouches for."""
+    shutil.copytree(folder, target)
+    model = onnx.load(str(target / "model.onnx"))
+    change(model)
+    onnx.save_model(model, str(target / "model.onnx"))
+    manifest = open_model(folder).manifest
+    files = (describe_file(target / "model.onnx"), describe_file(target / "tokenizer.json"))
+    listed = manifest.model_copy(update={"files": files})
+    (target / "manifest.json").write_text(listed.model_dump_json(), encoding="utf-8")
+    return target
+
+
+def test_a_graph_that_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path) -> None:
+    def break_it(model: onnx.ModelProto) -> None:
+        model.graph.node[1].op_type = "NoSuchOperator"
+
+    with pytest.raises(ModelTampered, match="cannot be loaded"):
+        OnnxEncoder.load(replace_graph(folder, tmp_path / "broken", break_it))
+
+
+def test_a_graph_with_other_inputs_than_its_manifest_is_refused(folder: Path, tmp_path: Path) -> None:
+    def rename(model: onnx.ModelProto) -> None:
+        model.graph.input[0].name = "ids"
+        model.graph.node[0].input[0] = "ids"
+
+    with pytest.raises(ModelTampered, match="graph takes"):
+        OnnxEncoder.load(replace_graph(folder, tmp_path / "broken", rename))
+
+
+def test_an_output_that_is_not_finite_is_an_error(folder: Path, tmp_path: Path) -> None:
+    def poison(model: onnx.ModelProto) -> None:
+        for tensor in model.graph.initializer:
+            if len(tensor.dims) == 2:
+                values = np.full(tuple(tensor.dims), np.nan, dtype=np.float32)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+
+    encoder = OnnxEncoder.load(replace_graph(folder, tmp_path / "broken", poison))
+    with pytest.raises(ModelError, match="tiny-encoder: output is not finite"):
+        encoder.encode(["the outage"])
+
+
+def test_a_tokenizer_that_knows_more_words_than_the_model_is_an_error(folder: Path, tmp_path: Path) -> None:
+    def shrink(model: onnx.ModelProto) -> None:
+        table = next(tensor for tensor in model.graph.initializer if tensor.dims and tensor.dims[0] == len(WORDS) + 4)
+        values = onnx.numpy_helper.to_array(table)[:6]
+        table.CopyFrom(onnx.numpy_helper.from_array(values, table.name))
+
+    encoder = OnnxEncoder.load(replace_graph(folder, tmp_path / "broken", shrink))
+    with pytest.raises(ModelError, match="model tiny-encoder:"):
+        encoder.encode(["rebuild index"])
+
+
+def test_importing_the_module_imports_no_runtime() -> None:
+    code = (
+        "import sys, braid.engines.onnx; "
+        "print([name for name in ('numpy', 'onnxruntime', 'tokenizers', 'onnx') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
