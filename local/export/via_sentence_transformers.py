@@ -39,6 +39,7 @@ def export_via_sentence_transformers(
     max_tokens: int | None = None,
     revision: str | None = None,
     allow_checkpoint: bool = False,
+    origin: str | None = None,
     licence: str = "as stated by the source",
     force: bool = False,
 ) -> Path:
@@ -63,6 +64,8 @@ def export_via_sentence_transformers(
     allow_checkpoint : bool
         Read weights that exist only as a PyTorch checkpoint, with PyTorch's restricted unpickler. Otherwise only
         safetensors are downloaded and read.
+    origin : str, optional
+        What the manifest gives as source; hub id and revision, or the folder's name, when not given.
     licence : str
         What the manifest says of the weights' licence.
     force : bool
@@ -91,7 +94,7 @@ def export_via_sentence_transformers(
         raise ModelError(f"{source}: sentence-transformers cannot export it ({first})") from error
     return write_folder(
         out,
-        Description(id=model_id, kind=kind, source=_origin(source, revision), licence=licence, **description),
+        Description(id=model_id, kind=kind, source=origin or _origin(source, revision), licence=licence, **description),
         model,
         tokenizer,
         precision=precision,

@@ -164,7 +164,7 @@ def test_whatever_the_model_raises_is_a_failed_rerank(
             raise ValueError(message)
 
     monkeypatch.setattr(reranker._loaded, "session", Broken())
-    with pytest.raises(RerankFailed, match="tiny-reranker: boom$"):
+    with pytest.raises(RerankFailed, match=r"tiny-reranker: boom$"):
         reranker.rerank(QUERY, SENTENCES, timeout_s=30)
 
 
