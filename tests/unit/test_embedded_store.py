@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,6 +187,18 @@ def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
         assert found(second) == ["a"]
         assert reached(EmbeddedKnowledgeGraph(second)) == ["b"]
         assert EmbeddedSchemaRegistry(second).current(ACME) == 2
+
+
+def test_a_store_that_several_make_at_once_is_one(tmp_path: Path) -> None:
+    def make_and_write(number: int) -> str:
+        with EmbeddedStore(tmp_path / "home") as store:
+            EmbeddedSearchIndex(store).upsert([record(f"r{number}", "turbine", cosine=0.5)])
+            return store.identity
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(make_and_write, range(8)))) == 1
+    with EmbeddedStore(tmp_path / "home") as store:
+        assert found(store) == [f"r{number}" for number in range(8)]
 
 
 def test_a_closed_store_says_so(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import uuid
+import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
@@ -57,6 +58,7 @@ class EmbeddedStore:
         self._local = threading.local()
         self._numbers: dict[str, int] = {}
         self._closed = False
+        weakref.finalize(self, _close_all, self._idle)
         if not read_only and not self.path.exists():
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -89,9 +91,7 @@ class EmbeddedStore:
         """Close every connection; what a thread still holds is closed when it hands it back."""
         with self._pool_lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+            _close_all(self._idle)
 
     # --- connections ------------------------------------------------------------------------------------------------
 
@@ -180,10 +180,14 @@ class EmbeddedStore:
             connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         else:
             connection = self._connect_for_reading(uri)
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
-        if not self.read_only:
-            connection.execute("PRAGMA synchronous = FULL")
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
+            if not self.read_only:
+                connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
     def _connect_for_reading(self, uri: str) -> sqlite3.Connection:
@@ -278,6 +282,11 @@ class EmbeddedStore:
                 (tenant, key),
             ).fetchone()
             return None if row is None else str(row[0])
+
+
+def _close_all(connections: list[sqlite3.Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def _writable(path: Path) -> bool:
