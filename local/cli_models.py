@@ -157,7 +157,13 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing folder.")] = False,
 ) -> None:
     """Make a model folder: ONNX graph, tokenizer and manifest."""
-    from local.export.default_model import DEFAULT_MODEL, export_default
+    from local.export.default_model import (
+        DEFAULT_LICENCE,
+        DEFAULT_MODEL,
+        DEFAULT_ORIGIN,
+        default_weights,
+        export_default,
+    )
 
     settings = load_settings()
     configured = {model.id: model for model in load_profiles(settings.shared_dir).models}
@@ -168,9 +174,7 @@ def export(
     packaged = config is not None and config.id == DEFAULT_MODEL and revision is None
     if packaged and via is not Via.SENTENCE_TRANSFORMERS:
         if max_tokens or licence or allow_checkpoint or model_kind is not ModelKind.ENCODER:
-            raise ConfigurationError(
-                "the default model takes none of --max-tokens, --licence, --allow-checkpoint, --kind"
-            )
+            raise ConfigurationError("the default model takes no --max-tokens, --licence, --allow-checkpoint or --kind")
         with Console(stderr=True).status(f"Writing {target}"):
             export_default(target, model_id=identity, precision=precision, force=force)
     else:
