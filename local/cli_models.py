@@ -15,6 +15,7 @@ from braid.profiles import load_profiles
 from braid.settings import load_settings
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from braid.profiles import ModelConfig, Profiles
@@ -73,9 +74,10 @@ def list_models(
         typer.echo(json.dumps({"models_dir": str(folder), "profile": settings.model_profile, "models": rows}, indent=2))
         return
     table = Table(title=f"Models in {folder} (profile: {settings.model_profile})")
-    for heading in ("id", "kind", "profiles", "dim", "tokens", "precision", "state"):
+    for heading in ("id", "kind", "profiles", "dim", "tokens", "state"):
         table.add_column(heading, no_wrap=heading == "id")
     for row in rows:
+        state = f"ready, {row['precision']}" if row["ready"] else str(row["problem"] or "not made")
         colour = "green" if row["ready"] else "red" if row["problem"] else "dim"
         table.add_row(
             str(row["id"]),
@@ -83,8 +85,7 @@ def list_models(
             ", ".join(row["profiles"]) if isinstance(row["profiles"], list) else "",
             str(row["dimension"]),
             str(row["max_tokens"]),
-            str(row["precision"] or ""),
-            f"[{colour}]{'ready' if row['ready'] else row['problem'] or 'not made'}[/{colour}]",
+            Text(state, style=colour),
         )
     Console().print(table)
 
