@@ -14,6 +14,7 @@ from braid.errors import DatasetError
 from braid.models import Hints, Strategy
 from braid.stages.states import EmbedRequest, GraphOperation, GraphRequest, PlanRequest
 from braid.wiring import Wired
+
 from local.dataset import read_dataset
 from local.ingest import ensure_models, ingest
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from braid.models import Query
     from braid.stages.states import Planned
+
     from local.dataset import JudgedQuery
 
 ROWS = ("dense", "lexical", "hybrid", "graph", "braid")
@@ -160,7 +162,7 @@ def _strands(query: Query, wired: Wired) -> dict[str, list[str]]:
             as_of=query.as_of or wired.now(),
         )
     )
-    walked = wired.graph_expand(GraphRequest(operation=GraphOperation.WALK, query=query, plan=planned.plan))
+    walked = wired.graph_expand(GraphRequest(operation=GraphOperation.LINK, query=query, plan=planned.plan))
     semantic = query.model_copy(update={"hints": Hints(strategy=Strategy.SEMANTIC)})
     hybrid = pipeline.answer(semantic, wired)
     return {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from braid.errors import BraidError, InvalidRequest, StoresUnavailable
 from braid.models import Answer
+
 from local.invoke import InvokeServer, stage_handlers
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from braid.models import Query
+
     from local.invoke import Handler
 
 DEFINITION = Path(__file__).resolve().parent.parent / "shared" / "statemachines" / "retrieve.asl.yaml"
@@ -86,7 +88,7 @@ class Workflow:
         import boto3
         from moto import mock_aws
 
-        logging.getLogger("moto").setLevel(logging.ERROR)
+        logging.getLogger("moto").setLevel(logging.CRITICAL)  # it logs every IsPresent that is false as an error
         handlers = stage_handlers() if self._handlers is None else self._handlers
         with ExitStack() as stack:
             server = stack.enter_context(InvokeServer(handlers))
@@ -137,13 +139,16 @@ class Workflow:
 
     def _output(self, arn: str) -> dict[str, Any]:
         deadline = time.monotonic() + TIMEOUT_SECONDS
+        ended = False
         while time.monotonic() < deadline:
             execution = self._client.describe_execution(executionArn=arn)
-            if execution["status"] == "SUCCEEDED":
+            # The interpreter sets the status first, and output, error and cause a moment later.
+            if ended and execution["status"] != "SUCCEEDED":
+                raise _failure(execution.get("error", ""), execution.get("cause", ""), execution["status"])
+            if "output" in execution:
                 output: dict[str, Any] = json.loads(execution["output"])
                 return output
-            if execution["status"] != "RUNNING":
-                raise _failure(execution.get("error", ""), execution.get("cause", ""), execution["status"])
+            ended = execution["status"] != "RUNNING"
             time.sleep(POLL_SECONDS)
         raise WorkflowFailed(f"the state machine did not end within {TIMEOUT_SECONDS:.0f} s")
 

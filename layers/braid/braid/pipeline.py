@@ -133,7 +133,7 @@ class _Run:
             self._walk()
 
     def _walk(self) -> None:
-        self.expanded = self._graph("graph_expand", GraphOperation.WALK)
+        self.expanded = self._graph("graph_expand", GraphOperation.LINK)
         if not (self.expanded and self.expanded.hits) and "vector_search" not in self.lost:
             self._embed_and_search()
 
@@ -161,7 +161,6 @@ class _Run:
             query=self.query,
             plan=self.plan,
             searched=self.searched if operation is GraphOperation.EXPAND else None,
-            linked=self.linked if operation is GraphOperation.EXPAND else None,
             frontier=frontier,
             step=step,
         )

@@ -14,11 +14,12 @@ from braid.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.stages.timing import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.engines.ports import Expansion, KnowledgeGraph
+    from braid.engines.ports import KnowledgeGraph
     from braid.models import Plan, Query
+    from braid.stages.states import Searched
 
 MAX_LINKS = 10
 MENTIONS = "MENTIONS"
@@ -41,11 +42,9 @@ def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: 
         case GraphOperation.LINK:
             found = walk.link()
         case GraphOperation.EXPAND:
-            found = walk.expand(_seeds(request, budget))
+            found = walk.expand(request.searched)
         case GraphOperation.CONSTRAIN:
             found = walk.constrain()
-        case GraphOperation.WALK:
-            found = walk.link_and_expand()
         case GraphOperation.STEP:
             found = walk.step(request)
     return found.model_copy(update={"took_ms": watch.ms()})
@@ -91,21 +90,37 @@ class _Walk:
         self.graph, self.query, self.plan, self.as_of, self.budget = graph, query, plan, as_of, budget
 
     def link(self) -> GraphFound:
-        """Find the question's names and the records that mention them."""
+        """Find the question's names, the records that mention them, and what is reached from them by intent."""
         links = self._links()
         if not links:
             return GraphFound(took_ms=0)
-        expansion = self.graph.expand(
-            self._request(links, types=(MENTIONS,), direction=Direction.OUT, max_hops=1, by_confidence=True)
+        names = tuple(dict.fromkeys(link.entity_id for link in links))
+        mentions = ExpandRequest(
+            tenant_id=self.query.tenant_id,
+            seeds=names,
+            types=(MENTIONS,),
+            direction=Direction.OUT,
+            max_hops=1,
+            by_confidence=True,
+            limit=self.budget.limit,
+            fan_out=self.budget.fan_out,
+            as_of=self.as_of,
         )
-        hits = [*_named(links), *_mentioning(expansion.hits, links)]
-        return GraphFound(links=tuple(links), hits=_ranked(hits), truncated=expansion.truncated, took_ms=0)
+        mentioned = self.graph.expand(mentions)
+        walked = self.graph.expand(self._by_intent(names))
+        weights = {link.entity_id: link.score for link in links}
+        hits = [*_named(links), *_mentioning(mentioned.hits, links), *_weighted(walked.hits, weights)]
+        ranked = _ranked(hits)
+        truncated = mentioned.truncated or walked.truncated
+        return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
 
-    def expand(self, seeds: Sequence[str]) -> GraphFound:
-        """Walk from the seeds, by intent."""
-        if not seeds:
+    def expand(self, searched: Searched | None) -> GraphFound:
+        """Walk from the first text hits, by intent; what is reached counts as much as the hit it was reached from."""
+        weights = _seeds(searched, self.budget.seeds) if searched else {}
+        if not weights:
             return GraphFound(took_ms=0)
-        return _found(self.graph.expand(self._by_intent(seeds)))
+        expansion = self.graph.expand(self._by_intent(tuple(weights)))
+        return _found(_ranked(_weighted(expansion.hits, weights)), truncated=expansion.truncated)
 
     def constrain(self) -> GraphFound:
         """Find what the caller's constraint allows."""
@@ -126,21 +141,7 @@ class _Walk:
                 as_of=self.as_of,
             )
         )
-        found = _found(expansion)
-        return found.model_copy(update={"links": tuple(links)})
-
-    def link_and_expand(self) -> GraphFound:
-        """Answer from the graph alone: names, what mentions them, and what is reached from them."""
-        linked = self.link()
-        walked = self.expand([link.entity_id for link in linked.links])
-        hits = _ranked([*linked.hits, *walked.hits])[: self.budget.limit]
-        return GraphFound(
-            links=linked.links,
-            hits=hits,
-            truncated=linked.truncated or walked.truncated,
-            frontier=_ids(hits),
-            took_ms=0,
-        )
+        return _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
 
     def step(self, request: GraphRequest) -> GraphFound:
         """Take one step of a multi-hop plan from the step before, or from the question's names when it is the first."""
@@ -166,7 +167,7 @@ class _Walk:
                 as_of=self.as_of,
             )
         )
-        return _found(expansion).model_copy(update={"links": tuple(links)})
+        return _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
 
     def _links(self) -> list[EntityLink]:
         names = linking.phrases(self.query.text)
@@ -175,27 +176,23 @@ class _Walk:
         links = self.graph.link(self.query.tenant_id, names, as_of=self.as_of)
         return linking.longest_match(self.query.text, links)[:MAX_LINKS]
 
-    def _request(self, links: Sequence[EntityLink], **changes: object) -> ExpandRequest:
-        base = ExpandRequest(
-            tenant_id=self.query.tenant_id,
-            seeds=tuple(dict.fromkeys(link.entity_id for link in links)),
-            limit=self.budget.limit,
-            fan_out=self.budget.fan_out,
-            as_of=self.as_of,
-        )
-        return base.model_copy(update=changes)
-
     def _by_intent(self, seeds: Sequence[str]) -> ExpandRequest:
         return expansion_for(
             self.plan, self.query, seeds, as_of=self.as_of, limit=self.budget.limit, fan_out=self.budget.fan_out
         )
 
 
-def _seeds(request: GraphRequest, budget: Budget) -> tuple[str, ...]:
-    """Return the first hits of the text search, and the entities that the question names."""
-    named = [link.entity_id for link in request.linked.links] if request.linked else []
-    hits = list(request.searched.frontier[: budget.seeds]) if request.searched else []
-    return tuple(dict.fromkeys([*named, *hits]))
+def _seeds(searched: Searched, limit: int) -> dict[str, float]:
+    """Return the first text hits and their weights: the better of their vector and word scores."""
+    scores: dict[str, float] = {}
+    for hit in (*searched.vector, *searched.lexical):
+        scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
+    return {identity: scores[identity] for identity in searched.frontier[:limit]}
+
+
+def _weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
+    """Scale each walk's score by how good its beginning is, so that nothing outranks what led to it."""
+    return [hit.model_copy(update={"score": clamp(hit.score * weights[hit.path.ids[0]])}) for hit in hits]
 
 
 def _named(links: Iterable[EntityLink]) -> list[GraphHit]:
@@ -237,15 +234,17 @@ def _ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
         if hit.id not in best or hit.score > best[hit.id].score:
             best[hit.id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
-    return tuple(hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
+    return tuple(_reasoned(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
 
 
-def _found(expansion: Expansion) -> GraphFound:
-    hits = tuple(
-        hit.model_copy(update={"reason": hit.reason or f"graph path: {' → '.join(hit.path.types)}"})
-        for hit in expansion.hits
-    )
-    return GraphFound(hits=hits, truncated=expansion.truncated, frontier=_ids(hits), took_ms=0)
+def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
+    found = tuple(_reasoned(hit) for hit in hits)
+    return GraphFound(hits=found, truncated=truncated, frontier=_ids(found), took_ms=0)
+
+
+def _reasoned(hit: GraphHit) -> GraphHit:
+    reason = hit.reason or f"graph path: {' → '.join(hit.path.types)}"
+    return hit.model_copy(update={"reason": reason})
 
 
 def _ids(hits: Iterable[GraphHit]) -> tuple[str, ...]:

@@ -88,13 +88,11 @@ class GraphOperation(StrEnum):
     """What the graph is asked."""
 
     LINK = "link"
-    """Names in the question, and what mentions them."""
+    """Names in the question, what mentions them, and what is reached from them: the graph alone."""
     EXPAND = "expand"
-    """What is reached from hits and names, by intent."""
+    """What is reached from the text search's first hits, by intent."""
     CONSTRAIN = "constrain"
     """What the caller's graph constraint allows."""
-    WALK = "walk"
-    """Names in the question, and what is reached from them: the graph alone."""
     STEP = "step"
     """One step of a multi-hop plan."""
 
@@ -117,7 +115,6 @@ class GraphRequest(Frozen):
     query: Query
     plan: Plan
     searched: Searched | None = None
-    linked: GraphFound | None = None
     frontier: tuple[RecordId, ...] | None = None
     step: PlanStep | None = None
 

@@ -1,0 +1,34 @@
+"""One state machine and one demo corpus for all workflow tests; each test begins healthy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from local.workflow import Workflow
+from tests.stages import DemoStages, demo_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def _demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DemoStages, Workflow]]:
+    stages = demo_stages(tmp_path_factory.mktemp("demo"))
+    with Workflow(stages.handlers()) as workflow:
+        yield stages, workflow
+    stages.store.close()
+
+
+@pytest.fixture
+def stages(_demo: tuple[DemoStages, Workflow]) -> DemoStages:
+    """The stages, with no fault."""
+    _demo[0].healthy()
+    return _demo[0]
+
+
+@pytest.fixture
+def workflow(_demo: tuple[DemoStages, Workflow]) -> Workflow:
+    """The deployed state machine over the same stages."""
+    return _demo[1]
