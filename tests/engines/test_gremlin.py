@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.gremlin import GremlinGraph
@@ -54,3 +55,25 @@ def test_a_write_of_more_than_one_batch_is_whole(graph: GremlinGraph) -> None:
     names = [f"v{number:04}" for number in range(450)]
     graph.upsert([vertex("hub"), *(vertex(name) for name in names)], [edge("hub", name) for name in names])
     assert (graph.stats(ACME).vertices, graph.stats(ACME).edges) == (451, 450)
+
+
+def test_a_loop_is_one_edge_of_the_budget(graph: GremlinGraph) -> None:
+    graph.upsert([vertex("hub"), vertex("a"), vertex("b")], [edge("hub", "hub"), edge("hub", "a"), edge("b", "hub")])
+    assert not walk(graph, "hub", fan_out=3).truncated
+    assert walk(graph, "hub", fan_out=2).truncated
+
+
+def test_a_walk_is_one_round_trip_whatever_the_number_of_seeds_and_hops(graph: GremlinGraph) -> None:
+    names = [f"v{number}" for number in range(30)]
+    graph.upsert([vertex(name) for name in names], [edge(a, b) for a, b in itertools.pairwise(names)])
+    sent: list[object] = []
+    submit = graph._connection.submit
+
+    def counted(build: Any) -> list[Any]:
+        sent.append(build)
+        return submit(build)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph._connection, "submit", counted)
+        assert len(walk(graph, *names[::3], max_hops=3, limit=200).hits) == 20
+    assert len(sent) == 1

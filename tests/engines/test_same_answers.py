@@ -1,0 +1,192 @@
+"""The deployed engines answer as the embedded ones do: same ids, same order, same paths, same marks."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.store import EmbeddedStore
+from braid.engines.gremlin import GremlinGraph
+from braid.engines.opensearch import OpenSearchIndex
+from braid.engines.ports import ExpandRequest, SearchRequest
+from braid.models import Direction, Embedding, Filters, TimeRange
+from braid.settings import Refresh, Settings
+
+from tests.contract.shapes import ACME, AS_OF, WIDE_SPACE, day, edge, embedding, random_vector, record, vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def seeded(number: int) -> random.Random:
+    return random.Random(number)  # noqa: S311 - data that is the same in every run
+
+
+TYPES = ("CAUSES", "ENABLES", "BEFORE", "OWNS")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStore]:
+    home: Path = tmp_path_factory.mktemp("home")
+    made = EmbeddedStore(home)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def graphs(store: EmbeddedStore, gremlin_endpoint: str) -> Iterator[tuple[EmbeddedKnowledgeGraph, GremlinGraph]]:
+    """Yield both graphs with the same 300 vertices and 1,500 edges: hubs, loops, parallels, ties, validity."""
+    generator = seeded(20250602)
+    names = [f"n{number:03}" for number in range(300)]
+    moments = [None, None, None, day(5), day(25)]
+    vertices = [
+        vertex(
+            name,
+            entity_type=generator.choice(("Event", "Person")),
+            has_record=generator.random() < 0.8,
+            name=f"Name {generator.randrange(250)}",
+            aliases=tuple(f"Alias {generator.randrange(250)}" for _ in range(generator.randrange(3))),
+            timestamp=generator.choice((None, day(generator.randrange(1, 28)))),
+            invalid_at=generator.choice((None, None, None, None, None, None, day(20), AS_OF)),
+        )
+        for name in names
+    ]
+    edges = [
+        edge(
+            # The smaller, the more often: the first few are hubs.
+            names[int(300 * generator.random() ** 3)],
+            generator.choice(names),
+            generator.choice(TYPES),
+            confidence=generator.choice((0.0, 0.25, 0.5, 0.7, 0.9, 1.0)),
+            valid_at=generator.choice(moments),
+            predicate=generator.choice((None, None, "because")),
+        )
+        for _ in range(1_500)
+    ]
+    embedded = EmbeddedKnowledgeGraph(store)
+    deployed = GremlinGraph.connect(Settings(neptune_endpoint=gremlin_endpoint))
+    deployed._connection.submit(lambda g: g.V().drop())
+    for each in (embedded, deployed):
+        each.upsert(vertices, edges)
+    yield embedded, deployed
+    deployed.close()
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("by_confidence", [True, False])
+def test_every_walk_is_the_same(
+    graphs: tuple[EmbeddedKnowledgeGraph, GremlinGraph], direction: Direction, by_confidence: bool
+) -> None:
+    embedded, deployed = graphs
+    generator = seeded(7)
+    reached = 0
+    for max_hops, types, fan_out, by_time in product((1, 2, 3), ((), TYPES[:2]), (3, 10, 200), (False, True)):
+        request = ExpandRequest(
+            tenant_id=ACME,
+            seeds=tuple(f"n{generator.randrange(320):03}" for _ in range(5)),
+            types=types,
+            direction=direction,
+            max_hops=max_hops,
+            by_confidence=by_confidence,
+            by_time=by_time,
+            fan_out=fan_out,
+            limit=generator.choice((10, 200)),
+            records_only=generator.random() < 0.5,
+            entity_types=generator.choice(((), ("Event",))),
+            time_range=generator.choice((None, None, TimeRange(start=day(3), end=day(20)))),
+            as_of=generator.choice((AS_OF, day(10))),
+        )
+        expected = embedded.expand(request)
+        assert deployed.expand(request) == expected, request
+        reached += len(expected.hits)
+    assert reached > 200
+
+
+def test_every_link_is_the_same(graphs: tuple[EmbeddedKnowledgeGraph, GremlinGraph]) -> None:
+    embedded, deployed = graphs
+    names = [f"{kind} {number}" for kind in ("name", "alias") for number in range(0, 250, 3)]
+    expected = embedded.link(ACME, names, as_of=day(21), limit=200)
+    assert len(expected) > 50
+    assert deployed.link(ACME, names, as_of=day(21), limit=200) == expected
+
+
+def test_the_stored_counts_are_the_same(graphs: tuple[EmbeddedKnowledgeGraph, GremlinGraph]) -> None:
+    embedded, deployed = graphs
+    assert deployed.stats(ACME) == embedded.stats(ACME)
+
+
+@pytest.fixture(scope="module")
+def indexes(store: EmbeddedStore, opensearch_endpoint: str) -> Iterator[tuple[EmbeddedSearchIndex, OpenSearchIndex]]:
+    """Yield both indexes with the same 600 records."""
+    generator = seeded(20250603)
+    words = [f"word{number}" for number in range(80)]
+    records = [
+        record(
+            f"r{number:03}",
+            " ".join(generator.choices(words, k=12)),
+            embeddings=(embedding(random_vector(generator, 16), WIDE_SPACE),),
+            entity_type=generator.choice((None, "Event", "Person")),
+            timestamp=generator.choice((None, day(generator.randrange(1, 28)))),
+            invalid_at=generator.choice((None, None, None, day(10))),
+            schema_version=generator.randrange(1, 4),
+        )
+        for number in range(600)
+    ]
+    embedded = EmbeddedSearchIndex(store)
+    settings = Settings(
+        opensearch_endpoint=opensearch_endpoint,
+        opensearch_index=f"test-{uuid.uuid4().hex}",
+        opensearch_refresh=Refresh.NOW,
+    )
+    deployed = OpenSearchIndex.connect(settings)
+    for each in (embedded, deployed):
+        each.upsert(records)
+    yield embedded, deployed
+    deployed._client.indices.delete(index=f"{settings.opensearch_index}-*")
+    deployed.close()
+
+
+def test_vector_search_finds_the_same(indexes: tuple[EmbeddedSearchIndex, OpenSearchIndex]) -> None:
+    embedded, deployed = indexes
+    generator = seeded(11)
+    shared = asked = 0
+    for number in range(30):
+        request = SearchRequest(
+            tenant_id=ACME,
+            embedding=Embedding(space=WIDE_SPACE, model_id="m", vector=random_vector(generator, 16)),
+            k=20,
+            filters=Filters(entity_types=("Event",)) if number % 2 else Filters(),
+            min_schema_version=1 + number % 3,
+            as_of=AS_OF,
+        )
+        expected, found = embedded.search(request), deployed.search(request)
+        assert found.superseded == pytest.approx(expected.superseded, abs=1)
+        assert [hit.score for hit in found.vector] == pytest.approx([hit.score for hit in expected.vector], abs=0.02)
+        shared += len({hit.id for hit in expected.vector} & {hit.id for hit in found.vector})
+        asked += len(expected.vector)
+    assert shared / asked >= 0.95
+
+
+def test_word_search_finds_the_same(indexes: tuple[EmbeddedSearchIndex, OpenSearchIndex]) -> None:
+    embedded, deployed = indexes
+    generator = seeded(13)
+    shared = asked = 0
+    for _ in range(30):
+        text = " ".join(f"word{generator.randrange(80)}" for _ in range(3))
+        request = SearchRequest(tenant_id=ACME, text=f"What about the {text}?", k=20, as_of=AS_OF)
+        expected, found = embedded.search(request), deployed.search(request)
+        shared += len({hit.id for hit in expected.lexical} & {hit.id for hit in found.lexical})
+        asked += len(expected.lexical)
+        assert [hit.score for hit in found.lexical] == pytest.approx([hit.score for hit in expected.lexical], rel=0.1)
+    assert shared / asked >= 0.95
+
+
+def test_the_stored_counts_of_records_are_the_same(indexes: tuple[EmbeddedSearchIndex, OpenSearchIndex]) -> None:
+    embedded, deployed = indexes
+    assert deployed.stats(ACME) == embedded.stats(ACME)
