@@ -8,6 +8,7 @@ written by :mod:`local.export.t5` from the weights that sentence-transformers lo
 from __future__ import annotations
 
 import tempfile
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,10 +86,11 @@ def export_via_sentence_transformers(
     if not allow_checkpoint:
         _refuse_checkpoints(folder)
     try:
-        if kind is ModelKind.CROSS_ENCODER:
-            description, model, tokenizer = _cross_encoder(folder, max_tokens)
-        else:
-            description, model, tokenizer = _encoder(folder, max_tokens)
+        with warnings.catch_warnings():
+            # PyTorch's tracer warns of every constant in the traced models, none of which the user wrote.
+            warnings.simplefilter("ignore")
+            read = _cross_encoder if kind is ModelKind.CROSS_ENCODER else _encoder
+            description, model, tokenizer = read(folder, max_tokens)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(f"{source}: sentence-transformers cannot export it ({first})") from error
