@@ -24,7 +24,7 @@ EXPECTED = (
     ("VectorSearchFunction", "vector_search.json", "TransientStoreError"),
     ("GraphExpandFunction", "graph_expand.json", "TransientStoreError"),
     ("EmbedFunction", "embed.json", "ModelMissing"),
-    ("FuseRerankFunction", "fuse_rerank.json", None),
+    ("FuseRerankFunction", "fuse_rerank.json", "TransientStoreError"),
 )
 
 SCRIPT = """
@@ -65,6 +65,7 @@ def call(python: str, build: Path, event: Path) -> tuple[dict[str, object], str]
         "BRAID_SHARED_DIR": str(ROOT / "shared"),
         "BRAID_OPENSEARCH_ENDPOINT": "https://127.0.0.1:9",
         "BRAID_NEPTUNE_ENDPOINT": "wss://127.0.0.1:9/gremlin",
+        "AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:9",
     }
     done = subprocess.run(  # noqa: S603 - the Python that the caller names, our own script
         [python, "-S", "-P", "-c", SCRIPT],

@@ -148,9 +148,9 @@ def test_the_workflow_may_invoke_its_functions_and_no_other() -> None:
     [
         ("PlanFunction", ["ReadGraphPolicy"]),
         ("EmbedFunction", []),
-        ("VectorSearchFunction", ["ReadIndexPolicy"]),
+        ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
         ("GraphExpandFunction", ["ReadGraphPolicy"]),
-        ("FuseRerankFunction", ["ReadIndexPolicy"]),
+        ("FuseRerankFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
     ],
 )
 def test_a_function_may_read_the_stores_that_its_stage_asks_and_write_none(name: str, policies: list[str]) -> None:
@@ -166,6 +166,8 @@ def test_no_policy_of_a_store_reaches_beyond_the_store_that_was_named() -> None:
     (graph,) = RESOURCES["ReadGraphPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert graph["Action"] == "neptune-db:ReadDataViaQuery"
     assert graph["Resource"].endswith(":${NeptuneClusterResourceId}/*")
+    (schemas,) = RESOURCES["ReadSchemasPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (schemas["Action"], schemas["Resource"]) == ("dynamodb:Query", "SchemaTable.Arn")
 
 
 def test_samconfig_has_three_environments_that_lint_and_build_alike() -> None:
