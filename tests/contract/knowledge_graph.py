@@ -226,6 +226,13 @@ class KnowledgeGraphContract:
         assert found.hits[0].score == pytest.approx(0.8)
         assert found.hits[0].path.types == ("CAUSES",)
 
+    def test_of_equal_edges_there_and_back_the_smaller_type_is_kept(self, graph: KnowledgeGraph) -> None:
+        build(
+            graph, edge("a", "b", "OWNS"), edge("b", "a", "CAUSES"), edge("c", "b", "OWNS"), edge("b", "c", "PART_OF")
+        )
+        found = walk(graph, "a")
+        assert [hit.path.types for hit in found.hits] == [("CAUSES",), ("CAUSES", "OWNS")]
+
     def test_the_order_of_writing_does_not_matter(self, graph: KnowledgeGraph) -> None:
         edges = [edge("a", "c"), edge("a", "b"), edge("b", "d"), edge("c", "d"), edge("d", "e")]
         build(graph, *edges)
