@@ -214,6 +214,12 @@ class KnowledgeGraphContract:
         assert paths(found)["goal"] == ("a", "m", "goal")
         assert paths(found)["near"] == ("a", "n", "near")
 
+    def test_paths_are_compared_from_their_beginning(self, graph: KnowledgeGraph) -> None:
+        build(
+            graph, edge("a", "b"), edge("b", "y"), edge("y", "goal"), edge("a", "c"), edge("c", "x"), edge("x", "goal")
+        )
+        assert paths(causal(graph, "a"))["goal"] == ("a", "b", "y", "goal")
+
     def test_of_parallel_edges_the_surest_is_walked(self, graph: KnowledgeGraph) -> None:
         build(
             graph,
