@@ -22,8 +22,6 @@ export AWS_DEFAULT_REGION ?= eu-west-1
 
 # One environment serves demo, test and lint: each adds what it needs and removes nothing.
 SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet,$(error Braid needs Python 3.11 or newer on the PATH))
-BRAID := .venv/bin/braid
-PYTEST := .venv/bin/python -m pytest
 
 .PHONY: help
 help: ## show this list
@@ -37,12 +35,15 @@ setup: $(UV)
 
 .PHONY: demo
 demo: setup ## ingest the demo archive and answer questions from it
-	$(BRAID) demo
+	.venv/bin/braid demo
 
 .PHONY: test
-test: $(UV) ## run the tests
+test: test-setup ## run the tests
+	.venv/bin/python -m pytest
+
+.PHONY: test-setup
+test-setup: $(UV)
 	$(SYNC) --extra local
-	$(PYTEST)
 
 # --- for those who change it ------------------------------------------------------------------------------------------
 
@@ -113,7 +114,11 @@ lock-check: $(UV)
 # --- deployment -------------------------------------------------------------------------------------------------------
 
 include make/deploy.mk
--include make/engines.mk
+
+# --- stores -----------------------------------------------------------------------------------------------------------
+
+include make/engines.mk
+engines-up engines-down test-engines: test-setup
 
 # --- uv ---------------------------------------------------------------------------------------------------------------
 
