@@ -64,6 +64,7 @@ lint: $(UV) ## check style, types and the direction of imports
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
+	.venv/bin/mypy make
 	.venv/bin/lint-imports
 	$(MAKE) lock-check
 
