@@ -1,0 +1,1 @@
+"""The laptop: command line, datasets, evaluation, model export, and the state machine run here."""

@@ -6,16 +6,15 @@ import json
 import os
 import sys
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from braid.errors import BraidError, DatasetError, InvalidRequest, UnknownTenant
+from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
-
-from braid.errors import BraidError, DatasetError, InvalidRequest, UnknownTenant
-from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,8 +87,8 @@ def demo() -> None:
 @app.command(epilog="Example: `braid ingest my-data --tenant acme`")
 def ingest(
     folder: Annotated[Path, typer.Argument(help="Dataset folder: corpus.jsonl, and entities and relationships.")],
-    tenant: Tenant = DEFAULT_TENANT,
     *,
+    tenant: Tenant = DEFAULT_TENANT,
     as_json: AsJson = False,
 ) -> None:
     """Embed a dataset folder and write it to the search index and the knowledge graph."""
@@ -121,19 +120,19 @@ def ingest(
 )
 def search(
     text: Annotated[str, typer.Argument(help="The question, 1 to 10,000 characters.")],
+    *,
     tenant: Tenant = DEFAULT_TENANT,
-    intent: Annotated[Intent | None, typer.Option(help="What it wants to know; read from the question if not given.")] = None,
-    strategy: Annotated[Strategy | None, typer.Option(help="In which order the stores are asked; planned if not given.")] = None,
+    intent: Annotated[Intent | None, typer.Option(help="What it wants to know; read from the question.")] = None,
+    strategy: Annotated[Strategy | None, typer.Option(help="In which order the stores are asked; planned.")] = None,
     ranking: Annotated[Ranking, typer.Option(help="How the final score is made.")] = Ranking.RELEVANCE,
     fusion: Annotated[Fusion, typer.Option(help="How the strands become one list.")] = Fusion.WEIGHTED,
-    reranker: Annotated[RerankerKind | None, typer.Option(help="Who rescores the first 50; BRAID_RERANKER if not given.")] = None,
+    reranker: Annotated[RerankerKind | None, typer.Option(help="Who rescores the first 50; a setting.")] = None,
     top_k: Annotated[int, typer.Option(help="How many results, 1 to 50.")] = 10,
     as_of: Annotated[str | None, typer.Option(help="Answer as of this time, such as 2024-05-01.")] = None,
-    within: Annotated[str | None, typer.Option(help="Only what this entity reaches in the graph.", metavar="ENTITY")] = None,
-    *,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the plan, each result's origin, timings.")] = False,
+    within: Annotated[str | None, typer.Option(help="Only what this entity reaches.", metavar="ENTITY")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the plan, origins and timings.")] = False,
     as_json: AsJson = False,
-    in_process: Annotated[bool, typer.Option("--in-process", help="Call the stages directly, without the state machine.")] = False,
+    in_process: Annotated[bool, typer.Option("--in-process", help="Leave out the state machine.")] = False,
 ) -> None:
     """Ask one question. The deployed state machine answers, run on this machine."""
     asked = _query(

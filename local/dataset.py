@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
-
 from braid.engines.ports import SchemaVersion
 from braid.errors import DatasetError, InvalidRequest
-from braid.models import Frozen, Kind, Query, Record, Relationship, SourceRef, Vertex
+from braid.models import Frozen, Kind, Query, Record, Relationship, Vertex
+from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

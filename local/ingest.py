@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from braid.engines.ports import Encoder
     from braid.models import Record
     from braid.wiring import Wired
+
     from local.dataset import Dataset
 
 BATCH = 512

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from braid.models import Source
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from braid.models import Source
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from braid.models import Answer, Citation, Path, Result
     from rich.console import Console
 
-    from braid.models import Answer, Citation, Path, Result
     from local.evaluate import Evaluation
 
 STRANDS = {Source.VECTOR: "vector", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}

@@ -93,8 +93,8 @@ class Workflow:
         with ExitStack() as stack:
             server = stack.enter_context(InvokeServer(handlers))
             stack.enter_context(_environment(AWS_ENDPOINT_URL_LAMBDA=server.url, AWS_DEFAULT_REGION=REGION))
-            config = {"stepfunctions": {"execute_state_machine": True}, "lambda": {"use_docker": False}}
-            stack.enter_context(mock_aws(config=config))  # type: ignore[arg-type]  # moto's own example of its config
+            interpreter = mock_aws(config={"stepfunctions": {"execute_state_machine": True}})
+            stack.enter_context(interpreter)
             self._client = boto3.client("stepfunctions", region_name=REGION)
             self._arn = self._client.create_state_machine(
                 name="retrieve",

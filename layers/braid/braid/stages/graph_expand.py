@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_LINKS = 10
 MENTIONS = "MENTIONS"
+ONE_HOP = 0.5
+"""What is one hop from a name counts half of it, as on every other walk: ``1 / (1 + hops)``."""
 
 
 @dataclass(frozen=True)
@@ -213,13 +215,13 @@ def _named(links: Iterable[EntityLink]) -> list[GraphHit]:
 
 
 def _mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink]) -> list[GraphHit]:
-    """Return what mentions a linked entity, scored by how well its name matched."""
+    """Return what mentions a linked entity, scored by how well its name matched and how sure the mention is."""
     by_id = {link.entity_id: link for link in links}
     found = []
     for hit in hits:
         link = by_id[hit.path.ids[0]]
         changes = {
-            "score": clamp(hit.score * link.score),
+            "score": clamp(ONE_HOP * hit.score * link.score),
             "source": Source.KNOWLEDGE,
             "reason": f"entity match: {link.name}",
         }

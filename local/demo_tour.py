@@ -1,0 +1,114 @@
+"""``braid demo``: a first look, on real text, through the real handlers and state machine."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.rule import Rule
+from rich.text import Text
+
+from braid.errors import TransientStoreError
+from braid.models import Query
+from local.dataset import read_dataset
+from local.evaluate import evaluate
+from local.ingest import ensure_models, ingest
+from local.invoke import stage_handlers
+from local.show import show_answer, show_evaluation
+from local.workflow import Workflow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from rich.console import Console
+
+    from braid.wiring import Wired
+    from local.invoke import Handler
+
+    Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+CORPUS = Path(__file__).resolve().parent / "demo"
+MAIN_TENANT = "saltmarrow"
+TENANTS = (MAIN_TENANT, "pellworth")
+SHOWN = 4
+
+QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "Only the graph knows: no cause of the stoppage shares a word with it.",
+        {"text": "What was the root cause of the Lisbon label stoppage?"},
+    ),
+    ("Plain words and vectors are enough here.", {"text": "What does Wharfinger do?"}),
+    ("Code is found by what it does.", {"text": "Which function decides whether a tracking notification is sent?"}),
+    ("What holds today …", {"text": "How long does Fairlead keep messages?"}),
+    ("… and what held in January 2024.", {"text": "How long does Fairlead keep messages?", "as_of": "2024-01-10"}),
+    (
+        "Another tenant asks about a storm of the same name, and sees its own.",
+        {"text": "What caused the Beacon text storm?", "tenant_id": "pellworth"},
+    ),
+)
+DEGRADED = "What was the root cause of the Lisbon label stoppage?"
+
+
+def tour(console: Console, wired: Wired, progress: Progress) -> None:
+    """Ingest the demo corpus, answer questions, lose a store, and measure.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    wired
+        Embedded engines and models.
+    progress
+        Makes a bar for what takes long.
+    """
+    began = time.perf_counter()
+    console.print(Rule("Two companies' incident archives", align="left"))
+    ensure_models(wired)
+    for tenant in TENANTS:
+        dataset = read_dataset(CORPUS / tenant, tenant)
+        with progress(f"Embedding {tenant}") as on_progress:
+            done = ingest(dataset, wired, on_progress=on_progress)
+        state = "unchanged" if done.unchanged else "ingested"
+        console.print(
+            f"{state} [bold]{tenant}[/]: {len(dataset.records)} records, {len(dataset.relationships)} relationships"
+        )
+    with ExitStack() as stack:
+        workflow = stack.enter_context(Workflow())
+        for heading, fields in QUESTIONS:
+            query = Query.model_validate({"tenant_id": MAIN_TENANT, "top_k": SHOWN} | fields)
+            _ask(console, workflow, query, heading)
+    with Workflow(_without_search()) as workflow:
+        query = Query(text=DEGRADED, tenant_id=MAIN_TENANT, top_k=SHOWN)
+        _ask(console, workflow, query, "The search index is down: the graph answers, and says so.")
+    console.print()
+    console.print(Rule("Measured on the corpus's judged questions", align="left"))
+    judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
+    with progress("Asking") as on_progress:
+        show_evaluation(console, evaluate(MAIN_TENANT, judged, wired, on_progress=on_progress))
+    console.print()
+    console.print(Text(f"Done in {time.perf_counter() - began:.0f} s. Now ask your own:", style="bold"))
+    console.print("  braid search 'Why did the Keelson write freeze happen?' --tenant saltmarrow --explain")
+    console.print("  braid ingest YOUR-FOLDER --tenant you     (README.md says what a folder holds)")
+
+
+def _ask(console: Console, workflow: Workflow, query: Query, heading: str) -> None:
+    console.print()
+    console.print(Rule(heading, align="left", style="dim"))
+    asked = Text("? ", style="bold cyan").append(query.text, style="bold")
+    if query.as_of:
+        asked.append(f"  as of {query.as_of:%Y-%m-%d}", style="dim")
+    console.print(asked)
+    show_answer(console, workflow.answer(query))
+
+
+def _without_search() -> dict[str, Handler]:
+    """Return the real handlers, but for a search index that does not answer."""
+
+    def lost(_event: dict[str, Any], _context: object) -> dict[str, Any]:
+        raise TransientStoreError("the search index did not answer in time")
+
+    return {**stage_handlers(), "vector_search": lost}
