@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from braid.engines import onnx as engine
 from braid.engines.model_files import ModelKind, Precision
 from braid.engines.onnx import OnnxCrossEncoder, OnnxEncoder
+from braid.engines.onnx_session import Row
 from braid.engines.ports import Reranker
 from braid.errors import ModelMissing, RerankFailed
 from tokenizers import Tokenizer
@@ -143,7 +143,7 @@ def test_the_runtime_ends_a_run_that_is_told_to(reranker: OnnxCrossEncoder) -> N
     options.log_severity_level = 4
     options.terminate = True
     loaded = reranker._loaded
-    rows = [engine._Row(0, [2, 5, 3], [0, 0, 0])]
+    rows = [Row(0, [2, 5, 3], [0, 0, 0])]
     with pytest.raises(Exception, match="terminate"):
         loaded.session.run([loaded.output], loaded.feed(rows), options)
 

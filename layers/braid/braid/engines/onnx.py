@@ -8,22 +8,21 @@ from __future__ import annotations
 import math
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from braid.engines.model_files import ModelKind, Precision, open_model
-from braid.errors import ConfigurationError, ModelError, ModelTampered, RerankFailed
+from braid.engines.onnx_session import Row, first_line, load_session, read_tokenizer
+from braid.errors import ConfigurationError, ModelError, RerankFailed
 from braid.profiles import space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    import numpy as np
     import onnxruntime as ort
     from tokenizers import Tokenizer
 
-    from braid.engines.model_files import Manifest, ModelFolder
+    from braid.engines.onnx_session import LoadedModel
 
 _BATCH_TOKENS = 1_024
 """Most tokens in one batch, padding included: larger batches only fall out of the processor's cache."""
@@ -34,100 +33,10 @@ _PAIRS_AT_ONCE = 4
 """Pairs between two looks at the clock."""
 
 
-@dataclass(slots=True)
-class _Loaded:
-    """A session, its tokenizer and how the graph is fed."""
-
-    manifest: Manifest
-    session: ort.InferenceSession
-    tokenizer: Tokenizer
-    dtypes: dict[str, str]
-    output: str
-
-    def feed(self, rows: Sequence[_Row]) -> dict[str, np.ndarray[Any, Any]]:
-        """Pad rows to the longest and return the inputs that the graph declares, and no others."""
-        import numpy as np
-
-        longest = max(len(row.ids) for row in rows)
-        feeds: dict[str, np.ndarray[Any, Any]] = {}
-        for name, dtype in self.dtypes.items():
-            fill = self.manifest.pad_token_id if name == "input_ids" else 0
-            values = np.full((len(rows), longest), fill, dtype=dtype)
-            for index, row in enumerate(rows):
-                values[index, : len(row.ids)] = row.value(name)
-            feeds[name] = values
-        return feeds
-
-
-@dataclass(slots=True)
-class _Row:
-    """One tokenised text or pair."""
-
-    index: int
-    ids: list[int]
-    types: list[int]
-    unpooled: int = 0
-    """Leading tokens that are attended but not pooled: those of the instruction."""
-
-    def value(self, name: str) -> list[int] | int:
-        if name == "input_ids":
-            return self.ids
-        if name == "token_type_ids":
-            return self.types
-        if name == "pooling_mask":
-            return [0] * self.unpooled + [1] * (len(self.ids) - self.unpooled)
-        return 1
-
-
-_DTYPES = {"tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(float)": "float32"}
-_INPUTS = {"input_ids", "attention_mask", "token_type_ids", "pooling_mask"}
-
-
-def _load(folder: ModelFolder, threads: int) -> _Loaded:
-    """Open session and tokenizer of a verified folder."""
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    # A thread that spins for more work burns the share of a processor that a Lambda pays for.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    manifest = folder.manifest
-    try:
-        session = ort.InferenceSession(str(folder.graph), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime has no common base for what it raises
-        raise ModelTampered(f"{folder.path}: cannot be loaded ({_first_line(error)})") from error
-    declared = {node.name: node.type for node in session.get_inputs()}
-    if set(declared) != set(manifest.inputs) or not set(declared) <= _INPUTS or set(declared.values()) - set(_DTYPES):
-        raise ModelTampered(f"{folder.path}: graph takes {sorted(declared)}, manifest says {sorted(manifest.inputs)}")
-    return _Loaded(
-        manifest=manifest,
-        session=session,
-        tokenizer=_tokenizer(folder),
-        dtypes={name: _DTYPES[kind] for name, kind in declared.items()},
-        output=session.get_outputs()[0].name,
-    )
-
-
-def _tokenizer(folder: ModelFolder) -> Tokenizer:
-    """Read the tokenizer, without the padding and truncation that its file may ask for."""
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_file(str(folder.tokenizer))
-    except Exception as error:  # the library raises a bare Exception
-        raise ModelTampered(f"{folder.tokenizer}: cannot be loaded ({_first_line(error)})") from error
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
-
-
 class OnnxEncoder:
     """Implements :class:`braid.engines.ports.Encoder`. Make one with :meth:`load`; safe to share between threads."""
 
-    def __init__(self, loaded: _Loaded) -> None:
+    def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
         self._instructions: dict[str, int] = {}
         self.model_id: str = loaded.manifest.id
@@ -151,7 +60,7 @@ class OnnxEncoder:
             As :func:`braid.engines.model_files.open_model`.
         """
         opened = open_model(folder, ModelKind.ENCODER)
-        loaded = _load(opened, threads)
+        loaded = load_session(opened, threads)
         loaded.tokenizer.enable_truncation(max_length=opened.manifest.max_tokens)
         return cls(loaded)
 
@@ -187,7 +96,7 @@ class OnnxEncoder:
         for start in range(0, len(texts), _TOKENISE_AT_ONCE):
             part = texts[start : start + _TOKENISE_AT_ONCE]
             rows = [
-                _Row(start + offset, encoding.ids, encoding.type_ids, unpooled)
+                Row(start + offset, encoding.ids, encoding.type_ids, unpooled)
                 for offset, encoding in enumerate(
                     self._loaded.tokenizer.encode_batch([f"{instruction} {text}".strip() for text in part])
                 )
@@ -200,19 +109,19 @@ class OnnxEncoder:
                     on_progress(done, len(texts))
         return vectors
 
-    def _batches(self, rows: list[_Row]) -> list[list[_Row]]:
+    def _batches(self, rows: list[Row]) -> list[list[Row]]:
         # Dynamic int8 scales its activations over the whole batch: a text's vector would depend on its neighbours.
         if self._loaded.manifest.precision is Precision.INT8:
             return [[row] for row in rows]
         return length_batches(rows)
 
-    def _run(self, batch: Sequence[_Row]) -> list[bytes]:
+    def _run(self, batch: Sequence[Row]) -> list[bytes]:
         import numpy as np
 
         try:
             (output,) = self._loaded.session.run([self._loaded.output], self._loaded.feed(batch))
         except Exception as error:  # ONNX Runtime has no common base for what it raises
-            raise ModelError(f"model {self.model_id}: {_first_line(error)}") from error
+            raise ModelError(f"model {self.model_id}: {first_line(error)}") from error
         vectors = np.ascontiguousarray(output, dtype="<f4")
         if vectors.shape != (len(batch), self.dimension):
             raise ModelError(f"model {self.model_id}: output has shape {vectors.shape}, manifest says {self.dimension}")
@@ -239,10 +148,10 @@ class OnnxEncoder:
         return known
 
 
-def length_batches(rows: list[_Row]) -> list[list[_Row]]:
+def length_batches(rows: list[Row]) -> list[list[Row]]:
     """Group rows of like length, longest first, so that padding is small and the first batch needs the most memory."""
-    batches: list[list[_Row]] = []
-    batch: list[_Row] = []
+    batches: list[list[Row]] = []
+    batch: list[Row] = []
     tokens = 0
     for row in sorted(rows, key=lambda row: (-len(row.ids), row.index)):
         padded = len(batch[0].ids) * (len(batch) + 1) if batch else 0
@@ -259,7 +168,7 @@ def length_batches(rows: list[_Row]) -> list[list[_Row]]:
 class OnnxCrossEncoder:
     """Implements :class:`braid.engines.ports.Reranker`. Make one with :meth:`load`; safe to share between threads."""
 
-    def __init__(self, loaded: _Loaded, uncut: Tokenizer) -> None:
+    def __init__(self, loaded: LoadedModel, uncut: Tokenizer) -> None:
         self._loaded = loaded
         self._uncut = uncut
         self.name: str = loaded.manifest.id
@@ -274,9 +183,9 @@ class OnnxCrossEncoder:
             As :func:`braid.engines.model_files.open_model`.
         """
         opened = open_model(folder, ModelKind.CROSS_ENCODER)
-        loaded = _load(opened, threads)
+        loaded = load_session(opened, threads)
         # Only the text is cut, never the question; a second tokenizer, without truncation, measures the question.
-        uncut = _tokenizer(opened)
+        uncut = read_tokenizer(opened)
         loaded.tokenizer.enable_truncation(max_length=opened.manifest.max_tokens, strategy="only_second")
         return cls(loaded, uncut)
 
@@ -304,7 +213,7 @@ class OnnxCrossEncoder:
         except Exception as error:
             if time.monotonic() >= deadline:
                 raise _too_slow(self.name, timeout_s) from error
-            raise RerankFailed(f"reranker {self.name}: {_first_line(error)}") from error
+            raise RerankFailed(f"reranker {self.name}: {first_line(error)}") from error
         finally:
             timer.cancel()
 
@@ -312,12 +221,12 @@ class OnnxCrossEncoder:
         scores = [0.0] * len(texts)
         started = time.monotonic()
         question = self._shortened(query)
-        rows: list[_Row] = []
+        rows: list[Row] = []
         for start in range(0, len(texts), _PAIRS_AT_ONCE * 4):
             self._check(deadline, started)
             pairs = [(question, text) for text in texts[start : start + _PAIRS_AT_ONCE * 4]]
             for offset, encoding in enumerate(self._loaded.tokenizer.encode_batch(pairs)):
-                rows.append(_Row(start + offset, encoding.ids, encoding.type_ids))
+                rows.append(Row(start + offset, encoding.ids, encoding.type_ids))
         single = self._loaded.manifest.precision is Precision.INT8
         rows.sort(key=lambda row: (len(row.ids), row.index))
         step = 1 if single else _PAIRS_AT_ONCE
@@ -353,7 +262,3 @@ def _logistic(value: float) -> float:
         return 1.0 / (1.0 + math.exp(-value))
     power = math.exp(value)
     return power / (1.0 + power)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
