@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded import graph_rows
+from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.engines.ports import Expansion, GraphStats
 from braid.models import EntityLink, GraphHit, Path
@@ -37,7 +38,7 @@ class EmbeddedKnowledgeGraph:
         self._store = store
         self._lock = threading.Lock()
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
-        self._stats: dict[int, tuple[int, GraphStats]] = {}
+        self._stats: Remembered[GraphStats] = Remembered(store, Generation.GRAPH)
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Write vertices, then edges; of one identity twice in a batch the last stands.
@@ -60,20 +61,11 @@ class EmbeddedKnowledgeGraph:
                 graph_rows.upsert_edges(
                     connection, tenant, [row for row in relationships if row.tenant_id == tenant_id]
                 )
-                _changed(connection, tenant)
+                Generation.GRAPH.advance(connection, tenant)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
-        if not ids:
-            return 0
-        with self._store.transaction() as connection:
-            tenant = self._store.number(connection, tenant_id)
-            if tenant is None:
-                return 0
-            removed = graph_rows.delete(connection, tenant, ids)
-            if removed:
-                _changed(connection, tenant)
-            return removed
+        return delete(self._store, Generation.GRAPH, tenant_id, ids, graph_rows.delete)
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
         """Return the entities of which a name or alias equals one of ``names``, each once, by its best match."""
@@ -141,20 +133,12 @@ class EmbeddedKnowledgeGraph:
         """Return stored counts, counted again only after a write."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
-            if tenant is None:
-                return GraphStats()
-            if self._store.in_transaction:  # may yet be undone
-                return _count(connection, tenant)
-            generation = _generation(connection, tenant)
-            known = self._stats.get(tenant)
-            if known is None or known[0] != generation:
-                known = self._stats[tenant] = (generation, _count(connection, tenant))
-            return known[1]
+            return GraphStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def _adjacency(self, connection: sqlite3.Connection, tenant: int) -> Adjacency:
         from braid.engines.embedded.adjacency import load
 
-        generation = _generation(connection, tenant)
+        generation = Generation.GRAPH.read(connection, tenant)
         if self._store.in_transaction:  # may yet be undone
             return load(connection, tenant, generation)
         with self._lock:
@@ -219,15 +203,6 @@ def _hits(graph: Adjacency, reached: Reached, rows: list[int]) -> tuple[GraphHit
             )
         )
     return tuple(hits)
-
-
-def _changed(connection: sqlite3.Connection, tenant: int) -> None:
-    connection.execute("UPDATE tenants SET graph_generation = graph_generation + 1 WHERE number = ?", (tenant,))
-
-
-def _generation(connection: sqlite3.Connection, tenant: int) -> int:
-    row = connection.execute("SELECT graph_generation FROM tenants WHERE number = ?", (tenant,)).fetchone()
-    return int(row[0])
 
 
 def _count(connection: sqlite3.Connection, tenant: int) -> GraphStats:

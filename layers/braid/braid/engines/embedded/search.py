@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from braid.engines.embedded import rows, words
 from braid.engines.embedded.conditions import conditions
+from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.ports import IndexStats, SearchHits
 from braid.models import Hit, Kind
 
@@ -40,7 +41,7 @@ class EmbeddedSearchIndex:
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], VectorGraph] = OrderedDict()
-        self._stats: dict[str, tuple[int, IndexStats]] = {}
+        self._stats: Remembered[IndexStats] = Remembered(store, Generation.RECORDS)
 
     def upsert(self, records: Sequence[Record]) -> None:
         """Write records whole; of one id twice in a batch the last stands.
@@ -60,20 +61,11 @@ class EmbeddedSearchIndex:
             for tenant_id, batch in groupby(ordered, key=lambda record: record.tenant_id):
                 tenant = self._store.make_number(connection, tenant_id)
                 rows.upsert(connection, tenant, batch)
-                _changed(connection, tenant)
+                Generation.RECORDS.advance(connection, tenant)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records and return how many there were."""
-        if not ids:
-            return 0
-        with self._store.transaction() as connection:
-            tenant = self._store.number(connection, tenant_id)
-            if tenant is None:
-                return 0
-            removed = rows.delete(connection, tenant, ids)
-            if removed:
-                _changed(connection, tenant)
-            return removed
+        return delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
 
     def search(self, request: SearchRequest) -> SearchHits:
         """Answer both strands from one moment of the store.
@@ -108,15 +100,7 @@ class EmbeddedSearchIndex:
         """Return stored counts, counted again only after a write."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
-            if tenant is None:
-                return IndexStats()
-            if self._store.in_transaction:  # may yet be undone
-                return _count(connection, tenant)
-            generation = _generation(connection, tenant)
-            known = self._stats.get(tenant_id)
-            if known is None or known[0] != generation:
-                known = self._stats[tenant_id] = (generation, _count(connection, tenant))
-            return known[1]
+            return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def optimise(self, tenant_id: str) -> None:
         """Bring a tenant's vector graphs up to date and save them, so that the next process need not; optional."""
@@ -165,15 +149,6 @@ class EmbeddedSearchIndex:
 
 def _hits(found: list[tuple[float, str]]) -> tuple[Hit, ...]:
     return tuple(Hit(id=record_id, score=score, rank=rank) for rank, (score, record_id) in enumerate(found, start=1))
-
-
-def _changed(connection: sqlite3.Connection, tenant: int) -> None:
-    connection.execute("UPDATE tenants SET record_generation = record_generation + 1 WHERE number = ?", (tenant,))
-
-
-def _generation(connection: sqlite3.Connection, tenant: int) -> int:
-    row = connection.execute("SELECT record_generation FROM tenants WHERE number = ?", (tenant,)).fetchone()
-    return int(row[0])
 
 
 def _count(connection: sqlite3.Connection, tenant: int) -> IndexStats:

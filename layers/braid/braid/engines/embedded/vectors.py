@@ -16,6 +16,8 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from braid.engines.embedded.generations import Generation
+
 if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
@@ -97,9 +99,7 @@ class VectorGraph:
 
     def _catch_up(self, connection: sqlite3.Connection, dimension: int) -> bool:
         """Follow the rows to the moment that the connection sees, False when the graph is beyond it."""
-        generation: int = connection.execute(
-            "SELECT record_generation FROM tenants WHERE number = ?", (self._tenant,)
-        ).fetchone()[0]
+        generation = Generation.RECORDS.read(connection, self._tenant)
         if self._index is None:
             self._load(dimension)
         if self._index is None or self._index.ndim != dimension:
