@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
-from braid.engines.model_files import Precision, describe_file, open_model
+from braid.engines.model_files import Precision, describe_file, open_model, read_manifest
 from braid.engines.onnx import OnnxEncoder
+from braid.engines.onnx_session import read_tokenizer
 from braid.engines.ports import Encoder
 from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered
 
@@ -99,6 +101,10 @@ def test_an_instruction_changes_the_vector_and_its_surrounding_space_does_not(en
     assert encoder.encode(["the outage"], instruction=f" {INSTRUCTION} ") == told
 
 
+def test_an_instruction_stands_before_the_text_as_words_of_its_own(encoder: OnnxEncoder) -> None:
+    assert encoder.encode(["outage"], instruction="the checkout") == encoder.encode(["the checkout outage"])
+
+
 def test_an_instruction_that_leaves_no_room_is_refused(tmp_path: Path) -> None:
     write_t5(tmp_path / "source")
     write_modules(tmp_path / "source", include_prompt=False, max_tokens=10)
@@ -168,6 +174,23 @@ def test_a_graph_with_other_inputs_than_its_manifest_is_refused(folder: Path, tm
 
     with pytest.raises(ModelTampered, match="graph takes"):
         OnnxEncoder.load(replace_graph(folder, tmp_path / "broken", rename))
+
+
+def test_padding_and_truncation_of_the_tokenizers_file_are_not_obeyed(
+    source: Path, folder: Path, encoder: OnnxEncoder, tmp_path: Path
+) -> None:
+    target = replace_graph(folder, tmp_path / "padded", lambda _: None)
+    shutil.copy(source / "tokenizer.json", target / "tokenizer.json")
+    manifest = read_manifest(target)
+    files = (describe_file(target / "model.onnx"), describe_file(target / "tokenizer.json"))
+    (target / "manifest.json").write_text(
+        manifest.model_copy(update={"files": files}).model_dump_json(), encoding="utf-8"
+    )
+    assert json.loads((target / "tokenizer.json").read_text(encoding="utf-8"))["padding"]
+    assert OnnxEncoder.load(target).encode(SENTENCES) == encoder.encode(SENTENCES)
+    tokenizer = read_tokenizer(open_model(target))
+    assert tokenizer.padding is None
+    assert tokenizer.truncation is None
 
 
 def test_an_output_that_is_not_finite_is_an_error(folder: Path, tmp_path: Path) -> None:
