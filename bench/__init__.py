@@ -1,0 +1,1 @@
+"""Measurements: side-by-side ratios of one run, never tests."""

@@ -1,0 +1,190 @@
+"""What the product adds to the cost of its model: ingest, one question, and memory, each beside embedding alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from braid import pipeline
+from braid.settings import Settings
+from braid.wiring import Wired
+
+from local.dataset import read_dataset
+from local.evaluate import percentile
+from local.ingest import ensure_models, ingest
+from local.workflow import Workflow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from local.dataset import Dataset, JudgedQuery
+
+TENANT = "bench"
+QUESTIONS = 50
+WORKFLOW_QUESTIONS = 20
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One run on one dataset; seconds and milliseconds are sizes, the ratios are what counts."""
+
+    dataset: str
+    records: int
+    questions: int
+    embed_alone_s: float
+    ingest_s: float
+    ingest_over_embedding: float
+    question_embed_p50_ms: float
+    question_in_process_p50_ms: float
+    question_in_process_p95_ms: float
+    question_state_machine_p50_ms: float
+    question_state_machine_p95_ms: float
+    question_in_process_over_embedding: float
+    memory_encoder_mb: float
+    memory_search_mb: float
+    memory_state_machine_mb: float
+    memory_search_over_encoder: float
+
+
+def measure(folder: Path) -> Figures:
+    """Measure a dataset folder in a home of its own.
+
+    Parameters
+    ----------
+    folder
+        With questions; the first ones are asked.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        home = Path(temporary)
+        wired = Wired(Settings(home=home))
+        ensure_models(wired)
+        dataset = read_dataset(folder, TENANT, judged=True)
+        embed_s, ingest_s = _ingest_beside_embedding(dataset, wired)
+        judged = dataset.judged[:QUESTIONS]
+        embedding = _embedding_times(judged, wired)
+        in_process = _times(judged, lambda question: pipeline.answer(question.query, wired))
+        wired.store.close()
+        with _workflow_home(home), Workflow() as workflow:
+            through_states = _times(judged[:WORKFLOW_QUESTIONS], lambda question: workflow.answer(question.query))
+        text = judged[0].query.text
+        encoder_mb = _peak_mb(home, ENCODE, text)
+        search_mb = _peak_mb(home, SEARCH, text, "--in-process")
+        states_mb = _peak_mb(home, SEARCH, text)
+    embed_p50 = percentile(embedding, 50)
+    in_process_p50 = percentile(in_process, 50)
+    return Figures(
+        dataset=dataset.name,
+        records=len(dataset.records),
+        questions=len(judged),
+        embed_alone_s=round(embed_s, 1),
+        ingest_s=round(ingest_s, 1),
+        ingest_over_embedding=round(ingest_s / embed_s, 3),
+        question_embed_p50_ms=embed_p50,
+        question_in_process_p50_ms=in_process_p50,
+        question_in_process_p95_ms=percentile(in_process, 95),
+        question_state_machine_p50_ms=percentile(through_states, 50),
+        question_state_machine_p95_ms=percentile(through_states, 95),
+        question_in_process_over_embedding=round(in_process_p50 / embed_p50, 2),
+        memory_encoder_mb=encoder_mb,
+        memory_search_mb=search_mb,
+        memory_state_machine_mb=states_mb,
+        memory_search_over_encoder=round(search_mb / encoder_mb, 2),
+    )
+
+
+def _ingest_beside_embedding(dataset: Dataset, wired: Wired) -> tuple[float, float]:
+    """Embed all texts alone, then ingest them, with the same model and threads."""
+    threads = os.cpu_count()
+    (model,) = wired.models()
+    encoder = wired.encoder_for(model, threads=threads)
+    texts = sorted((record.text() for record in dataset.records), key=len)
+    began = time.perf_counter()
+    encoder.encode(texts)
+    embed_s = time.perf_counter() - began
+    began = time.perf_counter()
+    ingest(dataset, wired, threads=threads)
+    return embed_s, time.perf_counter() - began
+
+
+def _embedding_times(judged: tuple[JudgedQuery, ...], wired: Wired) -> list[float]:
+    (model,) = wired.models()
+    encoder = wired.encoder_for(model)
+    return _times(judged, lambda question: encoder.encode([question.query.text]))
+
+
+def _times(judged: tuple[JudgedQuery, ...], ask: Callable[[JudgedQuery], object]) -> list[float]:
+    """Return sorted milliseconds, one a question, after one that is not counted."""
+    ask(judged[0])
+    times = []
+    for question in judged:
+        began = time.perf_counter()
+        ask(question)
+        times.append((time.perf_counter() - began) * 1000.0)
+    return sorted(times)
+
+
+class _workflow_home:  # noqa: N801 - used as a function
+    """Point the functions, which read the environment, at a home."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def __enter__(self) -> None:
+        os.environ["BRAID_HOME"] = str(self._home)
+
+    def __exit__(self, *_: object) -> None:
+        del os.environ["BRAID_HOME"]
+
+
+# Not getrusage: its maximum is inherited from the process that started this one.
+PEAK = "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+ENCODE = f"""
+import sys
+from braid.models import EmbeddingType
+from braid.wiring import wired
+wired().encoder_for(wired().model_for(EmbeddingType.GENERAL)).encode([sys.argv[1]])
+{PEAK}
+"""
+SEARCH = f"""
+import contextlib, io, sys
+from local import cli
+text, *flags = sys.argv[1:]
+with contextlib.redirect_stdout(io.StringIO()):
+    cli.app(["search", text, "--tenant", "{TENANT}", "--json", *flags], standalone_mode=False)
+{PEAK}
+"""
+
+
+def _peak_mb(home: Path, script: str, *arguments: str) -> float:
+    """Return the peak resident memory, in MiB, of a process of its own."""
+    environment = {**os.environ, "BRAID_HOME": str(home), "POWERTOOLS_LOG_LEVEL": "CRITICAL"}
+    done = subprocess.run(  # noqa: S603 - our own script, in our own interpreter
+        [sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True, check=True
+    )
+    return round(int(done.stdout.split()[-1]) / 1024, 1)
+
+
+def as_markdown(runs: list[Figures]) -> str:
+    """Return the figures as a table, one column a dataset."""
+    names = list(asdict(runs[0]))[1:]
+    lines = [
+        "| | " + " | ".join(run.dataset for run in runs) + " |",
+        "|---|" + "---:|" * len(runs),
+    ]
+    for name in names:
+        values = " | ".join(f"{asdict(run)[name]:,}" for run in runs)
+        lines.append(f"| {name.replace('_', ' ')} | {values} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(runs: list[Figures], folder: Path) -> None:
+    """Write the figures for people and for machines."""
+    (folder / "main_job.md").write_text(as_markdown(runs), encoding="utf-8")
+    (folder / "main_job.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n", encoding="utf-8")
