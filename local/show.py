@@ -68,8 +68,9 @@ def path_text(path: Path) -> Text:
     """Draw a walk: names, and the relationship types between them."""
     names = path.names or path.ids
     text = Text(names[0], style="magenta")
-    for kind, name in zip(path.types, names[1:], strict=True):
-        text.append(f" ─{kind}─ ", style="dim")
+    inward = path.inward or (False,) * len(path.types)
+    for kind, against, name in zip(path.types, inward, names[1:], strict=True):
+        text.append(f" ←{kind}─ " if against else f" ─{kind}→ ", style="dim")
         text.append(name, style="magenta")
     return text
 

@@ -489,6 +489,8 @@ class Path(Frozen):
     types: tuple[Label, ...]
     names: tuple[str, ...] = ()
     """What each id is called, for people; the id itself where a vertex has no name."""
+    inward: tuple[bool, ...] = ()
+    """Whether each edge was walked against its direction, from target to source."""
 
     @model_validator(mode="after")
     def _types_stand_between_ids(self) -> Path:
@@ -497,6 +499,9 @@ class Path(Frozen):
             raise ValueError(message)
         if self.names and len(self.names) != len(self.ids):
             message = f"a path of {len(self.ids)} ids has {len(self.names)} names"
+            raise ValueError(message)
+        if self.inward and len(self.inward) != len(self.types):
+            message = f"a path of {len(self.types)} edges has {len(self.inward)} directions"
             raise ValueError(message)
         return self
 

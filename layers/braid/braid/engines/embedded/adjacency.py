@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from braid.models import Direction
+from braid.models import Direction, Path
 
 if TYPE_CHECKING:
     import sqlite3
@@ -138,6 +138,8 @@ class Step(NamedTuple):
     """Place in the step before."""
     types: Numbers
     """Relationship type of the last edge."""
+    inward: NDArray[np.bool_]
+    """Whether the last edge was walked against its direction."""
 
 
 class Reached(NamedTuple):
@@ -186,7 +188,7 @@ def walk(
     best[seeds] = 2.0  # better than any score: never reached, so never returned and never walked through
     seeds = seeds[open_vertex[seeds]]
     nothing = np.zeros(len(seeds), dtype=np.int64)
-    steps = [Step(seeds, np.ones(len(seeds)), nothing, nothing)]
+    steps = [Step(seeds, np.ones(len(seeds)), nothing, nothing, nothing.astype(np.bool_))]
     neighbours = graph.neighbours(direction)
     truncated = False
     for hop in range(1, max_hops + 1):
@@ -207,11 +209,12 @@ def walk(
         better = scores > best[targets]
         parents, edges, targets, scores = parents[better], edges[better], targets[better], scores[better]
         kinds = graph.edge_types[edges]
+        inward = graph.sources[edges] != steps[-1].vertices[parents]
         # Parents are in the order of their paths, so their places decide between equal scores as the paths would.
-        order = np.lexsort((kinds, parents, -scores, targets))
+        order = np.lexsort((inward, kinds, parents, -scores, targets))
         first = order[np.flatnonzero(np.diff(targets[order], prepend=-1))]
         first = first[np.lexsort((targets[first], parents[first]))]
-        step = Step(targets[first], scores[first], parents[first], kinds[first])
+        step = Step(targets[first], scores[first], parents[first], kinds[first], inward[first])
         if not len(step.vertices):
             break
         steps.append(step)
@@ -241,15 +244,22 @@ def _place_in_group(groups: Numbers) -> Numbers:
     return np.arange(len(groups)) - np.repeat(begins, counts)
 
 
-def path(graph: Adjacency, reached: Reached, row: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the ids and relationship types of the path to one of the vertices reached."""
-    ids: list[str] = []
+def path(graph: Adjacency, reached: Reached, row: int) -> Path:
+    """Return the path to one of the vertices reached."""
+    vertices: list[int] = []
     types: list[str] = []
+    inward: list[bool] = []
     place = int(reached.places[row])
     for hop in range(int(reached.hops[row]), 0, -1):
         step = reached.steps[hop]
-        ids.append(graph.ids[int(step.vertices[place])])
+        vertices.append(int(step.vertices[place]))
         types.append(graph.relationship_types[int(step.types[place])])
+        inward.append(bool(step.inward[place]))
         place = int(step.parents[place])
-    ids.append(graph.ids[int(reached.steps[0].vertices[place])])
-    return tuple(reversed(ids)), tuple(reversed(types))
+    vertices.append(int(reached.steps[0].vertices[place]))
+    return Path(
+        ids=tuple(graph.ids[vertex] for vertex in reversed(vertices)),
+        types=tuple(reversed(types)),
+        names=tuple(graph.names[vertex] or graph.ids[vertex] for vertex in reversed(vertices)),
+        inward=tuple(reversed(inward)),
+    )

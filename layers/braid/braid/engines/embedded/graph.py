@@ -11,7 +11,7 @@ from braid.engines.embedded import graph_rows
 from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.engines.ports import Expansion, GraphStats
-from braid.models import EntityLink, GraphHit, Path
+from braid.models import EntityLink, GraphHit
 from braid.scoring import clamp
 
 if TYPE_CHECKING:
@@ -188,14 +188,13 @@ def _hits(graph: Adjacency, reached: Reached, rows: list[int]) -> tuple[GraphHit
     hits: list[GraphHit] = []
     for rank, row in enumerate(rows, start=1):
         vertex = int(reached.vertices[row])
-        ids, types = path(graph, reached, row)
         time = int(graph.timestamps[vertex])
         hits.append(
             GraphHit(
                 id=graph.ids[vertex],
                 score=clamp(float(reached.scores[row])),
                 rank=rank,
-                path=Path(ids=ids, types=types),
+                path=path(graph, reached, row),
                 has_record=bool(graph.has_record[vertex]),
                 name=graph.names[vertex],
                 entity_type=graph.entity_types[int(graph.type_of[vertex])],
