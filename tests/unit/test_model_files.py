@@ -132,6 +132,14 @@ def test_a_link_is_refused_even_to_the_right_content(folder: Path, tmp_path: Pat
         open_model(folder)
 
 
+def test_a_linked_manifest_is_not_even_read(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("{ not a manifest", encoding="utf-8")
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ModelTampered, match=r"manifest\.json: is a link"):
+        open_model(folder)
+
+
 def test_a_folder_inside_is_refused(folder: Path) -> None:
     (folder / "more").mkdir()
     with pytest.raises(ModelTampered, match="more: is a link or a folder"):
