@@ -41,7 +41,7 @@ class WordEncoder:
         self.space = space_of(model)
         self.dimension = model.dimension
 
-    def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
+    def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:  # noqa: ARG002 - the port's
         """Return one unit vector a text; an instruction makes no difference."""
         return [self._vector(f"{text}") for text in texts]
 
@@ -73,7 +73,7 @@ class DemoStages(Wired):
         """Return the moment at which all tests ask."""
         return NOW
 
-    def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> WordEncoder:
+    def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> WordEncoder:  # noqa: ARG002
         """Return an encoder of the model's dimension that needs no weights."""
         return WordEncoder(model)
 

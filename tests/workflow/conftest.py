@@ -23,12 +23,12 @@ def _demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DemoStages
 
 @pytest.fixture
 def stages(_demo: tuple[DemoStages, Workflow]) -> DemoStages:
-    """The stages, with no fault."""
+    """Return the stages, with no fault."""
     _demo[0].healthy()
     return _demo[0]
 
 
 @pytest.fixture
 def workflow(_demo: tuple[DemoStages, Workflow]) -> Workflow:
-    """The deployed state machine over the same stages."""
+    """Return the deployed state machine over the same stages."""
     return _demo[1]

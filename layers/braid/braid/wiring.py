@@ -16,6 +16,8 @@ from braid.settings import EngineKind, Settings, load_settings
 from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import Encoder, KnowledgeGraph, Reranker, SchemaRegistry, SearchIndex
     from braid.models import Answer
@@ -190,7 +192,7 @@ class LazyReranker:
     def __init__(self, wired: Wired) -> None:
         self._wired = wired
 
-    def rerank(self, query: str, texts: list[str], *, timeout_s: float) -> list[float]:
+    def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
         """Return one score in [0, 1] a text.
 
         Raises

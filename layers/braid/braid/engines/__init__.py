@@ -1,0 +1,1 @@
+"""Stores and models behind the ports."""
