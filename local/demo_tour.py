@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from braid.errors import TransientStoreError
+from braid.models import Query
 from rich.rule import Rule
 from rich.text import Text
 
-from braid.errors import TransientStoreError
-from braid.models import Query
 from local.dataset import read_dataset
 from local.evaluate import evaluate
 from local.ingest import ensure_models, ingest
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from braid.wiring import Wired
     from rich.console import Console
 
-    from braid.wiring import Wired
     from local.invoke import Handler
 
     Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
