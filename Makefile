@@ -78,6 +78,10 @@ format: $(UV) ## apply the style
 bench: setup ## measure on this machine, and write the figures to bench/
 	.venv/bin/python -m bench
 
+.PHONY: evaluate
+evaluate: setup ## evaluate dataset folders (DATA="a b") and write the figures into the documentation
+	.venv/bin/python -m local.report $(DATA)
+
 .PHONY: clean
 clean: ## remove what was built here; models and data in .braid stay
 	rm -rf .venv .venv-py313 .venv-export .aws-sam dist
