@@ -36,6 +36,7 @@ class Best(NamedTuple):
     length: int
     ids: tuple[str, ...]
     types: tuple[str, ...]
+    inward: tuple[bool, ...]
 
 
 def neighbourhood(source: GraphTraversalSource, request: ExpandRequest) -> GraphTraversal:
@@ -98,7 +99,7 @@ def expansion(collected: Mapping[str, Any], request: ExpandRequest) -> Expansion
     if request.by_time:
         chosen.sort(key=lambda entry: (reached[entry[1]].timestamp or _NEVER, entry[1]))
     return Expansion(
-        hits=tuple(_hit(rank, best[target], reached[target]) for rank, (_, target) in enumerate(chosen, 1)),
+        hits=tuple(_hit(rank, best[target], reached) for rank, (_, target) in enumerate(chosen, 1)),
         truncated=truncated,
     )
 
@@ -131,7 +132,7 @@ def best_paths(
     """
     seeds = set(request.seeds)
     best: dict[str, Best] = {}
-    frontier = {seed: Best(-1.0, 0, (seed,), ()) for seed in seeds}
+    frontier = {seed: Best(-1.0, 0, (seed,), (), ()) for seed in seeds}
     truncated = False
     for hop in range(1, request.max_hops + 1):
         following: dict[str, Best] = {}
@@ -142,7 +143,9 @@ def best_paths(
                 if target in seeds:
                     continue
                 score = way.negative_score * edge.confidence if request.by_confidence else -1.0 / (1.0 + hop)
-                found = Best(score, hop, (*way.ids, target), (*way.types, edge.type))
+                found = Best(
+                    score, hop, (*way.ids, target), (*way.types, edge.type), (*way.inward, edge.source != vertex)
+                )
                 if target not in following or found < following[target]:
                     following[target] = found
         frontier = {target: way for target, way in following.items() if target not in best or way < best[target]}
@@ -162,12 +165,14 @@ def _is_asked_for(vertex: Reached, request: ExpandRequest) -> bool:
     return moment is not None and (start is None or moment >= start) and (end is None or moment < end)
 
 
-def _hit(rank: int, way: Best, vertex: Reached) -> GraphHit:
+def _hit(rank: int, way: Best, reached: Mapping[str, Reached]) -> GraphHit:
+    vertex = reached[way.ids[-1]]
+    names = tuple(reached[name].name or name for name in way.ids)
     return GraphHit(
         id=vertex.id,
         score=abs(way.negative_score),
         rank=rank,
-        path=Path(ids=way.ids, types=way.types),
+        path=Path(ids=way.ids, types=way.types, names=names, inward=way.inward),
         has_record=vertex.has_record,
         name=vertex.name or None,
         entity_type=vertex.entity_type,

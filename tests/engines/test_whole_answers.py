@@ -1,0 +1,120 @@
+"""Whole questions on the demo corpus: the deployed engines give the embedded ones' answers."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from braid.engines.gremlin import GremlinGraph
+from braid.engines.opensearch import OpenSearchIndex
+from braid.models import Hints, Query, Strategy
+from braid.pipeline import answer
+from braid.settings import EngineKind, Refresh, Settings
+from braid.wiring import Wired
+from moto import mock_aws
+
+from local.dataset import Dataset, read_dataset
+from local.ingest import ensure_models, ingest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from braid.models import Answer
+
+DEMO = Path(__file__).resolve().parents[2] / "local" / "demo" / "saltmarrow"
+TENANT = "demo"
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return read_dataset(DEMO, TENANT, judged=True)
+
+
+@pytest.fixture(scope="module")
+def both(
+    dataset: Dataset, tmp_path_factory: pytest.TempPathFactory, opensearch_endpoint: str, gremlin_endpoint: str
+) -> Iterator[tuple[Wired, Wired]]:
+    home = tmp_path_factory.mktemp("home")
+    embedded = Wired(Settings(home=home))
+    deployed = Wired(
+        Settings(
+            home=home,
+            engine=EngineKind.AWS,
+            opensearch_endpoint=opensearch_endpoint,
+            opensearch_index=f"test-{uuid.uuid4().hex}",
+            opensearch_refresh=Refresh.NOW,
+            neptune_endpoint=gremlin_endpoint,
+        )
+    )
+    ensure_models(embedded)
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        patch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+        boto3.client("dynamodb").create_table(
+            TableName=deployed.settings.schema_table,
+            KeySchema=[
+                {"AttributeName": "tenant_id", "KeyType": "HASH"},
+                {"AttributeName": "version", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "tenant_id", "AttributeType": "S"},
+                {"AttributeName": "version", "AttributeType": "N"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        index, graph = deployed.index, deployed.graph
+        assert isinstance(index, OpenSearchIndex)
+        assert isinstance(graph, GremlinGraph)
+        graph._connection.submit(lambda g: g.V().drop())
+        for wired in (embedded, deployed):
+            ingest(dataset, wired)
+        yield embedded, deployed
+        index._client.indices.delete(index=f"{deployed.settings.opensearch_index}-*")
+        index.close()
+        graph.close()
+    embedded.store.close()
+
+
+def ids(found: Answer) -> list[str]:
+    return [result.id for result in found.results]
+
+
+@pytest.mark.parametrize(
+    "strategy", [None, Strategy.SEMANTIC, Strategy.HYBRID, Strategy.VECTOR_FIRST, Strategy.GRAPH_ONLY]
+)
+def test_every_demo_question_has_the_same_answer(
+    both: tuple[Wired, Wired], dataset: Dataset, strategy: Strategy | None
+) -> None:
+    embedded, deployed = both
+    shared = first = results = 0
+    for judged in dataset.judged:
+        query = Query(text=judged.query.text, tenant_id=TENANT, hints=Hints(strategy=strategy))
+        expected, found = answer(query, embedded), answer(query, deployed)
+        assert found.degraded == ()
+        assert (found.plan, found.superseded, found.truncated) == (
+            expected.plan,
+            expected.superseded,
+            expected.truncated,
+        )
+        shared += len(set(ids(expected)) & set(ids(found)))
+        results += len(expected.results)
+        first += ids(expected)[:1] == ids(found)[:1]
+    assert results > 0
+    # Words are weighed a little differently by the two engines; vectors and walks are not.
+    assert shared / results >= 0.95
+    assert first / len(dataset.judged) >= 0.9
+
+
+def test_walks_alone_give_the_same_results_to_the_letter(both: tuple[Wired, Wired], dataset: Dataset) -> None:
+    embedded, deployed = both
+    walked = 0
+    for judged in dataset.judged:
+        query = Query(text=judged.query.text, tenant_id=TENANT, hints=Hints(strategy=Strategy.GRAPH_ONLY))
+        expected, found = answer(query, embedded), answer(query, deployed)
+        assert [(result.id, result.paths, result.graph_score, result.content) for result in found.results] == [
+            (result.id, result.paths, result.graph_score, result.content) for result in expected.results
+        ]
+        walked += len(found.results)
+    assert walked > 0
