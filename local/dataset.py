@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.engines.ports import SchemaVersion
-from braid.errors import DatasetError, InvalidRequest
+from braid.errors import DatasetError
 from braid.models import Frozen, Kind, Query, Record, Relationship, Vertex
-from pydantic import ValidationError
+
+from local.json_lines import Mistakes, object_of, read_lines, refuse, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Mapping
     from pathlib import Path
 
-MAX_ERRORS = 10
-MAX_LINE_BYTES = 10_000_000
 DEFAULT_ENTITY_TYPE = "Concept"
-_T = TypeVar("_T")
+_OURS = {"tenant_id": "unknown field: the tenant is given on the command line", "embeddings": "unknown field"}
+"""Fields of the stored shapes that no dataset states."""
+_CORPUS_NAMES = {"id": "_id", "content": "text"}
+_ENTITY_NAMES = {"entity_type": "type"}
+_S = TypeVar("_S", bound=Frozen)
 
 
 class JudgedQuery(Frozen):
@@ -46,6 +49,8 @@ class Dataset:
     relationships: tuple[Relationship, ...]
     schemas: tuple[SchemaVersion, ...]
     judged: tuple[JudgedQuery, ...]
+    places: Mapping[str, str]
+    """File and line of each record, by id."""
 
     @property
     def name(self) -> str:
@@ -62,23 +67,6 @@ class Dataset:
             if path.exists():
                 digest.update(path.read_bytes())
         return digest.hexdigest()
-
-
-@dataclass
-class _Errors:
-    """What is wrong with a folder; the first few are shown."""
-
-    found: list[str] = field(default_factory=list)
-
-    def add(self, place: str, message: str) -> None:
-        self.found.append(f"{place}: {message}")
-
-    def raise_any(self) -> None:
-        if not self.found:
-            return
-        shown = self.found[:MAX_ERRORS]
-        more = len(self.found) - len(shown)
-        raise DatasetError("\n".join([*shown, *([f"and {more} more"] if more else [])]))
 
 
 def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Dataset:
@@ -99,13 +87,15 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Datas
     DatasetError
         If a file is missing or a line malformed; names file, line and field.
     """
+    if not folder.is_dir():
+        raise DatasetError(f"{folder}: no such folder")
     if not (folder / "corpus.jsonl").is_file():
         raise DatasetError(f"{folder}: no corpus.jsonl here; a dataset folder holds one record a line in it")
-    errors = _Errors()
-    corpus = _read(folder / "corpus.jsonl", lambda row: _record(row, tenant_id), errors)
-    entities = _read(folder / "entities.jsonl", lambda row: _entity(row, tenant_id), errors)
-    edges = _read(folder / "relationships.jsonl", lambda row: Relationship(tenant_id=tenant_id, **row), errors)
-    schemas = _read(folder / "schemas.jsonl", lambda row: SchemaVersion(tenant_id=tenant_id, **row), errors)
+    errors = Mistakes()
+    corpus = read_lines(folder / "corpus.jsonl", lambda row: _record(row, tenant_id), errors, _CORPUS_NAMES)
+    entities = read_lines(folder / "entities.jsonl", lambda row: _entity(row, tenant_id), errors, _ENTITY_NAMES)
+    edges = read_lines(folder / "relationships.jsonl", lambda row: _stored(Relationship, row, tenant_id), errors)
+    schemas = read_lines(folder / "schemas.jsonl", lambda row: _stored(SchemaVersion, row, tenant_id), errors)
     records = [record for _, record in corpus]
     described = [(place, record) for place, (_, record) in entities if record is not None]
     _refuse_repeated([(place, record.id) for place, record in [*corpus, *described]], errors)
@@ -115,12 +105,16 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Datas
     by_id = {record.id: record for record in records}
     for place, edge in edges:
         for end, identity in (("source", edge.source), ("target", edge.target)):
-            if identity in vertices:
+            if identity in vertices or identity in errors.ids:
                 continue
             if identity in by_id:
                 vertices[identity] = _vertex_of(by_id[identity])
             else:
-                errors.add(place, f"{end}: {identity!r} is neither an entity nor a record of this folder")
+                errors.add(
+                    place,
+                    f"{end}: {identity!r} is neither an entity nor a record of this folder, "
+                    f"in {edge.source!r} {edge.type} {edge.target!r}",
+                )
     _refuse_newer([*corpus, *described], [schema for _, schema in schemas], errors)
     questions = _judged(folder, tenant_id, errors) if judged else ()
     errors.raise_any()
@@ -132,67 +126,39 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Datas
         relationships=tuple(edge for _, edge in edges),
         schemas=tuple(schema for _, schema in schemas),
         judged=questions,
+        places={record.id: place for place, record in [*corpus, *described]},
     )
 
 
-def _lines(path: Path, errors: _Errors) -> Iterator[tuple[str, dict[str, Any]]]:
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            place = f"{path}:{number}"
-            if not raw.strip():
-                continue
-            if len(raw) > MAX_LINE_BYTES:
-                errors.add(place, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
-                continue
-            try:
-                row = json.loads(raw)
-            except UnicodeDecodeError:
-                errors.add(place, "not UTF-8")
-            except (ValueError, RecursionError) as error:
-                errors.add(place, f"not JSON ({error})")
-            else:
-                if isinstance(row, dict):
-                    yield place, row
-                else:
-                    errors.add(place, f"expected an object, found {type(row).__name__}")
-
-
-def _read(path: Path, parse: Callable[[dict[str, Any]], _T], errors: _Errors) -> list[tuple[str, _T]]:
-    """Parse each line, noting what is wrong and going on, so that one run shows every mistake."""
-    parsed: list[tuple[str, _T]] = []
-    for place, row in _lines(path, errors):
-        try:
-            parsed.append((place, parse(row)))
-        except ValidationError as error:
-            errors.add(place, str(InvalidRequest.from_validation(error)))
-        except (TypeError, KeyError) as error:
-            errors.add(place, f"missing or repeated field {error}")
-    return parsed
+def _stored(shape: type[_S], row: dict[str, Any], tenant_id: str) -> _S:
+    refuse(row, _OURS)
+    return shape.model_validate({**row, "tenant_id": tenant_id})
 
 
 def _record(row: dict[str, Any], tenant_id: str) -> Record:
     """Make a record of a line of the corpus: BEIR's ``_id``, ``title`` and ``text``, and any of a record's fields."""
+    refuse(row, _OURS | {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"})
+    require(row, "_id", "text")
     fields = {key: value for key, value in row.items() if key not in {"_id", "title", "text", "metadata", "source"}}
-    source = dict(row.get("source") or {})
+    source = dict(object_of(row, "source"))
     title = " ".join(str(row.get("title") or "").split())
     if title:
         source.setdefault("title", title[:512])
     return Record.model_validate(
         {
             **fields,
-            "id": row.get("_id"),
+            "id": row["_id"],
             "tenant_id": tenant_id,
-            "content": row.get("text"),
+            "content": row["text"],
             "source": source,
-            "metadata": _flat(row.get("metadata")),
+            "metadata": _flat(object_of(row, "metadata")),
         }
     )
 
 
 def _entity(row: dict[str, Any], tenant_id: str) -> tuple[Vertex, Record | None]:
     """Make a vertex of a line of the entities, and a record as well when it has content."""
+    refuse(row, _OURS | {"entity_type": "unknown field: entities say type"})
     content = row.get("content") or ""
     vertex_fields = ("id", "name", "timestamp", "valid_at", "invalid_at")
     vertex = Vertex.model_validate(
@@ -212,7 +178,7 @@ def _entity(row: dict[str, Any], tenant_id: str) -> tuple[Vertex, Record | None]
             "tenant_id": tenant_id,
             "entity_type": vertex.entity_type,
             "content": content,
-            "metadata": _flat(row.get("metadata")),
+            "metadata": _flat(object_of(row, "metadata")),
         }
     )
     return vertex, record if content else None
@@ -232,15 +198,13 @@ def _vertex_of(record: Record) -> Vertex:
     )
 
 
-def _flat(metadata: object) -> object:
+def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
     """Keep scalars as they are and nested values as JSON text, so that any BEIR file can be read."""
-    if not isinstance(metadata, dict):
-        return metadata or {}
     scalar = (str, int, float, bool, type(None))
     return {str(key): value if isinstance(value, scalar) else json.dumps(value) for key, value in metadata.items()}
 
 
-def _refuse_repeated(places: list[tuple[str, str]], errors: _Errors) -> None:
+def _refuse_repeated(places: list[tuple[str, str]], errors: Mistakes) -> None:
     first: dict[str, str] = {}
     for place, identity in places:
         if identity in first:
@@ -249,7 +213,7 @@ def _refuse_repeated(places: list[tuple[str, str]], errors: _Errors) -> None:
             first[identity] = place
 
 
-def _refuse_newer(records: list[tuple[str, Record]], schemas: list[SchemaVersion], errors: _Errors) -> None:
+def _refuse_newer(records: list[tuple[str, Record]], schemas: list[SchemaVersion], errors: Mistakes) -> None:
     if not schemas:
         return
     current = max(schema.version for schema in schemas)
@@ -258,7 +222,7 @@ def _refuse_newer(records: list[tuple[str, Record]], schemas: list[SchemaVersion
             errors.add(place, f"schema_version: {record.schema_version} is newer than the current version {current}")
 
 
-def _judged(folder: Path, tenant_id: str, errors: _Errors) -> tuple[JudgedQuery, ...]:
+def _judged(folder: Path, tenant_id: str, errors: Mistakes) -> tuple[JudgedQuery, ...]:
     qrels_path = folder / "qrels" / "test.tsv"
     for path in (folder / "queries.jsonl", qrels_path):
         if not path.is_file():
@@ -266,30 +230,36 @@ def _judged(folder: Path, tenant_id: str, errors: _Errors) -> tuple[JudgedQuery,
     qrels = _qrels(qrels_path, errors)
 
     def parse(row: dict[str, Any]) -> JudgedQuery:
-        metadata = row.get("metadata") or {}
-        stated = {key: metadata[key] for key in ("as_of",) if metadata.get(key)}
+        require(row, "_id", "text")
+        metadata = object_of(row, "metadata")
         return JudgedQuery(
-            id=str(row.get("_id")),
-            query=Query.model_validate({"text": row.get("text"), "tenant_id": tenant_id, **stated}),
-            relevant=qrels.get(str(row.get("_id")), {}),
+            id=row["_id"],
+            query=Query.model_validate(
+                {"text": row["text"], "tenant_id": tenant_id, "as_of": metadata.get("as_of") or None}
+            ),
+            relevant=qrels.get(str(row["_id"]), {}),
             metadata=metadata,
         )
 
-    parsed = _read(folder / "queries.jsonl", parse, errors)
+    parsed = read_lines(folder / "queries.jsonl", parse, errors, {"id": "_id", "as_of": "metadata.as_of"})
     _refuse_repeated([(place, question.id) for place, question in parsed], errors)
     return tuple(question for _, question in parsed if question.relevant)
 
 
-def _qrels(path: Path, errors: _Errors) -> dict[str, dict[str, int]]:
+def _qrels(path: Path, errors: Mistakes) -> dict[str, dict[str, int]]:
     """Read TREC-like judgements: ``query-id``, ``corpus-id``, ``score``, separated by tabs, after one header line."""
     qrels: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        parts = line.split("\t")
-        if number == 1 and parts[:1] == ["query-id"]:
+    for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not raw.strip():
             continue
         try:
+            parts = raw.decode("utf-8").rstrip("\r").split("\t")
+            if number == 1 and parts[0] == "query-id":
+                continue
             query_id, record_id, score = parts
             qrels.setdefault(query_id, {})[record_id] = int(score)
+        except UnicodeDecodeError:
+            errors.add(f"{path}:{number}", "not UTF-8")
         except ValueError:
             errors.add(f"{path}:{number}", "expected query-id, corpus-id and a whole score, separated by tabs")
     return {query: {record: score for record, score in found.items() if score > 0} for query, found in qrels.items()}

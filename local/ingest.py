@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BATCH = 512
 MARKER = "dataset"
+UNFINISHED = "unfinished"
 FORMAT = "1"
 """Changes when what is written for the same input changes, so that it is written anew."""
 
@@ -73,9 +74,12 @@ def ingest(
     if _marked(wired, dataset.tenant_id, marker) == fingerprint:
         return Ingested(0, 0, 0, 0.0, 0.0, unchanged=True)
     _refuse_newer(dataset, wired)
+    # Whatever may be missing is looked for before the first write.
+    encoders = [wired.encoder_for(model, threads=threads) for model in models]
+    # From here to the end the store holds neither the content before nor this one.
+    _mark(wired, dataset.tenant_id, marker, UNFINISHED)
     for schema in dataset.schemas:
         wired.schemas.register(schema)
-    encoders = [wired.encoder_for(model, threads=threads) for model in models]
     embedding, writing = 0.0, 0.0
     # Similar lengths together: padding is the cost of a batch.
     ordered = sorted(dataset.records, key=lambda record: (len(record.text()), record.id))
@@ -132,8 +136,8 @@ def _refuse_newer(dataset: Dataset, wired: Wired) -> None:
     for record in dataset.records:
         if record.schema_version > current:
             raise NewerSchema(
-                f"schema_version: record {record.id!r} has version {record.schema_version}, "
-                f"newer than the current version {current} of tenant {dataset.tenant_id!r}",
+                f"{dataset.places[record.id]}: schema_version: {record.schema_version} is newer than the current "
+                f"version {current} of tenant {dataset.tenant_id!r}; state it in schemas.jsonl",
                 field="schema_version",
             )
 

@@ -30,7 +30,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic import ValidationError
+
+_PLAINER = {"extra_forbidden": "unknown field", "missing": "missing"}
+"""What pydantic says for programmers, by its type of error, as said to whoever wrote the input."""
 
 
 class BraidError(Exception):
@@ -45,14 +50,24 @@ class InvalidRequest(BraidError):
         self.field = field
 
     @classmethod
-    def from_validation(cls, error: ValidationError) -> Self:
-        """Say what pydantic found, one clause a field, without echoing the input or pydantic's links."""
+    def from_validation(cls, error: ValidationError, names: Mapping[str, str] | None = None) -> Self:
+        """Say what pydantic found, one clause a field, without echoing the input or pydantic's links.
+
+        Parameters
+        ----------
+        error
+            What validation raised.
+        names
+            What a field is called where the caller wrote it, when that is not the model's own name.
+        """
         clauses: list[str] = []
         first: str | None = None
         for detail in error.errors(include_url=False, include_context=False, include_input=False):
             field = ".".join(str(part) for part in detail["loc"]) or "request"
+            field = (names or {}).get(field, field)
             first = first or field
-            clauses.append(f"{field}: {detail['msg']}")
+            message = _PLAINER.get(detail["type"], detail["msg"].removeprefix("Value error, "))
+            clauses.append(f"{field}: {message}")
         return cls("; ".join(clauses), field=first)
 
 

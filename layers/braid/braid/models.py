@@ -35,19 +35,27 @@ class Frozen(BaseModel):
 
 
 def _assume_utc(value: object) -> object:
-    """Read a time without a zone as UTC, so that every stored time compares with every other."""
+    """Read ISO 8601; a time without a zone is UTC, so that every stored time compares with every other.
+
+    Numbers are refused: as seconds since 1970, which is how pydantic reads them, the year 2024 is a January evening.
+    """
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            return value
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    return value
+            value = None
+    if not isinstance(value, datetime):
+        message = "not a date or time such as 2024-05-01 or 2024-05-01T09:30:00Z"
+        raise ValueError(message)  # noqa: TRY004 - pydantic reports a ValueError as the field's, and raises a TypeError
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def _to_utc(value: datetime) -> datetime:
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as error:
+        message = "is before the year 1 or after the year 9999 in UTC"
+        raise ValueError(message) from error
 
 
 def _from_base64(value: object) -> object:

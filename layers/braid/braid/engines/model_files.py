@@ -161,16 +161,17 @@ def read_manifest(folder: Path) -> Manifest:
         text = path.read_bytes() if size <= _MAX_MANIFEST_BYTES else b""
     except OSError as error:
         raise ModelMissing(
-            f"{folder}: is not a model folder ({MANIFEST}: {error.strerror}); make it with `braid models export`"
+            f"{folder}: is not a model folder ({MANIFEST}: {error.strerror}); "
+            f"make it with `braid models export {folder.name}`"
         ) from error
     try:
         return Manifest.model_validate(json.loads(text))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise ModelTampered(f"{path}: {field + ': ' if field else ''}{first['msg']}") from error
+        raise _tampered(path, f"{field + ': ' if field else ''}{first['msg']}") from error
     except ValueError as error:
-        raise ModelTampered(f"{path}: not JSON ({error})") from error
+        raise _tampered(path, f"not JSON ({error})") from error
 
 
 def describe_file(path: Path) -> ModelFile:
@@ -183,13 +184,20 @@ def _verify(path: Path, expected: ModelFile) -> None:
         status = path.stat()
     except OSError as error:
         raise ModelMissing(
-            f"{path}: {error.strerror}; make the model again with `braid models export --force`"
+            f"{path}: {error.strerror}; make the model again with `braid models export {path.parent.name} --force`"
         ) from error
     if status.st_size != expected.size:
-        raise ModelTampered(f"{path}: is {status.st_size} bytes, its manifest says {expected.size}")
+        raise _tampered(path, f"is {status.st_size} bytes, its manifest says {expected.size}")
     problem = _problem(path, expected.sha256, status.st_mtime_ns, status.st_size, status.st_ino)
     if problem:
-        raise ModelTampered(f"{path}: {problem}")
+        raise _tampered(path, problem)
+
+
+def _tampered(path: Path, problem: str) -> ModelTampered:
+    """Return the error to raise for a file that is not as it was made."""
+    return ModelTampered(
+        f"{path}: {problem}; make the model again with `braid models export {path.parent.name} --force`"
+    )
 
 
 @cache

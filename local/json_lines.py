@@ -1,0 +1,144 @@
+"""JSON lines, one object a line: every mistake of a folder is noted with its file and line, and shown at once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from braid.errors import DatasetError, InvalidRequest
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+MAX_SHOWN = 10
+MAX_LINE_BYTES = 10_000_000
+_T = TypeVar("_T")
+
+
+class Mistake(Exception):
+    """A line is wrong in a way that its shape does not know of; the message names the field."""
+
+
+@dataclass
+class Mistakes:
+    """What is wrong with a folder; the first few are shown."""
+
+    found: list[str] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    """Ids of the lines that could not be used, so that what refers to them is not one more mistake."""
+
+    def add(self, place: str, message: str) -> None:
+        """Note one, with its file and line."""
+        # A mistake may quote what it found, which may hold anything.
+        self.found.append("".join(c if c.isprintable() else "�" for c in f"{place}: {message}"))
+
+    def raise_any(self) -> None:
+        """Raise what was noted, one line each.
+
+        Raises
+        ------
+        DatasetError
+            If anything was.
+        """
+        if not self.found:
+            return
+        shown = self.found[:MAX_SHOWN]
+        more = len(self.found) - len(shown)
+        raise DatasetError("\n".join([*shown, *([f"and {more} more"] if more else [])]))
+
+
+def _lines(path: Path, errors: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, raw in enumerate(_raw_lines(path), start=1):
+        place = f"{path}:{number}"
+        if len(raw) > MAX_LINE_BYTES:
+            errors.add(place, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+            continue
+        if not raw.strip():
+            continue
+        try:
+            row = json.loads(raw)
+        except UnicodeDecodeError:
+            errors.add(place, "not UTF-8")
+        except json.JSONDecodeError as error:
+            errors.add(place, f"not JSON: {error.msg} at column {error.colno}")
+        except (ValueError, RecursionError) as error:
+            errors.add(place, f"not JSON: {error}")
+        else:
+            if isinstance(row, dict):
+                yield place, row
+            else:
+                errors.add(place, f"expected an object, found {type(row).__name__}")
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    """Read line by line; of one that is too long no more than its beginning is held."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        while raw := file.readline(MAX_LINE_BYTES + 1):
+            yield raw
+            while len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):
+                raw = file.readline(MAX_LINE_BYTES + 1)
+
+
+def read_lines(
+    path: Path, parse: Callable[[dict[str, Any]], _T], errors: Mistakes, names: Mapping[str, str] | None = None
+) -> list[tuple[str, _T]]:
+    """Parse each line, noting what is wrong and going on, so that one run shows every mistake.
+
+    Parameters
+    ----------
+    path
+        File of one object a line; one that does not exist has none.
+    parse
+        Makes something of an object, and raises ``ValidationError`` or :class:`Mistake`.
+    errors
+        Where mistakes are noted.
+    names
+        What the shapes' fields are called in this file, where that differs.
+
+    Returns
+    -------
+    list
+        File and line with what was made of it.
+    """
+    parsed: list[tuple[str, _T]] = []
+    for place, row in _lines(path, errors):
+        try:
+            parsed.append((place, parse(row)))
+        except ValidationError as error:
+            problem = str(InvalidRequest.from_validation(error, names))
+        except Mistake as error:
+            problem = str(error)
+        else:
+            continue
+        errors.add(place, problem)
+        errors.ids.update(str(row[name]) for name in ("_id", "id") if name in row)
+    return parsed
+
+
+def refuse(row: dict[str, Any], fields: Mapping[str, str]) -> None:
+    """Raise a mistake when a line has one of these fields; the message of each is given."""
+    for name, message in fields.items():
+        if name in row:
+            raise Mistake(f"{name}: {message}")
+
+
+def require(row: dict[str, Any], *fields: str) -> None:
+    """Raise a mistake when a line lacks one of these fields."""
+    for name in fields:
+        if row.get(name) is None:
+            raise Mistake(f"{name}: missing")
+
+
+def object_of(row: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a field that is an object, empty when there is none; raise a mistake when it is anything else."""
+    value = row.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Mistake(f"{name}: expected an object, found {type(value).__name__}")
+    return value
