@@ -1,0 +1,161 @@
+"""What is sent to the graph: looked at as bytecode, without a server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.engines import gremlin_elements as elements
+from braid.engines.gremlin import GremlinGraph, iam_headers
+from braid.engines.gremlin_connection import GremlinConnection
+from braid.engines.gremlin_expansion import expansion, neighbourhood
+from braid.engines.ports import ExpandRequest
+from braid.errors import ConfigurationError
+from braid.models import Direction
+from braid.settings import Settings
+from gremlin_python.process.graph_traversal import GraphTraversalSource
+from gremlin_python.process.traversal import Bytecode, Cardinality, TraversalStrategies
+from gremlin_python.structure.graph import Graph
+
+from tests.contract.shapes import ACME, AS_OF, day, edge, vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOSTILE = "x').drop();g.V().drop() // ${jndi}"
+
+
+def source() -> GraphTraversalSource:
+    return GraphTraversalSource(Graph(), TraversalStrategies())
+
+
+def instructions(bytecode: Bytecode) -> Iterator[list[Any]]:
+    """Yield every instruction, those of nested traversals too."""
+    for instruction in bytecode.step_instructions:
+        yield instruction
+        for argument in instruction[1:]:
+            if isinstance(argument, Bytecode):
+                yield from instructions(argument)
+
+
+def steps_named(traversal: Any, name: str) -> list[list[Any]]:
+    return [step for step in instructions(traversal.bytecode) if step[0] == name]
+
+
+def rows(written: Any) -> list[str]:
+    return [step[-1] for step in steps_named(written, "property") if step[-2] == elements.ROW]
+
+
+def request(**fields: Any) -> ExpandRequest:
+    return ExpandRequest(**{"tenant_id": ACME, "seeds": ("a", "b"), "as_of": AS_OF, **fields})
+
+
+def test_every_property_of_a_vertex_is_written_with_its_cardinality() -> None:
+    written = elements.write_vertices(source(), [vertex("a", name="Atlas", aliases=("Titan", "Giant")), vertex("b")])
+    properties = steps_named(written, "property")
+    assert len(properties) == 22
+    aliases = [step for step in properties if step[2] == elements.LINK_ALIAS]
+    assert [step[1] for step in aliases] == [Cardinality.set_] * 2
+    assert all(step[1] == Cardinality.single for step in properties if step not in aliases)
+
+
+def test_every_write_replaces_all_that_another_wrote() -> None:
+    full = vertex("a", name="Atlas", timestamp=day(1), valid_at=day(1), invalid_at=day(2), entity_type="Event")
+    keys = [
+        [step[2] for step in steps_named(elements.write_vertices(source(), [each]), "property")]
+        for each in (full, vertex("a"))
+    ]
+    assert keys[0] == keys[1]
+
+
+def test_a_vertex_and_an_edge_have_the_same_id_in_every_write() -> None:
+    once, again = (elements.edge_id(edge("a", "b", confidence=score)) for score in (0.1, 0.9))
+    assert once == again
+    others = [
+        edge("b", "a"),
+        edge("a", "b", "OWNS"),
+        edge("a", "b", predicate="why"),
+        edge("a", "b", tenant_id="other"),
+    ]
+    assert len({once, *map(elements.edge_id, others)}) == 5
+    assert elements.record_id(elements.vertex_id(ACME, "a|b")) == "a|b"
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_walk_is_written_out_and_never_limits_inside_repeat(direction: Direction, hops: int) -> None:
+    walk = neighbourhood(source(), request(direction=direction, max_hops=hops))
+    assert steps_named(walk, "repeat") == []
+    assert len(steps_named(walk, "limit")) == hops
+
+
+def test_every_read_names_its_tenant() -> None:
+    walk = neighbourhood(source(), request(max_hops=2))
+    assert [step[1:] for step in steps_named(walk, "has")].count([elements.TENANT, ACME]) >= 3
+
+
+def test_what_a_caller_sends_is_an_argument_and_never_a_step() -> None:
+    walk = neighbourhood(source(), request(seeds=(HOSTILE,)))
+    written = elements.write_vertices(source(), [vertex(HOSTILE, name=HOSTILE)])
+    assert not {"drop", "inject"} & {step[0] for step in instructions(walk.bytecode)}
+    assert steps_named(walk, "V")[0][1] == f"{ACME}|{HOSTILE}"
+    assert [step[0] for step in instructions(written.bytecode)].count("drop") == 1
+
+
+def test_rows_come_back_as_they_were_written() -> None:
+    described = vertex("a|1", entity_type="Event", name="Naïve | name", timestamp=day(3), has_record=False)
+    (row,) = [
+        step[3] for step in steps_named(elements.write_vertices(source(), [described]), "property") if step[2] == "row"
+    ]
+    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name")
+    (row,) = rows(elements.write_edges(source(), [edge("a", "b", confidence=0.1 + 0.2)]))
+    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2)
+
+
+def test_times_before_1970_are_whole() -> None:
+    early = datetime(1203, 7, 4, 12, 0, 0, 1, tzinfo=UTC)
+    (row,) = rows(elements.write_vertices(source(), [vertex("a", timestamp=early)]))
+    assert elements.read_vertex(row).timestamp == early
+
+
+def test_an_edge_that_both_ends_brought_counts_once() -> None:
+    separator = "\x01"
+    vertices = [separator.join((name, "Concept", "1", "", "")) for name in ("a", "b", "c")]
+    edges = [separator.join(("a", "CAUSES", "b", "", "1.0")), separator.join(("b", "CAUSES", "c", "", "0.5"))]
+    collected = {"vertices": [*vertices, *vertices], "edges": [*edges, *edges]}
+    found = expansion(collected, request(seeds=("a",), fan_out=2))
+    assert [hit.id for hit in found.hits] == ["b", "c"]
+    assert not found.truncated
+
+
+def test_an_address_that_is_no_web_socket_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="BRAID_NEPTUNE_ENDPOINT"):
+        GremlinGraph.connect(Settings(neptune_endpoint="https://neptune.example:8182/gremlin"))
+
+
+def test_a_connection_is_signed_for_neptune_with_the_credentials_of_its_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    headers = iam_headers()("wss://graph.example:8182/gremlin")
+    assert "AKIDEXAMPLE/" in headers["Authorization"]
+    assert "/eu-west-1/neptune-db/aws4_request" in headers["Authorization"]
+    assert "host" in headers["Authorization"]
+    assert headers["X-Amz-Security-Token"] == "token"
+    assert "secret" not in str(headers)
+
+
+def test_signing_without_a_region_is_refused_when_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    with pytest.raises(ConfigurationError, match="region"):
+        GremlinGraph.connect(Settings(neptune_endpoint="wss://graph.example:8182/gremlin"))
+
+
+def test_a_connection_that_was_never_opened_closes() -> None:
+    GremlinConnection("ws://127.0.0.1:9/gremlin").close()

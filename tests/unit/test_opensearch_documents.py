@@ -1,0 +1,137 @@
+"""How records lie in OpenSearch, looked at without a server."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.engines import opensearch_mapping as mapping
+from braid.engines import opensearch_query as query
+from braid.engines.opensearch import OpenSearchIndex
+from braid.engines.opensearch_bulk import MAX_BYTES, MAX_ITEMS, _chunks
+from braid.engines.opensearch_client import open_client, refusal
+from braid.engines.ports import SearchRequest
+from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.models import Filters, TimeRange
+from braid.settings import OpenSearchService, Settings, VectorEngine
+
+from tests.contract.shapes import ACME, AS_OF, AXIS, day, embedding, record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def request(**fields: Any) -> SearchRequest:
+    return SearchRequest(**{"tenant_id": ACME, "k": 10, "as_of": AS_OF, **fields})
+
+
+def test_a_record_comes_back_from_its_document() -> None:
+    row = record("a", "text", cosine=0.5, valid_at=day(1).replace(microsecond=1), metadata={"n": None, "x": 1.5})
+    source = json.loads(json.dumps(mapping.document(row)))
+    assert mapping.record_of(source) == row.model_copy(update={"embeddings": ()})
+
+
+def test_a_document_is_told_from_another_by_its_digest() -> None:
+    rows = [record("a", "x", cosine=0.5), record("a", "y", cosine=0.5), record("a", "x", cosine=0.6)]
+    digests = [mapping.document(row)[mapping.DIGEST] for row in rows]
+    assert len(set(digests)) == 3
+    assert mapping.document(rows[0].model_copy())[mapping.DIGEST] == digests[0]
+
+
+def test_ids_carry_the_tenant_and_stay_within_what_the_server_takes() -> None:
+    assert mapping.document_id("acme", "a") == "acme|a"
+    long = [mapping.document_id("acme", "é" * 500 + end) for end in "ab"]
+    assert long[0] != long[1]
+    assert all(len(name.encode()) <= 512 and name.startswith("acme|") for name in long)
+
+
+def test_every_space_has_a_field_of_its_own() -> None:
+    spaces = ["a-b", "a_b", "A-b", "a.b", "a b", "ä" * 500]
+    fields = [mapping.vector_field(space) for space in spaces]
+    assert fields[0] == "vector_a_b"
+    assert len(set(fields)) == len(spaces)
+    assert all(field.startswith("vector_") and field.replace("_", "").isalnum() for field in fields)
+
+
+def test_a_vector_of_zeros_has_no_cosine_and_is_not_indexed() -> None:
+    row = record("a", embeddings=(embedding(bytes(32)),))
+    assert "vector_small_space" not in mapping.document(row)
+    assert not mapping.has_direction(b"\x00\x00\x00\x80" * 8)
+    assert mapping.has_direction(AXIS)
+
+
+def test_the_filter_is_inside_the_vector_clause_and_names_the_tenant() -> None:
+    clause = query.filter_clause(request(filters=Filters(entity_types=("Event",))), valid=True)
+    body = query.knn(embedding(AXIS), 5, clause)
+    inner = body["query"]["knn"]["vector_small_space"]
+    assert inner["filter"] == clause
+    assert {"term": {"tenant_id": ACME}} in clause["bool"]["filter"]
+    assert inner["k"] >= 5
+    assert body["size"] == 5
+
+
+def test_a_time_range_without_bounds_asks_for_a_time() -> None:
+    clause = query.filter_clause(request(filters=Filters(time_range=TimeRange())), valid=True)
+    assert {"exists": {"field": "timestamp_us"}} in clause["bool"]["filter"]
+
+
+def test_words_are_never_query_syntax() -> None:
+    body = query.match(["a", "b"], 5, {"match_all": {}})
+    assert body["query"]["bool"]["must"] == [{"match": {"words": {"query": "a b"}}}]
+    assert "query_string" not in json.dumps(body)
+
+
+def test_vectors_are_held_by_the_engine_that_the_settings_name() -> None:
+    assert mapping.vector_mapping(3, engine=VectorEngine.FAISS, on_disk=False)["method"]["engine"] == "faiss"
+    on_disk = mapping.vector_mapping(3, engine=VectorEngine.LUCENE, on_disk=True)
+    assert on_disk["mode"] == "on_disk"
+    assert "method" not in on_disk
+
+
+def test_the_index_template_is_read_from_the_shared_folder(tmp_path: Path) -> None:
+    own = mapping.index_body(Settings().shared_dir, serverless=False)
+    assert own["mappings"]["dynamic"] is False
+    assert own["mappings"]["properties"]["tenant_id"] == {"type": "keyword"}
+    assert mapping.index_body(Settings().shared_dir, serverless=True)["settings"]["index"] == {"knn": True}
+    with pytest.raises(ConfigurationError, match=r"records\.json"):
+        mapping.index_body(tmp_path, serverless=False)
+
+
+def test_a_bulk_request_is_bounded_in_items_and_bytes() -> None:
+    assert [len(chunk) for chunk in _chunks(["x"] * (2 * MAX_ITEMS + 1))] == [MAX_ITEMS, MAX_ITEMS, 1]
+    large = "x" * (MAX_BYTES // 2 + 1)
+    assert [len(chunk) for chunk in _chunks([large] * 3)] == [1, 1, 1]
+    assert [len(chunk) for chunk in _chunks(["x" * (2 * MAX_BYTES)])] == [1]
+    assert list(_chunks([])) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(429, TransientStoreError), (503, TransientStoreError), (400, StoreError)]
+)
+def test_what_passes_by_itself_is_told_from_what_does_not(status: int, kind: type[StoreError]) -> None:
+    assert type(refusal(status, {"type": "some", "reason": "why"})) is kind
+
+
+@pytest.mark.parametrize("service", list(OpenSearchService))
+def test_requests_are_signed_for_the_service_that_the_settings_name(
+    monkeypatch: pytest.MonkeyPatch, service: OpenSearchService
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    client = open_client(Settings(opensearch_endpoint="https://search.example", opensearch_service=service))
+    signer = client.transport.hosts and client.transport.get_connection().http_auth
+    signed = signer("GET", "https://search.example/_search", None, {"host": "search.example"})
+    assert f"/eu-west-1/{service}/aws4_request" in signed["Authorization"]
+    client.close()
+
+
+def test_signing_without_credentials_is_refused_when_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(ConfigurationError, match="no AWS credentials"):
+        OpenSearchIndex.connect(Settings(opensearch_endpoint="https://search.example"))
