@@ -64,14 +64,24 @@ _EFFECT = _any_of(
     "consequences?",
     "effects? of",
     "impact of",
-    r"what (?:did|does|do|has|have|will|would|could)\b[^?.!]{0,120}\bcaus(?:e|ed)",
+    r"(?:what|which)(?: \w+){0,2} (?:did|does|do|has|have|will|would|could) [^?.!]{1,120}?(?<!that )caus(?:e|ed)",
+    r"(?:what|which)(?: \w+){0,3} (?:is|was|are|were|been)(?: \w+ly)? caused by",
 )
 _CAUSE = _any_of("why", "caus(?:e|es|ed|ing)", "because", "due to", "root causes?", "reasons?(?: for| behind)?")
-_PREVENTION_SOUGHT = _any_of(r"(?:what|who|which)(?:\s+\w+){0,3}\s+(?:prevent|enabl|le(?:a)?d)(?:s|ed)?(?:\s+to)?")
+_REASON = _any_of("why", "causes? of", "root causes?", "reasons? (?:for|behind)")
+_HELPING = "did|does|do|is|was|are|were|has|have|had|will|would|could|can|may|might|should"
+_CAUSE_IS_SUBJECT = re.compile(
+    rf"(?:\bwhat|^\s*(?:who|which))(?:\s+(?!(?:{_HELPING})\b)[\w'-]+){{0,4}}"
+    r"(?:(?:\s+(?:has|have|had|will|would|could|can|may|might))?(?:\s+\w+ly)?"
+    r"\s+(?:prevent(?:s|ed)?|enabl(?:e|es|ed)|lea?ds?\s+to|results?\s+in|resulted\s+in|caus(?:e|es|ed))"
+    r"|\s+(?:is|was|are|were)(?:\s+\w+ly)?\s+(?:preventing|enabling|leading\s+to|resulting\s+in|causing))\b",
+    re.IGNORECASE,
+)
+"""What brought it about is the subject of the verb: "What led to X?", but not "What did X lead to?"."""
 _LOOKUP = _any_of("who", "whose", "which", "find", "where", "what is", "what are", "what was", "what were")
 
 _CODE = _any_of(
-    "codes?",
+    "cod(?:es?|ed|ing)",
     "functions?",
     "class(?:es)?",
     "methods?",
@@ -94,7 +104,8 @@ def detect_mode(text: str) -> Mode:
 def detect_intent(text: str) -> Intent:
     """Return what the question wants to know; causal wins over temporal where a reason is asked for outright."""
     causal = bool(_CAUSE.search(text) or _EFFECT.search(text))
-    if _TEMPORAL.search(text) and not (causal and re.match(r"\s*why\b", text, re.IGNORECASE)):
+    outright = re.match(r"\s*why\b", text, re.IGNORECASE) or _CAUSE_IS_SUBJECT.match(text.strip())
+    if _TEMPORAL.search(text) and not (causal and outright):
         return Intent.TEMPORAL
     if causal:
         return Intent.CAUSAL
@@ -127,10 +138,9 @@ def walk_direction(text: str, intent: Intent) -> Direction:
 
 def _seeks_causes(text: str) -> bool:
     """Whether the question names an effect and asks what brought it about."""
-    effect = _EFFECT.search(text)
-    if effect is None:
+    if _REASON.search(text) or _EFFECT.search(text) is None:
         return True
-    return bool(_PREVENTION_SOUGHT.match(text.strip()))
+    return bool(_CAUSE_IS_SUBJECT.search(text))
 
 
 def choose_strategy(query: Query, mode: Mode, stats: GraphStats | None) -> tuple[Strategy, str]:

@@ -1,0 +1,178 @@
+"""Ports that answer what a test says and keep what they were asked; a record, hit or question in one line."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from braid.engines.ports import Expansion, GraphStats, IndexStats, SearchHits
+from braid.models import (
+    Embedding,
+    EmbeddingType,
+    EntityLink,
+    GraphHit,
+    Hit,
+    Intent,
+    Mode,
+    Path,
+    Plan,
+    Query,
+    Record,
+    Source,
+    Strategy,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from braid.engines.ports import ExpandRequest, SearchRequest
+    from braid.models import Relationship, Vertex
+
+TENANT = "acme"
+NOW = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
+
+
+class FakeIndex:
+    """A search index of given records and given hits, which keeps every call.
+
+    Attributes
+    ----------
+    searches, reads
+        What ``search`` and ``get_many`` were asked, in order.
+    """
+
+    def __init__(
+        self, records: Sequence[Record] = (), *, hits: SearchHits | None = None, error: Exception | None = None
+    ) -> None:
+        self.records, self.hits, self.error = records, hits or SearchHits(), error
+        self.searches: list[SearchRequest] = []
+        self.reads: list[tuple[str, tuple[str, ...]]] = []
+
+    def search(self, request: SearchRequest) -> SearchHits:
+        self.searches.append(request)
+        if self.error:
+            raise self.error
+        return self.hits
+
+    def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
+        """Return every record that has one of the ids, whoever owns it: as an index that forgets tenants."""
+        self.reads.append((tenant_id, tuple(ids)))
+        if self.error:
+            raise self.error
+        return [record for record in self.records if record.id in set(ids)]
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        raise NotImplementedError
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        raise NotImplementedError
+
+    def stats(self, tenant_id: str) -> IndexStats:
+        raise NotImplementedError
+
+
+class FakeGraph:
+    """A graph of given links and walks, which keeps every call.
+
+    Attributes
+    ----------
+    linked, expanded
+        What ``link`` and ``expand`` were asked, in order.
+    """
+
+    def __init__(
+        self,
+        *,
+        links: Sequence[EntityLink] = (),
+        walk: Callable[[ExpandRequest], Expansion] | None = None,
+        stats: GraphStats | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        self.links, self.walk, self.counts, self.error = links, walk, stats or GraphStats(), error
+        self.linked: list[tuple[str, tuple[str, ...], datetime]] = []
+        self.expanded: list[ExpandRequest] = []
+
+    def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
+        self.linked.append((tenant_id, tuple(names), as_of))
+        return [link for link in self.links if link.phrase in names][:limit]
+
+    def expand(self, request: ExpandRequest) -> Expansion:
+        self.expanded.append(request)
+        return self.walk(request) if self.walk else Expansion()
+
+    def stats(self, tenant_id: str) -> GraphStats:  # noqa: ARG002 - the port's
+        if self.error:
+            raise self.error
+        return self.counts
+
+    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        raise NotImplementedError
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        raise NotImplementedError
+
+
+class FakeReranker:
+    """A reranker that scores by text, by a given function, or raises."""
+
+    name = "fake"
+
+    def __init__(self, score: Callable[[str], float] | None = None, *, error: Exception | None = None) -> None:
+        self.score, self.error = score, error
+        self.asked: list[tuple[str, tuple[str, ...], float]] = []
+
+    def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
+        self.asked.append((query, tuple(texts), timeout_s))
+        if self.error:
+            raise self.error
+        return [self.score(text) if self.score else 0.5 for text in texts]
+
+
+class FakeEncoder:
+    """An encoder that keeps what it was given."""
+
+    def __init__(self, model_id: str = "fake-model") -> None:
+        self.model_id, self.space, self.dimension = model_id, model_id.replace("-", "_"), 2
+        self.encoded: list[tuple[tuple[str, ...], str]] = []
+
+    def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
+        self.encoded.append((tuple(texts), instruction))
+        return [struct.pack("<2f", 1.0, 0.0) for _ in texts]
+
+
+def query(text: str = "scanner lockout", **fields: Any) -> Query:
+    return Query(**{"text": text, "tenant_id": TENANT} | fields)
+
+
+def plan(intent: Intent = Intent.EXPLORATORY, **fields: Any) -> Plan:
+    defaults: dict[str, Any] = {
+        "strategy": Strategy.HYBRID,
+        "mode": Mode.HYBRID,
+        "intent": intent,
+        "embedding_type": EmbeddingType.GENERAL,
+    }
+    return Plan(**defaults | fields)
+
+
+def record(identity: str, **fields: Any) -> Record:
+    return Record(**{"id": identity, "tenant_id": TENANT, "content": f"text of {identity}"} | fields)
+
+
+def hits(*scored: tuple[str, float]) -> tuple[Hit, ...]:
+    """Return ranked hits from ids and scores, best first."""
+    return tuple(Hit(id=identity, score=score, rank=rank) for rank, (identity, score) in enumerate(scored, start=1))
+
+
+def walked(*ids: str, score: float = 0.5, types: tuple[str, ...] | None = None, **fields: Any) -> GraphHit:
+    """Return what a walk along ``ids`` reached: the last of them."""
+    path = Path(ids=ids, types=types or ("RELATED_TO",) * (len(ids) - 1))
+    return GraphHit(**{"id": ids[-1], "score": score, "rank": 1, "path": path, "source": Source.GRAPH} | fields)
+
+
+def link(identity: str, name: str, *, phrase: str | None = None, score: float = 1.0) -> EntityLink:
+    return EntityLink(entity_id=identity, name=name, entity_type="Service", phrase=phrase or name.lower(), score=score)
+
+
+def embedding(*values: float, space: str = "fake_model") -> Embedding:
+    return Embedding(space=space, model_id=space.replace("_", "-"), vector=struct.pack(f"<{len(values)}f", *values))
