@@ -7,23 +7,32 @@ import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003 - typer reads annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from braid.errors import BraidError, DatasetError, InvalidRequest, UnknownTenant
+from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, UnknownTenant
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
+from local.question import check_known, check_tenant, question, unusable_models
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from enum import StrEnum
 
     from braid.models import Answer
     from braid.wiring import Wired
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
+BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
 DEFAULT_TENANT = "default"
+
+
+def examples(*commands: str) -> str:
+    """Return the end of a help text: commands to try, one a line."""
+    return "\n\n".join(["[bold]Examples[/bold]", *commands])
+
 
 app = typer.Typer(
     name="braid",
@@ -32,12 +41,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     help="One question in, one ranked and cited list out: vectors, words and a knowledge graph, braided.",
+    epilog=examples(
+        "braid demo",
+        "braid ingest my-data --tenant acme",
+        "braid search 'Why did checkout fail in March?' --tenant acme --explain",
+        "braid eval my-data",
+    ),
 )
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose data.", show_default=True)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+def _any_of(choices: type[StrEnum]) -> str:
+    return ", ".join(choice.value for choice in choices)
+
+
+FLAG = ""
+"""Instead of a type, which would look as if a value were to follow."""
+Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose data.", show_default=True, metavar="NAME")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar=FLAG)]
 
 
 def main() -> None:
@@ -46,13 +68,20 @@ def main() -> None:
     try:
         app()
     except BraidError as error:
-        err.print(Text(f"braid: {error}", style="red"))
-        bad_input = isinstance(error, InvalidRequest | DatasetError | UnknownTenant)
-        sys.exit(EXIT_BAD_INPUT if bad_input else EXIT_FAILED)
+        _complain(str(error))
+        sys.exit(EXIT_BAD_INPUT if isinstance(error, BAD_INPUT) else EXIT_FAILED)
     except BrokenPipeError:
         # The reader of a pipe has seen enough; without this, closing standard output would say so again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        sys.exit(EXIT_FAILED)
+
+
+def _complain(message: str, *, style: str = "red") -> None:
+    """Print to standard error, without breaking lines: paths in them are to be copied, and searched for."""
+    err.print(Text(f"braid: {message}", style=style), soft_wrap=True)
 
 
 def _wired() -> Wired:
@@ -63,43 +92,68 @@ def _wired() -> Wired:
 
 @contextmanager
 def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error, and take (done, all)."""
+    """Show a bar on standard error once there is something to count, and take (done, all).
+
+    Where standard error is not a terminal there is no bar.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, disable=quiet, transient=True) as bar:
-        task = bar.add_task(what, total=None)
+    bar = Progress(*columns, console=err, disable=quiet or not err.is_terminal, transient=True)
+    task = bar.add_task(what, total=None)
 
-        def update(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+    def update(done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total)
+        if done >= total:
+            bar.stop()
 
+    try:
         yield update
+    finally:
+        bar.stop()
 
 
-@app.command(epilog="Example: `braid demo`")
+@app.command(epilog=examples("braid demo"))
 def demo() -> None:
-    """Ingest the demo corpus and answer questions about it, through the real handlers and state machine."""
+    """Ingest the demo corpus, answer questions about it, and measure.
+
+    The real handlers answer, run by the real state machine, on this machine and without a network.
+    """
     from local.demo_tour import tour
 
     tour(out, _wired(), progress)
 
 
-@app.command(epilog="Example: `braid ingest my-data --tenant acme`")
+@app.command(epilog=examples("braid ingest my-data --tenant acme"))
 def ingest(
-    folder: Annotated[Path, typer.Argument(help="Dataset folder: corpus.jsonl, and entities and relationships.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder with corpus.jsonl and, as there are any, entities.jsonl, relationships.jsonl and "
+            "schemas.jsonl.",
+            metavar="DIR",
+        ),
+    ],
     *,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: AsJson = False,
 ) -> None:
-    """Embed a dataset folder and write it to the search index and the knowledge graph."""
+    """Embed a dataset folder and write it to the search index and the knowledge graph.
+
+    The whole folder is checked before anything of it is written.
+
+    Ingesting it again finishes what was interrupted, and writes what changed.
+    """
     from local.dataset import read_dataset
     from local.ingest import ensure_models
     from local.ingest import ingest as write
 
-    _check_tenant(tenant)
+    check_tenant(tenant)
     wired = _wired()
     dataset = read_dataset(folder, tenant)
-    ensure_models(wired)
+    with progress("Making the model", quiet=as_json) as on_model:
+        ensure_models(wired, on_progress=on_model)
     with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
         done = write(dataset, wired, threads=os.cpu_count(), on_progress=on_progress)
     if as_json:
@@ -115,27 +169,51 @@ def ingest(
 
 
 @app.command(
-    epilog="Examples: `braid search 'Why did checkout fail in March?' --explain` · "
-    "`braid search 'Who owns the ledger?' --tenant acme --top-k 3 --json`"
+    epilog=examples(
+        "braid search 'What caused the Beacon text storm?' --tenant saltmarrow",
+        "braid search 'Who owns the ledger?' -t saltmarrow --top-k 3 --explain",
+        "braid search 'How long are messages kept?' -t saltmarrow --as-of 2024-01-10 --json",
+    )
 )
 def search(
-    text: Annotated[str, typer.Argument(help="The question, 1 to 10,000 characters.")],
+    text: Annotated[str, typer.Argument(help="The question, 1 to 10,000 characters.", metavar="TEXT")],
     *,
     tenant: Tenant = DEFAULT_TENANT,
-    intent: Annotated[Intent | None, typer.Option(help="What it wants to know; read from the question.")] = None,
-    strategy: Annotated[Strategy | None, typer.Option(help="In which order the stores are asked; planned.")] = None,
-    ranking: Annotated[Ranking, typer.Option(help="How the final score is made.")] = Ranking.RELEVANCE,
-    fusion: Annotated[Fusion, typer.Option(help="How the strands become one list.")] = Fusion.WEIGHTED,
-    reranker: Annotated[RerankerKind | None, typer.Option(help="Who rescores the first 50; a setting.")] = None,
-    top_k: Annotated[int, typer.Option(help="How many results, 1 to 50.")] = 10,
-    as_of: Annotated[str | None, typer.Option(help="Answer as of this time, such as 2024-05-01.")] = None,
-    within: Annotated[str | None, typer.Option(help="Only what this entity reaches.", metavar="ENTITY")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the plan, origins and timings.")] = False,
+    top_k: Annotated[int, typer.Option(help="How many results, 1 to 50.", metavar="N")] = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the plan, where each result comes from, and timings.", metavar=FLAG)
+    ] = False,
+    as_of: Annotated[
+        str | None, typer.Option(help="Answer with what held at this time, such as 2024-05-01.", metavar="TIME")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option(help="Only what the graph reaches from this entity.", metavar="ENTITY")
+    ] = None,
+    intent: Annotated[
+        Intent | None, typer.Option(help=f"{_any_of(Intent)}. When left out, the question tells.", metavar="INTENT")
+    ] = None,
+    strategy: Annotated[
+        Strategy | None, typer.Option(help=f"{_any_of(Strategy)}. When left out, it is planned.", metavar="STRATEGY")
+    ] = None,
+    ranking: Annotated[
+        Ranking, typer.Option(help=f"What the score is made of: {_any_of(Ranking)}.", metavar="RANKING")
+    ] = Ranking.RELEVANCE,
+    fusion: Annotated[
+        Fusion, typer.Option(help=f"How the strands become one list: {_any_of(Fusion)}.", metavar="FUSION")
+    ] = Fusion.WEIGHTED,
+    reranker: Annotated[
+        RerankerKind | None,
+        typer.Option(help=f"Who scores the first 50 again: {_any_of(RerankerKind)}.", metavar="RERANKER"),
+    ] = None,
     as_json: AsJson = False,
-    in_process: Annotated[bool, typer.Option("--in-process", help="Leave out the state machine.")] = False,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Without the state machine: the same answer, sooner.", metavar=FLAG)
+    ] = False,
 ) -> None:
     """Ask one question. The deployed state machine answers, run on this machine."""
-    asked = _query(
+    if strategy is Strategy.GRAPH_FIRST and not within:
+        raise InvalidRequest("--strategy: graph_first needs --within ENTITY, from which the graph is walked")
+    asked = question(
         {
             "text": text,
             "tenant_id": tenant,
@@ -145,13 +223,15 @@ def search(
             "fusion": fusion,
             "reranker": reranker,
             "as_of": as_of,
-            "graph_constraint": {"entity": within} if within else None,
+            "graph_constraint": None if within is None else {"entity": within},
             "hints": {"strategy": strategy},
             "explain": explain,
         }
     )
     wired = _wired()
-    _check_known(tenant, wired)
+    check_known(tenant, wired)
+    for problem in unusable_models(asked, wired):
+        _complain(f"answering without {problem}", style="yellow")
     answer = _ask(asked, wired, in_process=in_process)
     if as_json:
         _print_json(answer.model_dump(mode="json"))
@@ -161,13 +241,19 @@ def search(
     show_answer(out, answer, explain=explain)
 
 
-@app.command(name="eval", epilog="Example: `braid eval my-data` · `braid eval my-data --json`")
+@app.command(name="eval", epilog=examples("braid eval my-data", "braid eval my-data --json | jq .runs.braid"))
 def evaluate(
-    folder: Annotated[Path, typer.Argument(help="Dataset folder with queries.jsonl and qrels/test.tsv.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Dataset folder that has queries.jsonl and qrels/test.tsv as well.", metavar="DIR"),
+    ],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Measure retrieval on judged questions: each strand alone, plain hybrid, and the product's default."""
+    """Measure retrieval on judged questions: each strand alone, vectors and words, and all that search does.
+
+    The folder is ingested once, apart from what you ingested yourself.
+    """
     from local.evaluate import evaluate_folder
     from local.show import show_evaluation
 
@@ -182,13 +268,6 @@ def evaluate(
         show_evaluation(out, evaluation)
 
 
-def _query(fields: dict[str, Any]) -> Query:
-    try:
-        return Query.model_validate(fields)
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error) from None
-
-
 def _ask(query: Query, wired: Wired, *, in_process: bool) -> Answer:
     if in_process:
         from braid import pipeline
@@ -200,27 +279,9 @@ def _ask(query: Query, wired: Wired, *, in_process: bool) -> Answer:
         return workflow.answer(query)
 
 
-def _check_tenant(tenant: str) -> None:
-    _query({"text": "tenant", "tenant_id": tenant})
-
-
-def _check_known(tenant: str, wired: Wired) -> None:
-    """Say so when nothing was ever ingested for a tenant, rather than answer with nothing."""
-    from braid.settings import EngineKind
-
-    if wired.settings.engine is not EngineKind.EMBEDDED:
-        return
-    known = wired.store.tenants()
-    if tenant not in known:
-        listed = f"tenants here: {', '.join(known)}" if known else "nothing is ingested here yet"
-        raise UnknownTenant(
-            f"tenant: {tenant!r} is unknown in {wired.settings.home}; {listed}. "
-            f"`braid ingest DIR --tenant {tenant}` makes it"
-        )
-
-
 def _print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.flush()  # while whoever reads may still have gone away unnoticed
 
 
 def _add_models() -> None:
@@ -230,3 +291,6 @@ def _add_models() -> None:
 
 
 _add_models()
+
+if __name__ == "__main__":
+    main()

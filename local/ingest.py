@@ -104,12 +104,30 @@ def ingest(
     )
 
 
-def ensure_models(wired: Wired) -> None:
-    """Make the default model's folder when the profile wants it and it is not there yet; seconds, no network."""
+def ensure_models(wired: Wired, *, on_progress: Callable[[int, int], None] | None = None) -> None:
+    """Make the default model's folder when the profile wants it and it is not there yet; seconds, no network.
+
+    Parameters
+    ----------
+    wired
+        Knows the profile and the models' folder.
+    on_progress
+        Called with (0, 1) before and with (1, 1) after.
+
+    Raises
+    ------
+    ModelError, StoreError
+        If a model that is there does not verify, or none can be written.
+    """
     from local.export.default_model import DEFAULT_MODEL, ensure_default_model
 
-    if DEFAULT_MODEL in {model.id for model in wired.models()}:
-        ensure_default_model(wired.settings.models_path())
+    if DEFAULT_MODEL not in {model.id for model in wired.models()}:
+        return
+    if on_progress:
+        on_progress(0, 1)
+    ensure_default_model(wired.settings.models_path())
+    if on_progress:
+        on_progress(1, 1)
 
 
 def _embed(records: Sequence[Record], encoders: Sequence[Encoder]) -> list[Record]:
