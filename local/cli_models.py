@@ -60,7 +60,7 @@ braid models export cross-encoder/ms-marco-MiniLM-L6-v2 --kind cross-encoder --p
 def list_models(
     models_dir: Annotated[Path | None, typer.Option("--models-dir", help="Folder with one folder a model.")] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.", metavar="")] = False,
 ) -> None:
     """Show the configured models, which of them are made, and the profiles that use them."""
     settings = load_settings()

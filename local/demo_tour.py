@@ -67,7 +67,8 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
     """
     began = time.perf_counter()
     console.print(Rule("Two companies' incident archives", align="left"))
-    ensure_models(wired)
+    with progress("Making the model") as on_progress:
+        ensure_models(wired, on_progress=on_progress)
     for tenant in TENANTS:
         dataset = read_dataset(CORPUS / tenant, tenant)
         with progress(f"Embedding {tenant}") as on_progress:
@@ -78,12 +79,12 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
         )
     with ExitStack() as stack:
         workflow = stack.enter_context(Workflow())
-        for heading, fields in QUESTIONS:
+        for number, (heading, fields) in enumerate(QUESTIONS):
             query = Query.model_validate({"tenant_id": MAIN_TENANT, "top_k": SHOWN} | fields)
-            _ask(console, workflow, query, heading)
+            _ask(console, workflow, query, heading, legend=number == 0)
     with Workflow(_without_search()) as workflow:
         query = Query(text=DEGRADED, tenant_id=MAIN_TENANT, top_k=SHOWN)
-        _ask(console, workflow, query, "The search index is down: the graph answers, and says so.")
+        _ask(console, workflow, query, "The search index is down: the graph answers, and says so.", legend=False)
     console.print()
     console.print(Rule("Measured on the corpus's judged questions", align="left"))
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
@@ -91,18 +92,19 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
         show_evaluation(console, evaluate(MAIN_TENANT, judged, wired, on_progress=on_progress))
     console.print()
     console.print(Text(f"Done in {time.perf_counter() - began:.0f} s. Now ask your own:", style="bold"))
-    console.print("  braid search 'Why did the Keelson write freeze happen?' --tenant saltmarrow --explain")
-    console.print("  braid ingest YOUR-FOLDER --tenant you     (README.md says what a folder holds)")
+    console.print("  braid search 'What caused the Beacon text storm?' -t saltmarrow --explain", soft_wrap=True)
+    console.print("  braid ingest YOUR-FOLDER --tenant YOUR-NAME", soft_wrap=True)
+    console.print(Text("README.md says what a folder holds.", style="dim"))
 
 
-def _ask(console: Console, workflow: Workflow, query: Query, heading: str) -> None:
+def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, legend: bool) -> None:
     console.print()
     console.print(Rule(heading, align="left", style="dim"))
     asked = Text("? ", style="bold cyan").append(query.text, style="bold")
     if query.as_of:
         asked.append(f"  as of {query.as_of:%Y-%m-%d}", style="dim")
     console.print(asked)
-    show_answer(console, workflow.answer(query))
+    show_answer(console, workflow.answer(query), legend=legend)
 
 
 def _without_search() -> dict[str, Handler]:

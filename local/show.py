@@ -5,63 +5,120 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.models import Source
+from rich import box
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from braid.models import Answer, Citation, Path, Result
+    from braid.models import Answer, Path, Result
     from rich.console import Console
 
     from local.evaluate import Evaluation
 
-STRANDS = {Source.VECTOR: "vector", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
+STRANDS = {Source.VECTOR: "vectors", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
 COLOURS = {Source.VECTOR: "cyan", Source.LEXICAL: "green", Source.KNOWLEDGE: "yellow", Source.GRAPH: "magenta"}
+MEANINGS = {
+    Source.VECTOR: "similar in meaning",
+    Source.LEXICAL: "has the question's words",
+    Source.KNOWLEDGE: "the question names it, or it mentions what is named",
+    Source.GRAPH: "reached from the others by the path shown",
+}
+LOSSES = {
+    "plan": "the question was not planned; a default plan was used",
+    "embed": "the question was not embedded as planned; words and names count for more, vectors for less or nothing",
+    "vector_search": "the search index did not answer; what is here was found by names and the graph",
+    "link": "the knowledge graph did not look up the question's names",
+    "graph_expand": "the knowledge graph was not walked",
+    "text": "the records could not be read; ids stand for their texts",
+    "rerank": "the reranker did not answer; the order before it stands, with placeholder scores",
+}
+"""What an answer lacks when a stage is lost."""
+ROWS = {
+    "dense": "vectors alone",
+    "lexical": "words alone (BM25)",
+    "hybrid": "vectors and words",
+    "graph": "names and relationships alone",
+    "braid": "all of them, as `braid search` answers",
+}
 WIDE = 100
+RELATED_SHOWN = 8
+# A text that was ingested must not steer the terminal of whoever reads it; its lines and tabs are only spaces.
+_CONTROLS = {code: " " if code in {0x09, 0x0A, 0x0D} else "�" for code in (*range(0x20), *range(0x7F, 0xA0))}
 
 
-def show_answer(console: Console, answer: Answer, *, explain: bool = False, limit: int | None = None) -> None:
-    """Print the ranked and cited list; with ``explain`` also how it came about."""
-    plan, total = answer.plan, answer.latency_ms.get("total", 0.0)
-    line = f"{plan.strategy.value} · {plan.intent.value} · {len(answer.results)} results · {total:.0f} ms"
-    console.print(Text(line, style="dim"))
-    if answer.degraded:
-        console.print(Text(f"degraded: {', '.join(answer.degraded)} did not answer", style="bold yellow"))
+def show_answer(console: Console, answer: Answer, *, explain: bool = False, legend: bool = True) -> None:
+    """Print the ranked and cited list.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    answer
+        What to print.
+    explain
+        Whether to say how it came about: the plan and its reasons, where each result comes from, timings.
+    legend
+        Whether to say what scores and strands mean.
+    """
+    plan, total, count = answer.plan, answer.latency_ms.get("total", 0.0), len(answer.results)
+    line = f"{count} result{'' if count == 1 else 's'} in {total:.0f} ms"
+    console.print(Text(f"{line} · intent: {plan.intent.value} · strategy: {plan.strategy.value}", style="dim"))
+    for stage in answer.degraded:
+        console.print(Text(f"degraded: {LOSSES.get(stage, 'this stage was lost')} ({stage})", style="bold yellow"))
     if explain:
         _show_plan(console, answer)
     if not answer.results:
         console.print(Text("Nothing found.", style="yellow"))
-    for result in answer.results[:limit]:
+    for result in answer.results:
         _show_result(console, result, explain=explain)
     if answer.superseded:
-        console.print(Text(f"{answer.superseded} superseded left out", style="dim"))
+        records = "1 record" if answer.superseded == 1 else f"{answer.superseded} records"
+        console.print(Text(f"left out: {records} not valid at the time asked about", style="dim"))
     if answer.truncated:
         console.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
     if answer.related_entities:
         names = list(dict.fromkeys(entity.name for entity in answer.related_entities))
-        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")  # noqa: PLR2004
+        more = len(names) - RELATED_SHOWN
+        shown = ", ".join(names[:RELATED_SHOWN]) + (f" and {more} more" if more > 0 else "")
         console.print(Text(f"related: {shown}", style="dim"))
     if explain:
         _show_latencies(console, answer)
+    if legend and answer.results:
+        _show_legend(console, answer)
+
+
+def _show_legend(console: Console, answer: Answer) -> None:
+    """Say what the score is and what each strand that found something means."""
+    found = {source for result in answer.results for source in result.sources}
+    table = Table.grid(padding=(0, 1))
+    table.add_row(Text("score", style="bold"), Text("from 0 to 1, higher is better", style="dim"))
+    for source, meaning in MEANINGS.items():
+        if source in found:
+            table.add_row(Text(STRANDS[source], style=COLOURS[source]), Text(meaning, style="dim"))
+    console.print()
+    console.print(table)
 
 
 def _show_result(console: Console, result: Result, *, explain: bool) -> None:
     head = Text()
     head.append(f"{result.rank:>2}. ", style="bold")
     head.append(result.title, style="bold")
-    head.append(f"  {result.final:.2f} ", style="dim")
+    head.append(f"  score {result.final:.2f} ", style="dim")
     for source in result.sources:
         head.append(f" {STRANDS[source]}", style=COLOURS[source])
     console.print(head)
-    console.print(Padding(Text(result.citation.excerpt), (0, 0, 0, 4)))
+    lines = Table.grid(padding=(0, 1))
+    console.print(Padding(Text(result.citation.excerpt.translate(_CONTROLS)), (0, 0, 0, 4)))
     for path in result.paths[:1]:
-        console.print(Padding(path_text(path), (0, 0, 0, 4)))
-    console.print(Padding(Text(f"[{describe(result.citation)}] {result.id}", style="dim"), (0, 0, 0, 4)))
+        lines.add_row(Text("path", style="dim"), path_text(path))
+    lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
     if explain:
-        console.print(Padding(_origin(result), (0, 0, 0, 4)))
+        lines.add_row(Text("rank", style="dim"), _origin(result))
+        if result.reasons:
+            lines.add_row(Text("why", style="dim"), Text("; ".join(result.reasons), style="dim"))
+    console.print(Padding(lines, (0, 0, 0, 4)))
 
 
 def path_text(path: Path) -> Text:
@@ -75,14 +132,15 @@ def path_text(path: Path) -> Text:
     return text
 
 
-def describe(citation: Citation) -> str:
-    """Say in a few words where a text can be read."""
-    parts = [citation.type.value, citation.title]
+def where(result: Result) -> str:
+    """Say in a few words where a result's text can be read."""
+    citation = result.citation
+    parts = [citation.type.value if citation.title == result.title else f"{citation.type.value} “{citation.title}”"]
     if citation.page is not None:
         parts.append(f"page {citation.page}")
     if citation.chunk_index is not None:
         parts.append(f"chunk {citation.chunk_index}")
-    return ", ".join(parts)
+    return f"{', '.join(parts)} · {result.id}"
 
 
 def _origin(result: Result) -> Text:
@@ -93,18 +151,15 @@ def _origin(result: Result) -> Text:
         Source.KNOWLEDGE: result.graph_score,
         Source.GRAPH: result.graph_score,
     }
-    parts = []
+    found = []
     for source, rank in result.ranks.items():
         score = scores[source]
-        parts.append(f"{STRANDS[source]} #{rank}" + (f" ({score:.3f})" if score is not None else ""))
-    parts.append(f"fused #{result.fused_rank} ({result.combined_score:.3f})")
+        found.append(f"{STRANDS[source]} #{rank}" + (f" ({score:.3f})" if score is not None else ""))
+    parts = [", ".join(found), f"fused #{result.fused_rank} ({result.combined_score:.3f})"]
     if result.rerank_score is not None:
-        parts.append(f"reranked {result.rerank_score:.3f}")
-    parts.append(f"final #{result.rank}")
-    text = " → ".join(parts)
-    if result.reasons:
-        text += f"; {'; '.join(result.reasons)}"
-    return Text(text, style="dim")
+        parts.append(f"reranked ({result.rerank_score:.3f})")
+    parts.append(f"final #{result.rank} ({result.final:.3f})")
+    return Text(" → ".join(parts), style="dim")
 
 
 def _show_plan(console: Console, answer: Answer) -> None:
@@ -115,8 +170,9 @@ def _show_plan(console: Console, answer: Answer) -> None:
     for number, reason in enumerate(plan.reasons):
         table.add_row("plan" if number == 0 else "", escape(reason))
     table.add_row("model", f"{plan.model_id or 'default'} ({plan.embedding_type.value})")
-    table.add_row("weights", f"vector {weights.vector:.2f} · words {weights.lexical:.2f} · graph {weights.graph:.2f}")
-    table.add_row("found", " · ".join(f"{name} {count}" for name, count in answer.counts.items()))
+    table.add_row("weights", f"vectors {weights.vector:.2f} · words {weights.lexical:.2f} · graph {weights.graph:.2f}")
+    counts = {STRANDS[Source(name)] if name in set(Source) else name: count for name, count in answer.counts.items()}
+    table.add_row("found", " · ".join(f"{name} {count}" for name, count in counts.items()))
     table.add_row("trace", answer.trace_id)
     console.print(table)
 
@@ -136,7 +192,8 @@ def _show_latencies(console: Console, answer: Answer) -> None:
 
 def show_evaluation(console: Console, evaluation: Evaluation) -> None:
     """Print one row a way of answering, with 95 % confidence intervals where the terminal is wide enough."""
-    table = Table(title=f"{evaluation.dataset}: {evaluation.queries} judged questions", title_justify="left")
+    console.print(Text(f"{evaluation.dataset}: {evaluation.queries} judged questions", style="bold"))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("row")
     metrics = list(evaluation.rows[0].means) if evaluation.rows else []
     for metric in metrics:
@@ -147,6 +204,12 @@ def show_evaluation(console: Console, evaluation: Evaluation) -> None:
         cells = [_cell(row.means[metric], row.intervals[metric], best[metric], wide=wide) for metric in metrics]
         table.add_row(row.name, *cells, style="bold" if row.name == "braid" else "")
     console.print(table)
+    meanings = Table.grid(padding=(0, 1))
+    for name, meaning in ROWS.items():
+        meanings.add_row(Text(name, style="dim bold"), Text(meaning, style="dim"))
+    console.print(meanings)
+    notes = "1 is best; green is the best row" + ("; ± half of the 95 % confidence interval" if wide else "")
+    console.print(Text(notes, style="dim"))
     figures = evaluation.as_json()["latency_ms"]
     console.print(Text(f"braid, one question: p50 {figures['p50']:.0f} ms, p95 {figures['p95']:.0f} ms", style="dim"))
     if evaluation.degraded:
@@ -154,13 +217,7 @@ def show_evaluation(console: Console, evaluation: Evaluation) -> None:
 
 
 def _cell(mean: float, interval: tuple[float, float], best: float, *, wide: bool) -> Text:
-    text = Text(f"{mean:.3f}".removeprefix("0") if mean < 1 else "1.00", style="green" if mean == best else "")
+    text = Text(f"{mean:.3f}".removeprefix("0"), style="green" if mean == best else "")
     if wide:
         text.append(f" ±{(interval[1] - interval[0]) / 2:.3f}".replace("±0", "±"), style="dim")
     return text
-
-
-def show_citations(console: Console, citations: Sequence[Citation]) -> None:
-    """Print where the answer can be read, once each."""
-    for citation in citations:
-        console.print(Text(f"  {describe(citation)}", style="dim"))
