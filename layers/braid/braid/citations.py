@@ -22,14 +22,15 @@ _CHAT = re.compile(r"^chat-fact-")
 def cite(record: Record) -> Citation:
     """Say where a record's text can be read.
 
-    Ids of the forms ``file.pdf#chunk-7``, ``qa-response-…`` and ``chat-fact-…`` and descriptions that contain
-    ``Page 5`` are read; fields that the record states itself win.
+    Names and ids of the forms ``file.pdf#chunk-7``, ``qa-response-…`` and ``chat-fact-…`` and descriptions that
+    contain ``Page 5`` are read; fields that the record states itself win, and its name wins over its id.
     """
-    source = record.source
-    chunk = _CHUNK.match(record.id)
+    source, name = record.source, record.name or ""
+    named_chunk = _CHUNK.match(name)
+    chunk = named_chunk or _CHUNK.match(record.id)
     page = _PAGE.search(source.description or "")
-    kind = source.type or _type_of(record.id)
-    title = source.title or record.name or (chunk["file"] if chunk else record.id)
+    kind = source.type or _type_of(name) or _type_of(record.id) or SourceType.DOCUMENT
+    title = source.title or (named_chunk["file"] if named_chunk else name) or (chunk["file"] if chunk else record.id)
     chunk_index = source.chunk_index
     if chunk_index is None and chunk:
         chunk_index = int(chunk["index"])
@@ -46,10 +47,10 @@ def cite(record: Record) -> Citation:
     )
 
 
-def _type_of(identity: str) -> SourceType:
+def _type_of(identity: str) -> SourceType | None:
     if _QA.match(identity):
         return SourceType.QA
-    return SourceType.CHAT if _CHAT.match(identity) else SourceType.DOCUMENT
+    return SourceType.CHAT if _CHAT.match(identity) else None
 
 
 def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:

@@ -20,7 +20,7 @@ MIN_WORD_CHARACTERS = 3
 MAX_QUESTION_WORDS = 200
 _WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
-_INNER = re.compile(r"[.'’&-]+")
+_INNER = re.compile(r"[.'’&-][.'’&+#-]*")
 _STOPWORDS = frozenset(
     [
         "a",

@@ -39,7 +39,7 @@ def clamp(value: float) -> float:
 
 def from_cosine(cosine: float) -> float:
     """Map a cosine in [-1, 1] to a score: opposed is no better than unrelated."""
-    return clamp(max(0.0, cosine))
+    return clamp(cosine)
 
 
 def from_lucene_cosine(score: float) -> float:
@@ -49,7 +49,7 @@ def from_lucene_cosine(score: float) -> float:
 
 def from_l2(distance: float) -> float:
     """Map a Euclidean distance in [0, ∞) to a score: ``1 / (1 + d)``."""
-    return clamp(1.0 / (1.0 + distance))
+    return clamp(1.0 / (1.0 + _measured(distance)))
 
 
 def from_bm25(score: float) -> float:
@@ -57,7 +57,16 @@ def from_bm25(score: float) -> float:
 
     Monotone, so the order stands; the half-way point is a score that a good match of two rare words reaches.
     """
-    return clamp(score / (score + BM25_HALF)) if score > 0 else 0.0
+    score = _measured(score)
+    return clamp(score / (score + BM25_HALF))
+
+
+def _measured(value: float) -> float:
+    """Refuse NaN and infinity before a comparison can hide them; what rounding pushed below 0 is 0."""
+    if not math.isfinite(value):
+        message = f"{value} is neither a distance nor a score"
+        raise ValueError(message)
+    return max(0.0, value)
 
 
 def placeholder(index: int) -> float:
@@ -74,9 +83,17 @@ def recency(at: datetime | None, now: datetime) -> float:
 
 
 MEMORY_DECAY_PER_DAY = 0.01
-RECENCY_SHARE = {"message": (0.3, 0.7), "decision": (0.7, 0.3), "tool_call": (0.7, 0.3), "fact": (0.9, 0.1)}
-"""Relevance and recency weights by kind; working state is ``message``, episodic is ``decision`` and ``tool_call``."""
-SEMANTIC_SHARE = (0.9, 0.1)
+SEMANTIC_SHARE, EPISODIC_SHARE = (0.9, 0.1), (0.7, 0.3)
+RECENCY_SHARE = {
+    "message": (0.3, 0.7),
+    "chunk": SEMANTIC_SHARE,
+    "entity": SEMANTIC_SHARE,
+    "fact": SEMANTIC_SHARE,
+    "decision": EPISODIC_SHARE,
+    "tool_call": EPISODIC_SHARE,
+}
+"""Relevance and recency weights by kind; working state is ``message``."""
+OTHER_SHARE = (0.5, 0.5)
 
 
 def final(
@@ -116,5 +133,5 @@ def final(
         days = max(0.0, (now - at).total_seconds() / 86_400.0) if at else None
         fresh = math.exp(-MEMORY_DECAY_PER_DAY * days) if days is not None else RECENCY_UNKNOWN
         return clamp(0.5 * relevance + 0.2 * importance + 0.1 * fresh + 0.1 * access + 0.1 / (1 + hops))
-    relevance_share, recency_share = RECENCY_SHARE.get(kind, SEMANTIC_SHARE)
+    relevance_share, recency_share = RECENCY_SHARE.get(kind, OTHER_SHARE)
     return clamp(relevance_share * relevance + recency_share * recency(at, now))

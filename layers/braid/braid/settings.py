@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError
 from braid.models import RerankerKind
@@ -156,3 +156,6 @@ def load_settings() -> Settings:
             for detail in error.errors(include_url=False)
         ]
         raise ConfigurationError("; ".join(clauses)) from error
+    except SettingsError as error:
+        # A setting of several values, such as slow_stage_ms, that is not JSON.
+        raise ConfigurationError(f"BRAID_*: {error}") from error

@@ -1,0 +1,219 @@
+"""One list out of several: by weighted scores or by reciprocal ranks, the same input always in the same order."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.fusion import MAX_PATHS, fuse, reciprocal_rank_fusion, stretch, weighted_sum
+from braid.models import Candidate, Fusion, GraphHit, Hit, Source, Weights
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fakes import hits, walked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+THIRDS = Weights(vector=0.5, lexical=0.2, graph=0.3)
+
+
+def strand(*scored: tuple[str, float], source: Source = Source.GRAPH) -> tuple[GraphHit, ...]:
+    return tuple(
+        walked("seed", identity, score=score, rank=rank, source=source)
+        for rank, (identity, score) in enumerate(scored, start=1)
+    )
+
+
+def run_of(scores: dict[str, float]) -> tuple[Hit, ...]:
+    return hits(*sorted(scores.items(), key=lambda item: (-item[1], item[0])))
+
+
+def ids(candidates: Sequence[Candidate]) -> list[str]:
+    return [candidate.id for candidate in candidates]
+
+
+ORACLE = """
+import json, sys
+from ranx import Run, fuse
+runs = [Run({"q": run}) for run in json.load(sys.stdin)]
+print(json.dumps(dict(fuse(runs=runs, method="rrf", params={"k": 60}, norm=None).to_dict()["q"])))
+"""
+
+
+def test_reciprocal_rank_fusion_is_that_of_ranx() -> None:
+    dice = random.Random(7)  # noqa: S311 - not for secrets
+    runs = []
+    for _ in range(3):
+        chosen = dice.sample([f"d{number}" for number in range(40)], 25)
+        runs.append({identity: 1.0 - position / 100 for position, identity in enumerate(chosen)})
+    # In a process of its own, as plain Python: compiling ranx takes most of a minute.
+    answered = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-W", "ignore", "-c", ORACLE],
+        input=json.dumps(runs),
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    oracle = json.loads(answered.stdout)
+    ours = reciprocal_rank_fusion(
+        [(1.0, {identity: rank for rank, identity in enumerate(run, start=1)}) for run in runs]
+    )
+    assert len(oracle) > 25
+    assert ours == pytest.approx(oracle, rel=0, abs=1e-9)
+
+
+def test_reciprocal_ranks_are_weighted_and_added() -> None:
+    found = reciprocal_rank_fusion([(0.75, {"a": 1, "b": 2}), (0.25, {"b": 1})])
+    assert found == pytest.approx({"a": 0.75 / 61, "b": 0.75 / 62 + 0.25 / 61})
+    assert reciprocal_rank_fusion([(1.0, {"a": 1})], rank_constant=9)["a"] == pytest.approx(0.1)
+
+
+def test_weighted_fusion_adds_each_strands_score_times_its_weight() -> None:
+    found = fuse(
+        vector=hits(("a", 0.8), ("b", 0.4)), lexical=hits(("b", 0.9)), graph=strand(("c", 0.6)), weights=THIRDS
+    )
+    assert {one.id: one.combined_score for one in found} == pytest.approx(
+        {"a": 0.5 * 0.8, "b": 0.5 * 0.4 + 0.2 * 0.9, "c": 0.3 * 0.6}
+    )
+    assert ids(found) == ["a", "b", "c"]
+    assert weighted_sum([(0.5, {"a": 0.8}), (0.5, {"a": 0.4, "b": 1.0})]) == pytest.approx({"a": 0.6, "b": 0.5})
+
+
+def test_rrf_ends_on_the_same_scale_where_first_in_every_strand_is_one() -> None:
+    found = fuse(
+        vector=hits(("a", 0.3), ("b", 0.2)),
+        lexical=hits(("a", 0.9)),
+        graph=strand(("a", 0.1)),
+        weights=THIRDS,
+        method=Fusion.RRF,
+    )
+    assert found[0].combined_score == pytest.approx(1.0)
+    assert found[1].combined_score == pytest.approx(0.5 * 61 / 62)
+
+
+def test_a_candidate_says_which_strands_found_it_where_and_with_what_score() -> None:
+    (found,) = fuse(
+        vector=hits(("a", 0.8)),
+        lexical=(Hit(id="a", score=0.5, rank=4),),
+        graph=[
+            walked("s", "a", score=0.2, rank=3, reason="graph path: RELATED_TO"),
+            walked("n", "a", score=0.6, rank=2, source=Source.KNOWLEDGE, reason="entity match: N"),
+        ],
+        weights=THIRDS,
+    )
+    assert (found.vector_score, found.lexical_score, found.graph_score) == (0.8, 0.5, 0.6)
+    assert found.sources == (Source.VECTOR, Source.LEXICAL, Source.KNOWLEDGE, Source.GRAPH)
+    assert found.ranks == {Source.VECTOR: 1, Source.LEXICAL: 4, Source.KNOWLEDGE: 2, Source.GRAPH: 3}
+    assert found.reasons == ("entity match: N", "graph path: RELATED_TO")
+    assert [path.ids for path in found.paths] == [("n", "a"), ("s", "a")]
+
+
+def test_a_strand_that_did_not_find_a_candidate_leaves_no_trace_on_it() -> None:
+    (found,) = fuse(vector=hits(("a", 0.8)), lexical=(), graph=(), weights=THIRDS)
+    assert (found.lexical_score, found.graph_score, found.paths, found.reasons) == (None, None, (), ())
+    assert found.sources == (Source.VECTOR,)
+
+
+def test_only_the_best_few_walks_are_kept_each_once() -> None:
+    walks = [walked(f"s{number}", "a", score=number / 10) for number in range(1, 6)]
+    (found,) = fuse(vector=(), lexical=(), graph=[*walks, *walks], weights=THIRDS)
+    assert [path.ids[0] for path in found.paths] == ["s5", "s4", "s3"]
+    assert len(found.paths) == MAX_PATHS
+
+
+@pytest.mark.parametrize("method", list(Fusion))
+def test_equal_scores_are_ordered_by_id(method: Fusion) -> None:
+    found = fuse(
+        vector=hits(("b", 0.5)),
+        lexical=hits(("a", 0.5)),
+        graph=(),
+        weights=Weights(vector=0.5, lexical=0.5, graph=0.0),
+        method=method,
+    )
+    assert ids(found) == ["a", "b"]
+    assert found[0].combined_score == found[1].combined_score
+
+
+def test_nothing_found_is_an_empty_list() -> None:
+    assert fuse(vector=(), lexical=(), graph=(), weights=THIRDS) == []
+
+
+def test_stretching_maps_the_best_to_one_and_the_worst_to_zero_and_equals_to_one() -> None:
+    assert stretch({"a": 0.9, "b": 0.5, "c": 0.7}) == pytest.approx({"a": 1.0, "b": 0.0, "c": 0.5})
+    assert stretch({"a": 0.2, "b": 0.2}) == {"a": 1.0, "b": 1.0}
+    assert stretch({}) == {}
+
+
+scored = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1), max_size=8)
+weights = st.tuples(st.floats(0.01, 1), st.floats(0, 1), st.floats(0, 1)).map(
+    lambda raw: Weights(vector=raw[0] / sum(raw), lexical=raw[1] / sum(raw), graph=raw[2] / sum(raw))
+)
+
+
+@given(vector=scored, lexical=scored, graph=scored, weighted=weights, method=st.sampled_from(Fusion))
+def test_fused_scores_stay_in_range_and_every_hit_is_a_candidate_once(
+    *,
+    vector: dict[str, float],
+    lexical: dict[str, float],
+    graph: dict[str, float],
+    weighted: Weights,
+    method: Fusion,
+) -> None:
+    found = fuse(
+        vector=run_of(vector),
+        lexical=run_of(lexical),
+        graph=strand(*graph.items()),
+        weights=weighted,
+        method=method,
+    )
+    assert sorted(ids(found)) == sorted({*vector, *lexical, *graph})
+    assert all(0.0 <= one.combined_score <= 1.0 for one in found)
+    assert found == sorted(found, key=lambda one: (-one.combined_score, one.id))
+
+
+@given(vector=scored, lexical=scored, graph=scored, dice=st.randoms(use_true_random=False))
+@pytest.mark.parametrize("method", list(Fusion))
+def test_the_order_in_which_hits_come_makes_no_difference(
+    method: Fusion, *, vector: dict[str, float], lexical: dict[str, float], graph: dict[str, float], dice: random.Random
+) -> None:
+    straight = (list(run_of(vector)), list(run_of(lexical)), list(strand(*graph.items())))
+    shuffled = tuple(list(one) for one in straight)
+    for one in shuffled:
+        dice.shuffle(one)
+    assert fuse(vector=straight[0], lexical=straight[1], graph=straight[2], weights=THIRDS, method=method) == fuse(
+        vector=shuffled[0], lexical=shuffled[1], graph=shuffled[2], weights=THIRDS, method=method
+    )
+
+
+@given(
+    runs=st.lists(st.permutations("abcde"), min_size=1, max_size=4),
+    which=st.integers(0, 3),
+    position=st.integers(1, 4),
+)
+def test_a_better_rank_in_one_run_never_lowers_the_fused_score(
+    runs: list[list[str]], which: int, position: int
+) -> None:
+    which %= len(runs)
+    before = [(1.0, {identity: rank for rank, identity in enumerate(run, start=1)}) for run in runs]
+    raised = list(runs[which])
+    risen = raised[position]
+    raised[position - 1], raised[position] = raised[position], raised[position - 1]
+    after = list(before)
+    after[which] = (1.0, {identity: rank for rank, identity in enumerate(raised, start=1)})
+    assert reciprocal_rank_fusion(after)[risen] > reciprocal_rank_fusion(before)[risen]
+
+
+@given(vector=scored, method=st.sampled_from(Fusion))
+def test_an_empty_run_changes_no_order(vector: dict[str, float], method: Fusion) -> None:
+    alone = Weights(vector=1.0, lexical=0.0, graph=0.0)
+    with_others = fuse(vector=run_of(vector), lexical=(), graph=(), weights=THIRDS, method=method)
+    without = fuse(vector=run_of(vector), lexical=(), graph=(), weights=alone, method=method)
+    positive = [identity for identity in ids(without) if vector[identity] > 1e-9]
+    assert [identity for identity in ids(with_others) if vector[identity] > 1e-9] == positive

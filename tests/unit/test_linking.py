@@ -1,0 +1,92 @@
+"""Names in a question: normalised as stored, every run of words, the longest match."""
+
+from __future__ import annotations
+
+import pytest
+from braid.linking import MAX_PHRASE_WORDS, MAX_QUESTION_WORDS, longest_match, normalise, phrases, words
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fakes import link
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("Harbour Freight API", "harbour freight api"),
+        ("  Fenwick & Lode ", "fenwick lode"),
+        ("Zoë Müller", "zoe muller"),
+        ("Keelson's", "keelson"),
+        ("the engineers’ rota", "the engineers rota"),
+        ("R&D", "r d"),
+        ("C++", "c++"),
+        ("C#", "c#"),
+        ("next_settlement_day", "next settlement day"),
+        ("Node.js", "node js"),
+        ("STRASSE", "strasse"),
+        ("Straße", "strasse"),
+        ("\uff12\uff10\uff12\uff14", "2024"),
+        ("…?!", ""),
+    ],
+)
+def test_a_name_is_stored_without_case_marks_and_punctuation(written: str, stored: str) -> None:
+    assert normalise(written) == stored
+
+
+@given(st.text())
+def test_normalising_twice_is_normalising_once(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)
+
+
+def test_every_run_of_words_is_offered_the_longest_first() -> None:
+    assert phrases("Who runs Harbour Freight?") == [
+        "who runs harbour freight",
+        "who runs harbour",
+        "runs harbour freight",
+        "who runs",
+        "runs harbour",
+        "harbour freight",
+        "runs",
+        "harbour",
+        "freight",
+    ]
+
+
+def test_a_name_needs_one_word_of_more_than_two_characters_that_says_something() -> None:
+    assert phrases("who is at it") == []
+    assert "is it" not in phrases("is it Bilge")
+    assert "it bilge" in phrases("is it Bilge")
+    assert phrases("ab cd") == []
+    assert phrases("") == []
+
+
+def test_a_very_long_question_offers_a_bounded_number_of_names() -> None:
+    offered = phrases(" ".join(f"word{number}" for number in range(5_000)))
+    assert len(offered) <= MAX_QUESTION_WORDS * MAX_PHRASE_WORDS
+    assert f"word{MAX_QUESTION_WORDS - 1}" in offered
+    assert f"word{MAX_QUESTION_WORDS}" not in offered
+
+
+def test_a_name_inside_a_longer_name_is_not_linked() -> None:
+    longer, inner = link("e:api", "Harbour Freight API"), link("e:harbour", "Harbour")
+    assert longest_match("Who runs the Harbour Freight API?", [inner, longer]) == [longer]
+
+
+def test_a_name_that_also_stands_alone_is_linked() -> None:
+    longer, inner = link("e:api", "Harbour API"), link("e:harbour", "Harbour")
+    assert longest_match("Does the Harbour API serve Harbour?", [inner, longer]) == [inner, longer]
+
+
+def test_two_entities_of_one_name_are_both_linked() -> None:
+    both = [link("e:1", "Mercury"), link("e:2", "Mercury")]
+    assert longest_match("Who is Mercury?", both) == both
+
+
+def test_a_link_that_the_question_does_not_hold_is_dropped() -> None:
+    assert longest_match("Who is Oyin?", [link("e:1", "Mercury")]) == []
+
+
+@given(st.text())
+def test_whatever_is_asked_names_are_runs_of_its_words(text: str) -> None:
+    tokens = " ".join(words(text))
+    assert all(phrase in tokens for phrase in phrases(text))
