@@ -61,7 +61,7 @@ def fetch(name: str, artifacts: tuple[Artifact, ...], *, transitive: bool) -> Pa
         return folder
     maven = shutil.which("mvn")
     if maven is None:
-        message = f"{name} is fetched with Maven, and there is no mvn on PATH. Install Maven, or use compose.yaml"
+        message = f"{name} is fetched with Maven, and there is no mvn on PATH. Install Maven"
         raise ConfigurationError(message)
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)

@@ -77,7 +77,7 @@ def test_a_missing_java_is_said_plainly(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_missing_maven_is_said_plainly() -> None:
-    with pytest.raises(ConfigurationError, match=r"no mvn on PATH.*compose\.yaml"):
+    with pytest.raises(ConfigurationError, match=r"no mvn on PATH"):
         maven.fetch("it", (maven.Artifact("g", "a", "1"),), transitive=True)
 
 
@@ -150,7 +150,9 @@ def test_servers_start_once_and_stop_once(
 
     def prepare(folder: Path) -> Launch:
         started.append(folder)
-        return Launch((sys.executable, "-c", SLEEP, str(folder)), "http://127.0.0.1:1", ready=lambda: True)
+        return Launch(
+            (sys.executable, "-c", SLEEP, str(folder)), "http://127.0.0.1:1", ready=lambda: bool(children(folder))
+        )
 
     monkeypatch.setattr(command, "SERVERS", {"opensearch": (prepare, lambda _: True)})
     arguments = ["--state", str(tmp_path / "state")]
