@@ -157,5 +157,6 @@ def load_settings() -> Settings:
         ]
         raise ConfigurationError("; ".join(clauses)) from error
     except SettingsError as error:
-        # A setting of several values, such as slow_stage_ms, that is not JSON.
-        raise ConfigurationError(f"BRAID_*: {error}") from error
+        # A setting of several values, such as slow_stage_ms; the message quotes the field's name.
+        name = str(error).partition('"')[2].partition('"')[0]
+        raise ConfigurationError(f"BRAID_{name.upper()}: is not JSON") from error

@@ -1,0 +1,111 @@
+"""Settings come from ``BRAID_*``, are checked once at cold start, and a wrong one is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.errors import ConfigurationError
+from braid.models import RerankerKind
+from braid.settings import EngineKind, Settings, load_settings
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _only_our_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    import os
+
+    for name in [name for name in os.environ if name.upper().startswith("BRAID_")]:
+        monkeypatch.delenv(name)
+    load_settings.cache_clear()
+    yield
+    load_settings.cache_clear()
+
+
+def test_without_any_variable_everything_runs_on_a_laptop() -> None:
+    settings = load_settings()
+    assert settings.engine is EngineKind.EMBEDDED
+    assert (settings.candidates, settings.seeds, settings.expansion_limit) == (50, 10, 50)
+    assert (settings.rank_constant, settings.schema_drift_threshold) == (60, 3)
+    assert (settings.model_profile, settings.embedding_model) == ("minilm", "auto")
+    assert settings.slow_total_ms == 3_000
+    assert settings.reranker is RerankerKind.NONE
+    assert (settings.shared_dir / "models" / "profiles.json").is_file()
+    assert not settings.log_queries
+
+
+def test_a_variable_changes_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_CANDIDATES", "80")
+    monkeypatch.setenv("BRAID_SCHEMA_DRIFT_THRESHOLD", "1")
+    monkeypatch.setenv("BRAID_SLOW_STAGE_MS", '{"embed": 9}')
+    monkeypatch.setenv("UNRELATED", "x")
+    settings = load_settings()
+    assert (settings.candidates, settings.schema_drift_threshold) == (80, 1)
+    assert settings.slow_stage_ms == {"embed": 9}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BRAID_ENGINE", "postgres"),
+        ("BRAID_CANDIDATES", "many"),
+        ("BRAID_CANDIDATES", "9"),
+        ("BRAID_CANDIDATES", "201"),
+        ("BRAID_LEXICAL_SHARE", "nan"),
+        ("BRAID_LEXICAL_SHARE", "1.5"),
+        ("BRAID_RERANK_TIMEOUT_S", "0"),
+        ("BRAID_RANK_CONSTANT", "0"),
+        ("BRAID_SCHEMA_DRIFT_THRESHOLD", "-1"),
+        ("BRAID_RERANKER", "best"),
+        ("BRAID_OPENSEARCH_INDEX", "Not-An-Index"),
+        ("BRAID_SLOW_STAGE_MS", "fast"),
+        ("BRAID_SLOW_STAGE_MS", '{"embed": "fast"}'),
+    ],
+)
+def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=name):
+        load_settings()
+
+
+def test_the_deployed_engines_need_both_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_ENGINE", "aws")
+    with pytest.raises(ConfigurationError, match="BRAID_OPENSEARCH_ENDPOINT and BRAID_NEPTUNE_ENDPOINT"):
+        load_settings()
+    monkeypatch.setenv("BRAID_OPENSEARCH_ENDPOINT", "https://search.example")
+    with pytest.raises(ConfigurationError, match="needs BRAID_NEPTUNE_ENDPOINT"):
+        load_settings()
+    monkeypatch.setenv("BRAID_NEPTUNE_ENDPOINT", "wss://graph.example:8182/gremlin")
+    assert load_settings().engine is EngineKind.AWS
+
+
+def test_a_reranker_needs_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_RERANKER", "onnx")
+    with pytest.raises(ConfigurationError, match="BRAID_RERANKER_MODEL"):
+        load_settings()
+
+
+def test_the_graph_gives_up_before_its_caller_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_NEPTUNE_EVALUATION_TIMEOUT_S", "4")
+    with pytest.raises(ConfigurationError, match="below neptune_read_timeout_s"):
+        load_settings()
+
+
+def test_the_environment_is_read_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load_settings()
+    monkeypatch.setenv("BRAID_CANDIDATES", "80")
+    assert load_settings() is first
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().candidates = 80  # type: ignore[misc]
+
+
+def test_models_lie_in_home_unless_a_folder_is_named() -> None:
+    assert Settings(home=Path("h")).models_path() == Path("h/models")
+    assert Settings(home=Path("h"), models_dir=Path("m")).models_path() == Path("m")
