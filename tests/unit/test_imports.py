@@ -60,6 +60,16 @@ def test_the_stages_import_no_client_no_array_library_and_no_database() -> None:
     assert {name for name in imported if name.startswith("braid.engines.")} <= {"braid.engines.ports"}
 
 
+@pytest.mark.parametrize("engine", ["graph", "index"])
+def test_an_embedded_engine_imports_numpy_when_it_is_opened_not_on_the_threads_that_use_it(
+    engine: str, tmp_path: Path
+) -> None:
+    settings = f"Settings(engine='embedded', home={str(tmp_path)!r})"
+    script = f"from braid.settings import Settings\nfrom braid.wiring import Wired\nwired = Wired({settings})\n"
+    assert "numpy" not in modules_after(script)
+    assert "numpy" in modules_after(f"{script}wired.{engine}")
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_function_imports_what_is_heavy_only_when_it_is_called(function: str) -> None:
     folder = str(ROOT / "functions" / function)

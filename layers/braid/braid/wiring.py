@@ -61,9 +61,11 @@ class Wired:
     def index(self) -> SearchIndex:
         """The search index."""
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.search import EmbeddedSearchIndex
+            with self._opening:
+                _import_numpy()
+                from braid.engines.embedded.search import EmbeddedSearchIndex
 
-            return EmbeddedSearchIndex(self.store)
+                return EmbeddedSearchIndex(self.store)
         from braid.engines.opensearch import OpenSearchIndex
 
         return OpenSearchIndex.connect(self.settings)
@@ -72,9 +74,11 @@ class Wired:
     def graph(self) -> KnowledgeGraph:
         """The knowledge graph."""
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+            with self._opening:
+                _import_numpy()
+                from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
 
-            return EmbeddedKnowledgeGraph(self.store)
+                return EmbeddedKnowledgeGraph(self.store)
         from braid.engines.gremlin import GremlinGraph
 
         return GremlinGraph.connect(self.settings)
@@ -182,6 +186,15 @@ class Wired:
                 rerank_timeout_s=self.settings.rerank_timeout_s,
             ),
         )
+
+
+def _import_numpy() -> None:
+    """Import NumPy, while no other thread does.
+
+    The question is embedded on one thread while its names are looked up on another, and both need NumPy. Its modules
+    import one another, so two threads that first import it at the same time may each see it half made.
+    """
+    import numpy  # noqa: F401, ICN001 - the import is what is wanted
 
 
 class LazyReranker:
