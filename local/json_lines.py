@@ -59,11 +59,11 @@ def _lines(path: Path, errors: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]
         if not raw.strip():
             continue
         try:
-            row = json.loads(raw)
+            row = json.loads(raw.rstrip(b"\r\n"))
         except UnicodeDecodeError:
             errors.add(place, "not UTF-8")
         except json.JSONDecodeError as error:
-            errors.add(place, f"not JSON: {error.msg} at column {error.colno}")
+            errors.add(place, f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
         except (ValueError, RecursionError) as error:
             errors.add(place, f"not JSON: {error}")
         else:
@@ -110,7 +110,7 @@ def read_lines(
         try:
             parsed.append((place, parse(row)))
         except ValidationError as error:
-            problem = str(InvalidRequest.from_validation(error, names))
+            problem = str(InvalidRequest.from_validation(error, names)).removeprefix("request: ")
         except Mistake as error:
             problem = str(error)
         else:
