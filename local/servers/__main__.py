@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from braid.errors import BraidError
 
-from local.servers import gremlin_server, opensearch_server, process, state
+from local.servers import gremlin_server, localstack_server, opensearch_server, process, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 SERVERS: dict[str, tuple[Callable[[Path], Launch], Callable[[str], bool]]] = {
     "opensearch": (opensearch_server.prepare, opensearch_server.answers),
     "gremlin": (gremlin_server.prepare, gremlin_server.answers),
+    "localstack": (localstack_server.prepare, localstack_server.answers),
 }
-VARIABLES = {"opensearch": "BRAID_OPENSEARCH_ENDPOINT", "gremlin": "BRAID_NEPTUNE_ENDPOINT"}
+STORES = ("opensearch", "gremlin")
+"""Started and shown when none is named."""
+VARIABLES = {
+    "opensearch": "BRAID_OPENSEARCH_ENDPOINT",
+    "gremlin": "BRAID_NEPTUNE_ENDPOINT",
+    "localstack": "AWS_ENDPOINT_URL",
+}
 
 
 def up(folder: Path, names: Sequence[str]) -> dict[str, state.Running]:
@@ -70,13 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m local.servers", description=__doc__)
     parser.add_argument("command", choices=["up", "down", "status"])
-    parser.add_argument("names", nargs="*", help=f"which: {', '.join(SERVERS)}; all when none is named")
+    parser.add_argument("names", nargs="*", help=f"which: {', '.join(SERVERS)}; the stores when none is named")
     parser.add_argument("--state", type=Path, default=state.default_folder(), help="folder for addresses and logs")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.names) - set(SERVERS))
     if unknown:
         parser.error(f"no server is called {', '.join(unknown)}; there are {', '.join(SERVERS)}")
-    names = options.names or list(SERVERS)
+    default = list(SERVERS) if options.command == "down" else [name for name in STORES if name in SERVERS]
+    names = options.names or default
     try:
         if options.command == "up":
             running = up(options.state, names)

@@ -12,7 +12,7 @@ import pytest
 from braid.errors import ConfigurationError
 
 from local.servers import __main__ as command
-from local.servers import java, maven, process, state
+from local.servers import java, localstack_server, maven, process, state
 from local.servers.process import Launch, ServerFailed
 
 if TYPE_CHECKING:
@@ -101,6 +101,21 @@ def test_packages_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     folders = {maven.fetch("it", artifacts, transitive=False) for _ in range(2)}
     assert [[file.name for file in folder.iterdir()] for folder in folders] == [["a.jar"]]
     assert calls.read_text().count("x") == 1
+
+
+def test_what_localstack_needs_is_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(localstack_server, "_ROOT", tmp_path)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="no uv on PATH"):
+        localstack_server.prepare(tmp_path)
+    program(tmp_path / ".uv" / "bin", "uv", "exit 0")
+    with pytest.raises(ConfigurationError, match=r"needs Python 3\.13"):
+        localstack_server.prepare(tmp_path)
+    program(tmp_path / ".uv" / "bin", "uv", "echo 'no such package'; exit 1")
+    program(tmp_path / "versions" / "3.13.9" / "bin", "python3.13", "echo Python 3.13.9")
+    with pytest.raises(ConfigurationError, match="no such package"):
+        localstack_server.prepare(tmp_path)
+    assert list((tmp_path / "cache" / "servers").iterdir()) == []
 
 
 def test_a_server_that_ends_at_once_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> None:

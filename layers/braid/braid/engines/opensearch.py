@@ -98,6 +98,14 @@ class OpenSearchIndex:
         """
         if not records:
             return
+        try:
+            self._upsert(records)
+        except IndexMissing:
+            # Somebody removed the index since its mapping was read: make it anew.
+            self._dimensions = None
+            self._upsert(records)
+
+    def _upsert(self, records: Sequence[Record]) -> None:
         wanted: dict[str, int] = {}
         known = self._known_dimensions(refresh=False, create=True)
         for embedding in _embeddings(records):
