@@ -158,8 +158,10 @@ def test_metadata_of_any_depth_is_kept_as_scalars(folder: Path) -> None:
         (
             "relationships",
             {"source": "part:valve", "type": "OWNS", "target": "part:pump"},
-            "relationships.jsonl:2: target: 'part:pump' is neither an entity nor a record of this folder, "
-            "in 'part:valve' OWNS 'part:pump'",
+            (
+                "relationships.jsonl:2: target: 'part:pump' is neither an entity nor a record of this folder, "
+                "in 'part:valve' OWNS 'part:pump'"
+            ),
         ),
         (
             "relationships",

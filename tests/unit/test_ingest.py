@@ -1,0 +1,228 @@
+"""Ingesting: once for the same content, all or nothing when it is wrong, and finished after it was killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.engines.embedded.store import EmbeddedStore
+from braid.engines.ports import GraphStats, IndexStats, SearchRequest
+from braid.errors import ModelMissing, NewerSchema, StoreFull
+from braid.settings import Settings
+from braid.wiring import Wired
+
+from local import ingest as ingesting
+from local.dataset import read_dataset
+from local.ingest import ingest
+from tests.stages import NOW, DemoStages, WordEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROWS = 20
+TENANT = "acme"
+
+
+def write(folder: Path, *, rows: int = ROWS, word: str = "turbine", schemas: Sequence[int] = ()) -> Path:
+    """Write a chain of records, each mentioned by the entity before it."""
+    folder.mkdir(exist_ok=True)
+    files: dict[str, list[dict[str, Any]]] = {
+        "corpus": [{"_id": f"r{row}", "text": f"{word} number {row}"} for row in range(rows)],
+        "entities": [{"id": f"e{row}", "name": f"Part {row}"} for row in range(rows)],
+        "relationships": [{"source": f"e{row}", "type": "MENTIONS", "target": f"r{row}"} for row in range(rows)],
+        "schemas": [{"version": version, "created_at": "2024-01-01"} for version in schemas],
+    }
+    for name, lines in files.items():
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
+    """Return empty embedded engines, written to in batches of eight."""
+    monkeypatch.setattr(ingesting, "BATCH", 8)
+    opened = DemoStages(Settings(home=tmp_path / "home"))
+    yield opened
+    opened.store.close()
+
+
+def found(wired: Wired, word: str, tenant: str = TENANT) -> list[str]:
+    request = SearchRequest(tenant_id=tenant, text=word, k=50, as_of=NOW)
+    return sorted(hit.id for hit in wired.index.search(request).lexical)
+
+
+def test_records_vertices_and_relationships_are_written_and_counted(stages: DemoStages, tmp_path: Path) -> None:
+    done = ingest(read_dataset(write(tmp_path / "data"), TENANT), stages)
+    assert (done.records, done.vertices, done.relationships, done.unchanged) == (ROWS, 2 * ROWS, ROWS, False)
+    assert stages.index.stats(TENANT).records == ROWS
+    assert stages.graph.stats(TENANT).edges == ROWS
+    assert len(found(stages, "turbine")) == ROWS
+
+
+def test_progress_counts_records_up_to_all(stages: DemoStages, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    ingest(
+        read_dataset(write(tmp_path / "data"), TENANT), stages, on_progress=lambda done, all_: told.append((done, all_))
+    )
+    assert told == [(8, ROWS), (16, ROWS), (20, ROWS)]
+
+
+def test_the_same_content_is_embedded_once(stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(tmp_path / "data")
+    ingest(read_dataset(folder, TENANT), stages)
+    monkeypatch.setattr(WordEncoder, "encode", None)  # embedding again would fail
+    assert ingest(read_dataset(folder, TENANT), stages).unchanged
+
+
+def test_changed_content_another_tenant_and_another_model_are_ingested_anew(stages: DemoStages, tmp_path: Path) -> None:
+    folder = write(tmp_path / "data")
+    ingest(read_dataset(folder, TENANT), stages)
+    assert not ingest(read_dataset(folder, "globex"), stages).unchanged
+    write(folder, word="pump")
+    assert not ingest(read_dataset(folder, TENANT), stages).unchanged
+    assert found(stages, "turbine") == []
+    assert len(found(stages, "pump")) == len(found(stages, "turbine", "globex")) == ROWS
+    other = DemoStages(stages.settings.model_copy(update={"embedding_model": "codebert-code"}))
+    assert not ingest(read_dataset(folder, TENANT), other).unchanged
+    other.store.close()
+
+
+def test_a_record_newer_than_the_tenants_schema_is_named_and_nothing_is_written(
+    stages: DemoStages, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "data")
+    with (folder / "corpus.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"_id": "new", "text": "from tomorrow", "schema_version": 4}\n')
+    with pytest.raises(NewerSchema, match=rf"corpus\.jsonl:{ROWS + 1}: schema_version: 4 is newer .* 1 .*'acme'"):
+        ingest(read_dataset(folder, TENANT), stages)
+    assert stages.store.tenants() == []
+    write(tmp_path / "first", rows=1, schemas=[1, 4])
+    ingest(read_dataset(tmp_path / "first", TENANT), stages)
+    assert ingest(read_dataset(folder, TENANT), stages).records == ROWS + 1
+
+
+def test_a_missing_model_is_found_before_anything_is_written(tmp_path: Path) -> None:
+    wired = Wired(Settings(home=tmp_path / "home"))
+    dataset = read_dataset(write(tmp_path / "data", schemas=[1, 2]), TENANT)
+    with pytest.raises(ModelMissing, match="braid models export all-minilm-l6-v2"):
+        ingest(dataset, wired)
+    assert wired.index.stats(TENANT) == IndexStats()
+    assert wired.graph.stats(TENANT) == GraphStats()
+    assert wired.schemas.current(TENANT) == 1
+    wired.store.close()
+
+
+def test_a_full_disk_is_named_and_the_ingest_is_finished_when_there_is_space(
+    stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = read_dataset(write(tmp_path / "data", rows=200), TENANT)
+    connect = EmbeddedStore._connect
+    limit = 120  # pages
+
+    def nearly_full(store: EmbeddedStore) -> Any:
+        connection = connect(store)
+        connection.execute(f"PRAGMA max_page_count = {limit}")
+        return connection
+
+    assert stages.store.tenants() == []
+    stages.store.close()
+    small = DemoStages(stages.settings)
+    monkeypatch.setattr(EmbeddedStore, "_connect", nearly_full)
+    with pytest.raises(StoreFull, match=r"no space left.*BRAID_HOME"):
+        ingest(dataset, small)
+    kept = small.index.stats(TENANT).records
+    assert 0 < kept < 200
+    assert kept % 8 == 0
+    assert len(found(small, "turbine")) == min(kept, 50)
+    limit = 1_000_000
+    small.store.close()
+    larger = DemoStages(stages.settings)
+    assert ingest(dataset, larger).records == 200
+    assert larger.index.stats(TENANT).records == 200
+    assert larger.graph.stats(TENANT).edges == 200
+    larger.store.close()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.store import EmbeddedStore
+from braid.settings import Settings
+from local import ingest
+from local.dataset import read_dataset
+from tests.stages import DemoStages
+
+home, folder, where, count = sys.argv[1:]
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def after(function):
+    def counted(*arguments, **named):
+        result = function(*arguments, **named)
+        counted.calls += 1
+        if counted.calls == int(count):
+            die()
+        return result
+    counted.calls = 0
+    return counted
+
+ingest.BATCH = 8
+target, name = {
+    "encoder": (DemoStages, "encoder_for"),
+    "index": (EmbeddedSearchIndex, "upsert"),
+    "graph": (EmbeddedKnowledgeGraph, "upsert"),
+    "marker": (EmbeddedStore, "put_marker"),
+}[where]
+setattr(target, name, after(getattr(target, name)))
+ingest.ingest(read_dataset(Path(folder), "acme"), DemoStages(Settings(home=home)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "count", "kept"),
+    [("encoder", 1, 0), ("marker", 1, 0), ("index", 1, 8), ("index", 2, 16), ("index", 3, 20), ("graph", 1, 20)],
+)
+def test_a_killed_ingest_keeps_what_was_acknowledged_and_is_finished_by_the_next(
+    tmp_path: Path, where: str, count: int, kept: int
+) -> None:
+    folder = write(tmp_path / "data")
+    killed = subprocess.run(  # noqa: S603 - this interpreter and the text above
+        [sys.executable, "-c", KILLED, str(tmp_path / "home"), str(folder), where, str(count)],
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    stages = DemoStages(Settings(home=tmp_path / "home"))
+    assert len(found(stages, "turbine")) == kept
+    assert not ingest(read_dataset(folder, TENANT), stages).unchanged
+    assert len(found(stages, "turbine")) == ROWS
+    assert stages.graph.stats(TENANT).edges == ROWS
+    assert ingest(read_dataset(folder, TENANT), stages).unchanged
+    stages.store.close()
+
+
+def test_an_interrupted_change_is_not_taken_for_the_content_before_it(stages: DemoStages, tmp_path: Path) -> None:
+    """The store then holds some of both: going back to the first content has to write it again."""
+    folder = write(tmp_path / "data")
+    ingest(read_dataset(folder, TENANT), stages)
+    write(folder, word="pump")
+
+    def interrupt(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest(read_dataset(folder, TENANT), stages, on_progress=interrupt)
+    assert len(found(stages, "pump")) == 8
+    write(folder)
+    assert not ingest(read_dataset(folder, TENANT), stages).unchanged
+    assert found(stages, "pump") == []
+    assert len(found(stages, "turbine")) == ROWS
