@@ -19,6 +19,8 @@ change. A name that begins with ``Transient`` is worth trying again; no other is
     │   ├── StoreReadOnly           the store's file or folder cannot be written
     │   ├── StoreFull               no space left on the store's device
     │   ├── StoreCorrupt            the store's file is damaged
+    │   ├── ObjectMissing           there is no such object
+    │   ├── ObjectChanged           an object was replaced or removed while it was read
     │   └── TransientStoreError     a store did not answer in time, was throttled or unreachable
     ├── TransientModelError         an encoder or reranker service did not answer in time
     ├── RerankFailed                a reranker failed or exceeded its time budget
@@ -117,6 +119,14 @@ class StoreFull(StoreError):
 
 class StoreCorrupt(StoreError):
     """The store's file is damaged."""
+
+
+class ObjectMissing(StoreError):
+    """There is no such object."""
+
+
+class ObjectChanged(StoreError):
+    """An object was replaced or removed while it was read."""
 
 
 class TransientStoreError(StoreError):

@@ -117,6 +117,22 @@ class Settings(BaseSettings):
     """Bound on connecting, and on each wait for an answer."""
     dynamodb_attempts: Annotated[int, Field(ge=1, le=10)] = 2
 
+    cache_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    """DynamoDB table of cached values; nothing is cached when not set."""
+    cache_timeout_s: Annotated[float, Field(gt=0, le=60)] = 0.3
+    """Bound on one attempt of one request to the cache: waiting longer costs more than a miss."""
+    cache_attempts: Annotated[int, Field(ge=1, le=10)] = 1
+    cache_rest_s: Annotated[float, Field(ge=0, le=3600)] = 5.0
+    """For how long a cache that failed is not asked again."""
+    reembed_queue_url: str = ""
+    """SQS FIFO queue of what is to be embedded again."""
+    sqs_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
+    sqs_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    objects_bucket: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?$")] = ""
+    """S3 bucket of each tenant's files."""
+    s3_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
+    s3_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+
     @model_validator(mode="after")
     def _aws_needs_endpoints(self) -> Self:
         if self.engine is EngineKind.AWS:

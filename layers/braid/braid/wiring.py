@@ -18,8 +18,10 @@ from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from braid.caching import ForgivingCache
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import Encoder, KnowledgeGraph, Reranker, SchemaRegistry, SearchIndex
+    from braid.engines.ports_state import Cache, ObjectStore, Queue
     from braid.models import Answer
     from braid.profiles import ModelConfig
     from braid.stages.states import (
@@ -93,6 +95,46 @@ class Wired:
         from braid.engines.dynamodb import DynamoSchemaRegistry
 
         return DynamoSchemaRegistry.connect(self.settings)
+
+    @cached_property
+    def cache(self) -> ForgivingCache:
+        """The cache; a lost one is a miss."""
+        from braid.caching import ForgivingCache, NoCache
+
+        cache: Cache
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.cache import EmbeddedCache
+
+            cache = EmbeddedCache(self.store)
+        elif not self.settings.cache_table:
+            cache = NoCache()
+        else:
+            from braid.engines.dynamodb_cache import DynamoCache
+
+            cache = DynamoCache.connect(self.settings)
+        return ForgivingCache(cache, rest_s=self.settings.cache_rest_s)
+
+    @cached_property
+    def queue(self) -> Queue:
+        """The queue of what is to be embedded again."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.queue import EmbeddedQueue
+
+            return EmbeddedQueue(self.store)
+        from braid.engines.sqs import SqsQueue
+
+        return SqsQueue.connect(self.settings)
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """The files of each tenant."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.objects import EmbeddedObjectStore
+
+            return EmbeddedObjectStore(self.store)
+        from braid.engines.s3 import S3ObjectStore
+
+        return S3ObjectStore.connect(self.settings)
 
     @cached_property
     def profiles(self) -> Profiles:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import uuid
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from braid.engines.embedded.failures import explain_file_system, mapped
-from braid.engines.embedded.tables import FORMAT, SCHEMA, create_words
-from braid.errors import StoreError, StoreReadOnly
+from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words
+from braid.errors import StoreError, StoreReadOnly, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,22 +116,28 @@ class EmbeddedStore:
                 self._give_back(connection)
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, patience_ms: int | None = None) -> Iterator[sqlite3.Connection]:
         """Write everything inside or nothing; what is inside may use all engines of this store.
 
         Transactions nest: an inner one that fails undoes only its own writes if its error is caught.
+
+        Parameters
+        ----------
+        patience_ms
+            How long to wait for other writers. None waits as long as it takes for those of this process and 5 s for
+            those of others.
 
         Raises
         ------
         StoreReadOnly
             If the store was opened for reading.
         TransientStoreError
-            If another process writes for longer than 5 s.
+            If others write for longer.
         """
         if self.read_only:
             message = f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
             raise StoreReadOnly(message)
-        with self._write_lock, mapped(self.path):
+        with self._turn(patience_ms), mapped(self.path):
             outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
             if outer is not None:
                 if not outer.in_transaction:
@@ -143,13 +148,28 @@ class EmbeddedStore:
                 return
             connection = self._take()
             try:
+                if patience_ms is not None:
+                    connection.execute(f"PRAGMA busy_timeout = {patience_ms:d}")
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 yield connection
                 connection.execute("COMMIT")
             finally:
                 self._local.writing = None
+                if patience_ms is not None:
+                    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
                 self._give_back(connection)
+
+    @contextmanager
+    def _turn(self, patience_ms: int | None) -> Iterator[None]:
+        """Hold the lock of this process's writers."""
+        if not self._write_lock.acquire(timeout=-1 if patience_ms is None else patience_ms / 1000):
+            message = f"{self.path} is being written; try again"
+            raise TransientStoreError(message)
+        try:
+            yield
+        finally:
+            self._write_lock.release()
 
     def _take(self) -> sqlite3.Connection:
         with self._pool_lock:
@@ -213,14 +233,9 @@ class EmbeddedStore:
         connection = self._take()
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-            if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+            if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 connection.execute("BEGIN IMMEDIATE")
-                # Looked at again under the lock: another process may have made the tables meanwhile.
-                if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-                    for statement in SCHEMA.split(";"):
-                        connection.execute(statement)
-                    connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
-                    connection.execute(f"PRAGMA user_version = {FORMAT:d}")
+                bring_up_to_date(connection)
                 connection.execute("COMMIT")
         finally:
             self._give_back(connection)
@@ -229,7 +244,7 @@ class EmbeddedStore:
     def _check_format(self) -> None:
         with self.read() as connection:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found != FORMAT:
+        if found not in READABLE:
             message = f"{self.path} has format {found}, this version reads {FORMAT}; install the Braid that wrote it"
             raise StoreError(message)
 

@@ -7,14 +7,17 @@ among the rows, and one tenant's rows must not move another's scores.
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import sqlite3
 
-FORMAT = 1
+FORMAT = 2
 """Version of the tables, kept in ``PRAGMA user_version``."""
+READABLE = frozenset({1, FORMAT})
+"""Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
 CREATE TABLE tenants (
@@ -111,6 +114,45 @@ CREATE TABLE schemas (
 ) WITHOUT ROWID;
 """
 
+ADDED_IN_2 = """
+CREATE TABLE cache (
+    tenant INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    content BLOB NOT NULL,
+    PRIMARY KEY (tenant, key)
+);
+CREATE INDEX cache_by_expiry ON cache (expires_at);
+
+-- receipt: of the last time that it was handed out. A set-aside message is kept and never handed out again.
+CREATE TABLE messages (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    body TEXT NOT NULL,
+    visible_at INTEGER NOT NULL,
+    receives INTEGER NOT NULL DEFAULT 0,
+    receipt TEXT,
+    set_aside INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX messages_by_time ON messages (set_aside, visible_at, number);
+CREATE UNIQUE INDEX messages_by_receipt ON messages (receipt);
+CREATE TABLE messages_sent (
+    deduplication_id TEXT PRIMARY KEY,
+    sent_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX messages_sent_by_time ON messages_sent (sent_at);
+
+-- file: a name in the folder "objects", never used twice.
+CREATE TABLE objects (
+    tenant INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    version TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    file TEXT NOT NULL,
+    PRIMARY KEY (tenant, key)
+) WITHOUT ROWID;
+"""
+"""Tables of the cache, the queue and the objects."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -128,6 +170,19 @@ def from_microseconds(stored: int | None) -> datetime | None:
 def words_table(tenant: int) -> str:
     """Return the name of a tenant's FTS5 table; a number, so that no tenant's name is ever part of a statement."""
     return f"words_{tenant:d}"
+
+
+def bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Make the tables that a store lacks, inside a transaction; a store of another Braid's format is left alone."""
+    # Looked at under the lock: another process may have made the tables meanwhile.
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found not in {0, 1}:
+        return
+    for statement in (SCHEMA + ADDED_IN_2 if found == 0 else ADDED_IN_2).split(";"):
+        connection.execute(statement)
+    if found == 0:
+        connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
+    connection.execute(f"PRAGMA user_version = {FORMAT:d}")
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:

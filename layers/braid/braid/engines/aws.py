@@ -1,0 +1,123 @@
+"""What the adapters of DynamoDB, SQS and S3 share: clients bounded in time, and errors named as Braid's.
+
+``boto3`` is imported when the first client is opened: that takes longer than all else here.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import ConnectionError as NoConnection
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from braid.errors import StoreError, TransientStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRANSIENT_CODES = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "KMS.ThrottlingException",
+        "KmsThrottled",
+        "LimitExceededException",
+        "OverLimit",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "TransactionConflictException",
+    }
+)
+_SERVER_FAULT = 500
+_TOO_MANY = 429
+
+
+def open_client(service: Literal["dynamodb", "sqs", "s3"], *, timeout_s: float, attempts: int) -> Any:  # noqa: ANN401 - its methods are made at run time
+    """Return a client; nothing is asked yet.
+
+    Parameters
+    ----------
+    service
+        Which one.
+    timeout_s
+        Bound on connecting, and on each wait for an answer.
+    attempts
+        How often a request is sent at most, with the client's jittered pauses of up to 1 s, then 2 s, between.
+
+    Raises
+    ------
+    StoreError
+        If there is no region.
+    """
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        connect_timeout=timeout_s,
+        read_timeout=timeout_s,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+    )
+    with named_errors(service):
+        return boto3.client(service, config=config)
+
+
+@contextmanager
+def named_errors(what: str) -> Iterator[None]:
+    """Turn the client's exceptions into Braid's; the client tries again by itself, so nothing is tried again here.
+
+    Parameters
+    ----------
+    what
+        The table, queue or bucket, for the message.
+
+    Raises
+    ------
+    TransientStoreError
+        If the store was throttled, unreachable or failed in itself.
+    StoreError
+        If it refused.
+    """
+    try:
+        yield
+    except ClientError as error:
+        code = code_of(error)
+        kind = TransientStoreError if code in TRANSIENT_CODES or status_of(error) >= _SERVER_FAULT else StoreError
+        if status_of(error) == _TOO_MANY:
+            kind = TransientStoreError
+        raise kind(f"{what}: {code}") from error
+    except (NoConnection, HTTPClientError, IncompleteReadError) as error:
+        raise TransientStoreError(f"{what}: {type(error).__name__}") from error
+    except BotoCoreError as error:
+        raise StoreError(f"{what}: {error}") from error
+
+
+def code_of(error: ClientError) -> str:
+    """Return the error's code, such as ``ResourceNotFoundException``."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def status_of(error: ClientError) -> int:
+    """Return the HTTP status, 0 when there is none."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def retrying(attempts: int) -> Retrying:
+    """Return the policy of what the client does not try again by itself: transient errors, jittered, so often."""
+    return Retrying(
+        stop=stop_after_attempt(attempts),
+        wait=wait_random_exponential(multiplier=0.1, max=2.0),
+        retry=retry_if_exception_type(TransientStoreError),
+        reraise=True,
+    )

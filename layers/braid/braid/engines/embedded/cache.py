@@ -1,0 +1,96 @@
+"""The embedded cache."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from braid.engines.embedded.generations import Generation
+from braid.engines.embedded.tables import to_microseconds
+from braid.engines.ports_state import MAX_CACHE_VALUE_BYTES
+from braid.engines.state_formats import check_key, check_tenant, check_ttl
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    from braid.engines.embedded.store import EmbeddedStore
+
+PATIENCE_MS = 100
+"""How long keeping a value may wait for another writer: an answer must not wait for an ingest."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class EmbeddedCache:
+    """Values in SQLite; implements :class:`braid.engines.ports_state.Cache`.
+
+    The generation counts the writes to the tenant's records and graph themselves, in the transaction of each, so that
+    a write that nobody announced outdates what is kept as well.
+
+    Parameters
+    ----------
+    store
+        Where values lie.
+    clock
+        Returns the present moment, in UTC.
+    """
+
+    def __init__(self, store: EmbeddedStore, *, clock: Callable[[], datetime] = _now) -> None:
+        self._store = store
+        self._clock = clock
+
+    def get(self, tenant_id: str, key: str) -> bytes | None:
+        """Return what is kept; None when nothing is, or it has expired."""
+        check_tenant(tenant_id)
+        check_key(key)
+        with self._store.read() as connection:
+            row = connection.execute(
+                "SELECT content FROM cache JOIN tenants ON tenants.number = cache.tenant"
+                " WHERE tenants.tenant = ? AND cache.key = ? AND cache.expires_at > ?",
+                (tenant_id, key, to_microseconds(self._clock())),
+            ).fetchone()
+            return None if row is None else bytes(row[0])
+
+    def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
+        """Keep a value for ``ttl_s`` seconds instead of what was there; one that is too large is not kept.
+
+        Raises
+        ------
+        TransientStoreError
+            If somebody else writes for longer than :data:`PATIENCE_MS`.
+        """
+        check_tenant(tenant_id)
+        check_key(key)
+        expires_at = self._clock() + timedelta(seconds=check_ttl(ttl_s))
+        with self._store.transaction(patience_ms=PATIENCE_MS) as connection:
+            tenant = self._store.make_number(connection, tenant_id)
+            connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(self._clock()),))
+            if len(value) > MAX_CACHE_VALUE_BYTES:
+                connection.execute("DELETE FROM cache WHERE tenant = ? AND key = ?", (tenant, key))
+                return
+            connection.execute(
+                "INSERT OR REPLACE INTO cache VALUES (?, ?, ?, ?)", (tenant, key, to_microseconds(expires_at), value)
+            )
+
+    def generation(self, tenant_id: str) -> int:
+        """Return a number that every write to the tenant has made greater."""
+        check_tenant(tenant_id)
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            return 0 if tenant is None else _generation(connection, tenant)
+
+    def advance(self, tenant_id: str) -> int:
+        """Begin a new generation and return it; needed only for what is neither a record nor a part of the graph."""
+        check_tenant(tenant_id)
+        with self._store.transaction() as connection:
+            tenant = self._store.make_number(connection, tenant_id)
+            Generation.RECORDS.advance(connection, tenant)
+            return _generation(connection, tenant)
+
+
+def _generation(connection: sqlite3.Connection, tenant: int) -> int:
+    """Return the sum of what counts: it grows when either does, and neither ever shrinks."""
+    return Generation.RECORDS.read(connection, tenant) + Generation.GRAPH.read(connection, tenant)

@@ -1,0 +1,202 @@
+"""The embedded object store."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from typing import TYPE_CHECKING, BinaryIO
+
+from braid.engines.embedded.failures import explain_file_system
+from braid.engines.ports_state import ObjectInfo
+from braid.engines.state_formats import StoredLines, check_object_key, check_prefix, check_tenant, parts_of
+from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import RawIOBase
+    from pathlib import Path
+
+    from braid.engines.embedded.store import EmbeddedStore
+
+FOLDER = "objects"
+PART_BYTES = 1024 * 1024
+_PAGE = 1_000
+
+
+class EmbeddedObjectStore:
+    """Files beside the SQLite file, which knows their keys; implements :class:`braid.engines.ports_state.ObjectStore`.
+
+    A file's name is made up and never used twice: keys are no paths, ``a`` and ``a/b`` may both be, and who reads an
+    object keeps its file open while it is replaced. A process killed while it writes leaves a file that no key names.
+
+    Parameters
+    ----------
+    store
+        Where keys lie, and whose folder gets a folder ``objects``.
+    """
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self._folder = store.folder / FOLDER
+
+    def put(self, tenant_id: str, key: str, content: bytes | BinaryIO) -> ObjectInfo:
+        """Write an object whole or not at all; its version is the SHA-256 of its content."""
+        check_tenant(tenant_id)
+        check_object_key(key)
+        path = self._folder / uuid.uuid4().hex
+        try:
+            size, version = self._write(path, content)
+            with self._store.transaction() as connection:
+                tenant = self._store.make_number(connection, tenant_id)
+                row = connection.execute(
+                    "SELECT file FROM objects WHERE tenant = ? AND key = ?", (tenant, key)
+                ).fetchone()
+                connection.execute(
+                    "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", (tenant, key, version, size, path.name)
+                )
+        except BaseException:
+            _unlink(path)
+            raise
+        if row is not None:
+            _unlink(self._folder / row[0])
+        return ObjectInfo(key=key, size_bytes=size, version=version)
+
+    def open(self, tenant_id: str, key: str) -> StoredLines:
+        """Begin to read an object.
+
+        Raises
+        ------
+        ObjectMissing
+            If there is none.
+        """
+        check_tenant(tenant_id)
+        check_object_key(key)
+        found = self._find(tenant_id, key)
+        if found is None:
+            message = f"there is no object {key!r} of tenant {tenant_id}"
+            raise ObjectMissing(message)
+        return StoredLines(found[0], lambda: self._parts(tenant_id, found[0]))
+
+    def list(self, tenant_id: str, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the tenant's objects whose key begins with ``prefix``, ordered by key."""
+        check_tenant(tenant_id)
+        check_prefix(prefix)
+        after = ""
+        while True:
+            with self._store.read() as connection:
+                rows = connection.execute(
+                    "SELECT key, size, version FROM objects JOIN tenants ON tenants.number = objects.tenant"
+                    " WHERE tenants.tenant = ? AND key > ? AND substr(key, 1, ?) = ? ORDER BY key LIMIT ?",
+                    (tenant_id, after, len(prefix), prefix, _PAGE),
+                ).fetchall()
+            for key, size, version in rows:
+                yield ObjectInfo(key=key, size_bytes=size, version=version)
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1][0]
+
+    def delete(self, tenant_id: str, key: str) -> None:
+        """Remove an object; one that does not exist is no error."""
+        check_tenant(tenant_id)
+        check_object_key(key)
+        with self._store.transaction() as connection:
+            row = connection.execute(
+                "DELETE FROM objects WHERE key = ? AND tenant = (SELECT number FROM tenants WHERE tenant = ?)"
+                " RETURNING file",
+                (key, tenant_id),
+            ).fetchone()
+        if row is not None:
+            _unlink(self._folder / row[0])
+
+    def _find(self, tenant_id: str, key: str) -> tuple[ObjectInfo, str] | None:
+        with self._store.read() as connection:
+            row = connection.execute(
+                "SELECT size, version, file FROM objects JOIN tenants ON tenants.number = objects.tenant"
+                " WHERE tenants.tenant = ? AND objects.key = ?",
+                (tenant_id, key),
+            ).fetchone()
+        return None if row is None else (ObjectInfo(key=key, size_bytes=row[0], version=row[1]), row[2])
+
+    def _parts(self, tenant_id: str, info: ObjectInfo) -> Iterator[bytes]:
+        """Yield one version of an object, and notice after each part whether it still is the one that is stored."""
+        with self._open_file(tenant_id, info) as file:
+            while True:
+                with _explained(self._folder):
+                    part = file.read(PART_BYTES)
+                found = self._find(tenant_id, info.key)
+                if found is None or found[0].version != info.version:
+                    raise _changed(info.key)
+                if not part:
+                    return
+                yield part
+
+    def _open_file(self, tenant_id: str, info: ObjectInfo) -> BinaryIO:
+        missed = ""
+        while True:
+            found = self._find(tenant_id, info.key)
+            if found is None or found[0].version != info.version:
+                raise _changed(info.key)
+            path = self._folder / found[1]
+            try:
+                with _explained(path):
+                    return path.open("rb")
+            except ObjectMissing as error:
+                # Written again with the same content after it was found: the next look finds the new file.
+                if missed == path.name:
+                    message = f"{path}, the file of object {info.key!r}, is gone; put the object again"
+                    raise StoreCorrupt(message) from error
+                missed = path.name
+
+    def _write(self, path: Path, content: bytes | BinaryIO) -> tuple[int, str]:
+        """Write a file that is on the disk when it returns; return its size and SHA-256."""
+        size, digest = 0, hashlib.sha256()
+        with _explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("xb", buffering=0)
+        with file:
+            for part in parts_of(content, PART_BYTES):  # an error of the caller's stream stays the caller's
+                size += len(part)
+                digest.update(part)
+                with _explained(path):
+                    _write_whole(file, part)
+            with _explained(path):
+                os.fsync(file.fileno())
+                _sync_folder(path.parent)
+        return size, digest.hexdigest()
+
+
+def _changed(key: str) -> ObjectChanged:
+    return ObjectChanged(f"object {key!r} changed while it was read; read it again from its beginning")
+
+
+def _write_whole(file: RawIOBase, part: bytes) -> None:
+    left = memoryview(part)
+    while left:
+        left = left[file.write(left) or 0 :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the folder itself on the disk: a new file's name is in it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unlink(path: Path) -> None:
+    with contextlib.suppress(OSError):  # no key names it: it only takes room
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Raise Braid's error for whatever the file system raises inside."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ObjectMissing(f"{path} does not exist") from error
+    except OSError as error:
+        raise explain_file_system(error, path) from error

@@ -1,0 +1,113 @@
+"""The embedded queue."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from braid.engines.embedded.tables import to_microseconds
+from braid.engines.ports_state import DEDUPLICATION_S, Delivery
+from braid.engines.state_formats import check_receive, decode_message, encode_messages
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.engines.ports_state import QueueMessage
+
+MAX_RECEIVES = 5
+"""A message that was handed out so often and never deleted is set aside."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class EmbeddedQueue:
+    """Messages in SQLite; implements :class:`braid.engines.ports_state.Queue`. The oldest is handed out first.
+
+    Parameters
+    ----------
+    store
+        Where messages lie.
+    clock
+        Returns the present moment, in UTC.
+    """
+
+    def __init__(self, store: EmbeddedStore, *, clock: Callable[[], datetime] = _now) -> None:
+        self._store = store
+        self._clock = clock
+
+    def send(self, messages: Sequence[QueueMessage]) -> None:
+        """Add all messages in one transaction; when it returns they are durable."""
+        bodies = encode_messages(messages)
+        if not bodies:
+            return
+        now = self._clock()
+        with self._store.transaction() as connection:
+            forgotten = to_microseconds(now - timedelta(seconds=DEDUPLICATION_S))
+            connection.execute("DELETE FROM messages_sent WHERE sent_at <= ?", (forgotten,))
+            for message, body in zip(messages, bodies, strict=True):
+                new = connection.execute(
+                    "INSERT OR IGNORE INTO messages_sent VALUES (?, ?)",
+                    (message.deduplication_id, to_microseconds(now)),
+                ).rowcount
+                if new:
+                    connection.execute(
+                        "INSERT INTO messages (body, visible_at) VALUES (?, ?)", (body, to_microseconds(now))
+                    )
+
+    def receive(self, max_messages: int, visibility_s: int) -> list[Delivery]:
+        """Return up to ``max_messages`` that nobody else gets for ``visibility_s`` seconds."""
+        check_receive(max_messages, visibility_s)
+        now = self._clock()
+        deliveries: list[Delivery] = []
+        with self._store.transaction() as connection:
+            connection.execute(
+                "UPDATE messages SET set_aside = 1 WHERE set_aside = 0 AND visible_at <= ? AND receives >= ?",
+                (to_microseconds(now), MAX_RECEIVES),
+            )
+            while len(deliveries) < max_messages:
+                rows = connection.execute(
+                    "SELECT number, body, receives FROM messages WHERE set_aside = 0 AND visible_at <= ?"
+                    " ORDER BY number LIMIT ?",
+                    (to_microseconds(now), max_messages - len(deliveries)),
+                ).fetchall()
+                if not rows:
+                    break
+                until = now + timedelta(seconds=visibility_s)
+                handed_out = (_hand_out(connection, *row, until=until) for row in rows)
+                deliveries.extend(delivery for delivery in handed_out if delivery)
+        return deliveries
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        """Remove messages that are done; a receipt counts until its message is handed out again."""
+        with self._store.transaction() as connection:
+            connection.executemany("DELETE FROM messages WHERE receipt = ?", [(receipt,) for receipt in receipts])
+
+    def depth(self) -> int:
+        """Return how many messages wait or are being worked on."""
+        with self._store.read() as connection:
+            return int(connection.execute("SELECT count(*) FROM messages WHERE set_aside = 0").fetchone()[0])
+
+
+def _hand_out(
+    connection: sqlite3.Connection, number: int, body: str, receives: int, *, until: datetime
+) -> Delivery | None:
+    """Hide a message and return it; one that cannot be read is set aside, so that it hides no other."""
+    message = decode_message(body)
+    if message is None:
+        _LOG.warning("message %d of the queue cannot be read and is set aside", number)
+        connection.execute("UPDATE messages SET set_aside = 1 WHERE number = ?", (number,))
+        return None
+    receipt = uuid.uuid4().hex
+    connection.execute(
+        "UPDATE messages SET visible_at = ?, receives = receives + 1, receipt = ? WHERE number = ?",
+        (to_microseconds(until), receipt, number),
+    )
+    return Delivery(message=message, receipt=receipt, receives=receives + 1)
