@@ -69,6 +69,7 @@ def run(
         method=request.query.fusion,
         rank_constant=limits.rank_constant,
     )
+    text_lost = False
     try:
         ranked, dropped = read(
             request.query, fused, index, now=now, schema_version=schema_version, drift_threshold=limits.drift_threshold
@@ -76,8 +77,9 @@ def run(
     except StoreError:
         ranked, dropped = unread(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}), 0
         degraded.append("text")
+        text_lost = True
     fuse_ms = watch.lap()
-    ranked, rerank_lost = _rerank(request, ranked, reranker, limits)
+    ranked, rerank_lost = _rerank(request, ranked, reranker, limits, text_lost=text_lost)
     if rerank_lost:
         degraded.append("rerank")
     rerank_ms = watch.ms()
@@ -159,13 +161,16 @@ def _weigh(
 
 
 def _rerank(
-    request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: Limits
+    request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: Limits, *, text_lost: bool
 ) -> tuple[list[Ranked], bool]:
     """Rescore the first candidates; when that fails, keep the fused order with placeholder scores."""
     if request.without_rerank:
         return _placeholders(ranked), True
     if reranker is None or not ranked:
         return ranked, False
+    if text_lost:
+        # Without text there is nothing to read, and scores of nothing would reorder what was found.
+        return _placeholders(ranked), True
     first, rest = ranked[:RERANKED], ranked[RERANKED:]
     try:
         scores = reranker.rerank(
@@ -204,7 +209,7 @@ def _results(request: FuseRequest, ranked: Sequence[Ranked], now: datetime) -> l
             importance=record.importance,
             access=record.access_count / most_read if most_read else 0.0,
             hops=0
-            if candidate.vector_score is not None
+            if candidate.vector_score is not None or candidate.lexical_score is not None
             else min((len(path.types) for path in candidate.paths), default=0),
         )
         scored.append((-value, position, fresh, item))

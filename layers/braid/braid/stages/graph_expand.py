@@ -96,7 +96,7 @@ class _Walk:
         links = self._links()
         if not links:
             return GraphFound(took_ms=0)
-        names = tuple(dict.fromkeys(link.entity_id for link in links))
+        names = tuple(link.entity_id for link in links)
         mentions = ExpandRequest(
             tenant_id=self.query.tenant_id,
             seeds=names,
@@ -111,7 +111,10 @@ class _Walk:
         mentioned = self.graph.expand(mentions)
         walked = self.graph.expand(self._by_intent(names))
         weights = {link.entity_id: link.score for link in links}
-        hits = [*_named(links), *_mentioning(mentioned.hits, links), *_weighted(walked.hits, weights)]
+        mentioning = {hit.id for hit in mentioned.hits}
+        # A walk along the same mention is no second finding, and would hide the name that led there.
+        further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
+        hits = [*_named(links), *_mentioning(mentioned.hits, links), *_weighted(further, weights)]
         ranked = _ranked(hits)
         truncated = mentioned.truncated or walked.truncated
         return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
@@ -122,7 +125,10 @@ class _Walk:
         if not weights:
             return GraphFound(took_ms=0)
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
-        return _found(_ranked(_weighted(expansion.hits, weights)), truncated=expansion.truncated)
+        ranked = _ranked(_weighted(expansion.hits, weights))
+        if self.plan.intent is Intent.TEMPORAL:
+            ranked = _in_time(ranked)
+        return _found(ranked, truncated=expansion.truncated)
 
     def constrain(self) -> GraphFound:
         """Find what the caller's constraint allows."""
@@ -176,7 +182,11 @@ class _Walk:
         if not names:
             return []
         links = self.graph.link(self.query.tenant_id, names, as_of=self.as_of)
-        return linking.longest_match(self.query.text, links)[:MAX_LINKS]
+        best: dict[str, EntityLink] = {}
+        for link in linking.longest_match(self.query.text, links):
+            # The best comes first: an entity named twice, by name and by alias, is linked by its name.
+            best.setdefault(link.entity_id, link)
+        return list(best.values())[:MAX_LINKS]
 
     def _by_intent(self, seeds: Sequence[str]) -> ExpandRequest:
         return expansion_for(
@@ -210,7 +220,7 @@ def _named(links: Iterable[EntityLink]) -> list[GraphHit]:
             entity_type=link.entity_type,
             reason=f"entity match: {link.name}",
         )
-        for link in {link.entity_id: link for link in links}.values()
+        for link in links
     ]
 
 
@@ -237,6 +247,13 @@ def _ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
             best[hit.id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
     return tuple(_reasoned(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
+
+
+def _in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
+    """List hits by when they happened, those without a time last; their ranks stay those of their scores."""
+    return tuple(
+        sorted(hits, key=lambda hit: (hit.timestamp is None, hit.timestamp and hit.timestamp.timestamp(), hit.rank))
+    )
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
