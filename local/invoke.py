@@ -52,7 +52,11 @@ def load_handler(name: str) -> Handler:
             raise LookupError(message)
         module = importlib.util.module_from_spec(spec)
         sys.modules[module_name] = module
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[module_name]  # so that the next try meets the same error, not half a module
+            raise
     handler: Handler = module.handler
     return handler
 
@@ -102,10 +106,17 @@ def _request_handler(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHan
             try:
                 result = handler(json.loads(body or b"{}"), LocalContext(name))
             except Exception as error:  # noqa: BLE001 - as the Lambda runtime: whatever a handler raises is its answer
-                failure = {"errorType": type(error).__name__, "errorMessage": str(error)}
-                self._answer(200, failure, {"X-Amz-Function-Error": "Unhandled"})
+                self._fail(type(error).__name__, str(error))
+                return
+            try:
+                json.dumps(result)
+            except (TypeError, ValueError) as error:
+                self._fail("Runtime.MarshalError", f"the result of {name} is not JSON: {error}")
             else:
                 self._answer(200, result, {})
+
+        def _fail(self, kind: str, message: str) -> None:
+            self._answer(200, {"errorType": kind, "errorMessage": message}, {"X-Amz-Function-Error": "Unhandled"})
 
         def _answer(self, status: int, body: dict[str, Any], headers: dict[str, str]) -> None:
             payload = json.dumps(body).encode()
