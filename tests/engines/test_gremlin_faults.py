@@ -182,7 +182,7 @@ def test_a_write_whose_reply_was_lost_is_written_once(
     proxy.faults.append("lose the reply")
     graph.upsert([vertex("a", name="Atlas", aliases=("Titan",))], [])
     assert graph.stats(ACME).vertices == 1
-    assert connection.submit(lambda g: g.V().properties().count()) == [11]
+    assert connection.submit(lambda g: g.V().properties().count()) == [12]
 
 
 def test_threads_share_a_connection_and_each_gets_its_own_answer(

@@ -115,17 +115,15 @@ class GremlinGraph:
         rows = self._connection.submit(
             lambda g: (
                 elements.valid(
-                    g.V()
-                    .or_(__.has(elements.LINK_NAME, P.within(keys)), __.has(elements.LINK_ALIAS, P.within(keys)))
-                    .has(elements.TENANT, tenant_id),
+                    g.V().has(elements.LINK_KEY, P.within(keys)).has(elements.TENANT, tenant_id),
                     as_of,
                 )
-                .project("id", "name", "type", "key", "aliases")
+                .project("id", "name", "type", "named", "keys")
                 .by(__.id_())
                 .by(__.values(elements.SHOWN_NAME))
                 .by(__.values(elements.ENTITY_TYPE))
                 .by(__.values(elements.LINK_NAME))
-                .by(__.values(elements.LINK_ALIAS).fold())
+                .by(__.values(elements.LINK_KEY).fold())
             )
         )
         return sorted((_link(row, wanted) for row in rows), key=_rank)[:limit]
@@ -209,7 +207,6 @@ def _rank(link: EntityLink) -> tuple[float, int, str, str]:
 
 def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
     """Return an entity's best match: its name, else the longest of its aliases that is asked for."""
-    matches = ((row["key"], _NAME_SCORE), *((alias, _ALIAS_SCORE) for alias in row["aliases"]))
     return min(
         (
             EntityLink(
@@ -217,9 +214,9 @@ def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
                 name=row["name"],
                 entity_type=row["type"],
                 phrase=wanted[key],
-                score=score,
+                score=_NAME_SCORE if key == row["named"] else _ALIAS_SCORE,
             )
-            for key, score in matches
+            for key in row["keys"]
             if key in wanted
         ),
         key=_rank,

@@ -36,8 +36,8 @@ VALID_FROM = "valid_from"
 VALID_UNTIL = "valid_until"
 LINK_NAME = "link_name"
 """Normalised name of a vertex, behind its tenant."""
-LINK_ALIAS = "link_alias"
-"""Normalised aliases, each behind the tenant: the only property of cardinality set."""
+LINK_KEY = "link_key"
+"""Normalised name and aliases, each behind the tenant: the only property of cardinality set, found by one index."""
 CONFIDENCE = "confidence"
 IDENTITY = "identity"
 """Source, type, target and predicate of an edge, in an order that compares like the four themselves."""
@@ -88,7 +88,7 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
     steps: Any = source
     for vertex in vertices:
         steps = steps.merge_v({T.id: vertex_id(vertex.tenant_id, vertex.id), T.label: LABEL})
-        steps = steps.side_effect(__.properties(LINK_ALIAS).drop())
+        steps = steps.side_effect(__.properties(LINK_KEY).drop())
         name = normalise(vertex.name) if vertex.name else ""
         for key, value in (
             (TENANT, vertex.tenant_id),
@@ -104,8 +104,8 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
         ):
             # Without ``single`` Neptune would add the new value beside the old.
             steps = steps.property(Cardinality.single, key, value)
-        for alias in sorted({normalise(alias) for alias in vertex.aliases} - {"", name}):
-            steps = steps.property(Cardinality.set_, LINK_ALIAS, link_key(vertex.tenant_id, alias))
+        for phrase in sorted({name, *map(normalise, vertex.aliases)} - {""}):
+            steps = steps.property(Cardinality.set_, LINK_KEY, link_key(vertex.tenant_id, phrase))
     return steps.id_()
 
 
