@@ -22,12 +22,15 @@ from braid.models import (
     Source,
     Strategy,
 )
+from braid.stages import fuse_rerank
+from braid.stages.fuse_rerank import Limits
+from braid.stages.states import FuseRequest, GraphFound, Searched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.engines.ports import ExpandRequest, SearchRequest
-    from braid.models import Relationship, Vertex
+    from braid.models import Answer, Relationship, Vertex
 
 TENANT = "acme"
 NOW = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
@@ -176,3 +179,32 @@ def link(identity: str, name: str, *, phrase: str | None = None, score: float = 
 
 def embedding(*values: float, space: str = "fake_model") -> Embedding:
     return Embedding(space=space, model_id=space.replace("_", "-"), vector=struct.pack(f"<{len(values)}f", *values))
+
+
+def searched(*scored: tuple[str, float], **fields: Any) -> Searched:
+    return Searched(vector=hits(*scored), took_ms=2, **fields)
+
+
+def found(*graph_hits: GraphHit, **fields: Any) -> GraphFound:
+    return GraphFound(hits=graph_hits, took_ms=3, **fields)
+
+
+def fused(
+    records: Sequence[Record] = (),
+    *,
+    index: FakeIndex | None = None,
+    reranker: FakeReranker | None = None,
+    schema_version: int = 1,
+    limits: Limits | None = None,
+    **pieces: Any,
+) -> Answer:
+    """Run the fuse_rerank stage over the given pieces, with what is not given left at its default."""
+    defaults = {"query": query(), "plan": plan(), "trace_id": "t-1", "started_at": NOW, "plan_ms": 1.0}
+    return fuse_rerank.run(
+        FuseRequest(**defaults | pieces),
+        index=index or FakeIndex(records),
+        reranker=reranker,
+        now=NOW,
+        schema_version=schema_version,
+        limits=limits or Limits(),
+    )

@@ -1,54 +1,34 @@
-"""The fuse_rerank stage: what may be an answer, in which order, with what evidence, and what was lost on the way."""
+"""The fuse_rerank stage: in which order, with what evidence, and what was lost on the way."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from braid.errors import RerankFailed, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import Answer, Filters, Fusion, Intent, Kind, Mode, Ranking, Source, Strategy
-from braid.stages import fuse_rerank
 from braid.stages.fuse_rerank import Limits
-from braid.stages.states import Embedded, FuseRequest, GraphFound, Lost, Searched
+from braid.stages.states import Embedded, Lost, Searched
 
-from tests.fakes import NOW, TENANT, FakeIndex, FakeReranker, embedding, hits, link, plan, query, record, walked
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from braid.models import GraphHit, Record
+from tests.fakes import (
+    NOW,
+    FakeIndex,
+    FakeReranker,
+    embedding,
+    found,
+    fused,
+    hits,
+    link,
+    plan,
+    query,
+    record,
+    searched,
+    walked,
+)
 
 LATER, EARLIER = NOW + timedelta(days=1), NOW - timedelta(days=1)
 LOST = Lost(error="TransientStoreError")
-
-
-def searched(*scored: tuple[str, float], **fields: Any) -> Searched:
-    return Searched(vector=hits(*scored), took_ms=2, **fields)
-
-
-def found(*graph_hits: GraphHit, **fields: Any) -> GraphFound:
-    return GraphFound(hits=graph_hits, took_ms=3, **fields)
-
-
-def run(
-    records: Sequence[Record] = (),
-    *,
-    index: FakeIndex | None = None,
-    reranker: FakeReranker | None = None,
-    schema_version: int = 1,
-    limits: Limits | None = None,
-    **pieces: Any,
-) -> Answer:
-    defaults = {"query": query(), "plan": plan(), "trace_id": "t-1", "started_at": NOW, "plan_ms": 1.0}
-    return fuse_rerank.run(
-        FuseRequest(**defaults | pieces),
-        index=index or FakeIndex(records),
-        reranker=reranker,
-        now=NOW,
-        schema_version=schema_version,
-        limits=limits or Limits(),
-    )
 
 
 def ids(answer: Answer) -> list[str]:
@@ -58,94 +38,10 @@ def ids(answer: Answer) -> list[str]:
 SIXTY = tuple((f"r{number:02}", 1 - number / 100) for number in range(60))
 
 
-def test_superseded_facts_are_removed_before_rerank_and_the_answer_is_still_full() -> None:
-    records = [record(one, invalid_at=EARLIER if number < 30 else None) for number, (one, _) in enumerate(SIXTY)]
-    reranker = FakeReranker()
-    answer = run(records, reranker=reranker, searched=searched(*SIXTY, superseded=2), query=query(top_k=10))
-    ((_, texts, _),) = reranker.asked
-    assert texts == tuple(f"text of r{number}" for number in range(30, 60))
-    assert ids(answer) == [f"r{number}" for number in range(30, 40)]
-    assert answer.superseded == 32
-
-
-def test_a_question_as_of_a_time_sees_what_was_valid_then() -> None:
-    records = [
-        record("now", valid_at=EARLIER),
-        record("then", invalid_at=EARLIER),
-        record("both"),
-        record("future", valid_at=LATER),
-    ]
-    pieces = {"searched": searched(*((one.id, 0.5) for one in records))}
-    assert set(ids(run(records, **pieces))) == {"now", "both"}
-    assert set(ids(run(records, **pieces, query=query(as_of=EARLIER - timedelta(hours=1))))) == {"then", "both"}
-    assert set(ids(run(records, **pieces, query=query(as_of=EARLIER)))) == {"now", "both"}
-
-
-def test_drift_lowers_marks_and_excludes() -> None:
-    records = [record(f"v{version}", schema_version=version) for version in (1, 2, 3, 4, 5)]
-    answer = run(records, schema_version=5, searched=searched(*((one.id, 0.8) for one in records)))
-    assert {one.id: one.relevance for one in answer.results} == pytest.approx(
-        {"v5": 0.8, "v4": 0.8 * 0.95, "v3": 0.8 * 0.85, "v2": 0.8 * 0.85}
-    )
-    assert {one.id for one in answer.results if one.needs_transformation} == {"v2", "v3"}
-    assert ids(answer) == ["v5", "v4", "v2", "v3"]
-    strict = run(
-        records, schema_version=5, limits=Limits(drift_threshold=1), searched=searched(("v3", 0.8), ("v4", 0.8))
-    )
-    assert ids(strict) == ["v4"]
-
-
-def test_drift_also_lowers_what_the_reranker_says() -> None:
-    records = [record("old", schema_version=1), record("new", schema_version=2)]
-    answer = run(records, schema_version=2, reranker=FakeReranker(), searched=searched(("old", 0.9), ("new", 0.1)))
-    assert [(one.id, one.relevance, one.rerank_score) for one in answer.results] == [
-        ("new", 0.5, 0.5),
-        ("old", pytest.approx(0.475), 0.5),
-    ]
-
-
-def test_a_record_of_another_tenant_is_dropped_whatever_the_index_returns() -> None:
-    records = [record("ours"), record("theirs", tenant_id="other"), record("shared", tenant_id="other")]
-    index = FakeIndex([*records, record("shared")])
-    answer = run(index=index, searched=searched(("theirs", 0.9), ("shared", 0.8), ("ours", 0.5)))
-    assert {one.id: one.content for one in answer.results} == {"shared": "text of shared", "ours": "text of ours"}
-    assert index.reads == [(TENANT, ("theirs", "shared", "ours"))]
-
-
-@pytest.mark.parametrize(
-    "filters",
-    [
-        {"kinds": ["fact"]},
-        {"entity_types": ["Service"]},
-        {"task_id": "t"},
-        {"tool_name": "grep"},
-        {"time_range": {"start": NOW}},
-        {"time_range": {"start": EARLIER, "end": LATER}},
-    ],
-)
-def test_what_the_graph_found_meets_the_questions_conditions_too(filters: dict[str, Any]) -> None:
-    good = record("good", kind=Kind.FACT, entity_type="Service", task_id="t", tool_name="grep", timestamp=NOW)
-    wrong = [
-        record("plain"),
-        record("late", kind=Kind.CHUNK, entity_type="Event", task_id="u", tool_name="sed", timestamp=LATER),
-        record("early", kind=Kind.CHUNK, timestamp=EARLIER - timedelta(days=1)),
-    ]
-    reached = found(*(walked("s", one.id) for one in (good, *wrong)))
-    answer = run([good, *wrong], expanded=reached, query=query(filters=Filters(**filters)))
-    expected = ["good", "late"] if filters == {"time_range": {"start": NOW}} else ["good"]
-    assert ids(answer) == expected
-
-
-def test_a_vertex_without_a_record_is_no_answer() -> None:
-    answer = run([record("a")], expanded=found(walked("s", "a"), walked("s", "vertex-only")))
-    assert ids(answer) == ["a"]
-    assert (answer.counts["fused"], answer.counts["read"]) == (2, 1)
-
-
 def test_a_reranker_orders_the_first_fifty_and_nothing_behind_overtakes_them() -> None:
     reranker = FakeReranker(lambda text: int(text[-2:]) / 100)
     records = [record(one) for one, _ in SIXTY]
-    answer = run(records, reranker=reranker, searched=searched(*SIXTY), query=query(top_k=50))
+    answer = fused(records, reranker=reranker, searched=searched(*SIXTY), query=query(top_k=50))
     ((asked, texts, timeout),) = reranker.asked
     assert (asked, len(texts), timeout) == ("scanner lockout", 50, 1.5)
     assert ids(answer) == [f"r{number:02}" for number in range(49, -1, -1)]
@@ -160,7 +56,7 @@ FIVE_RECORDS = [record(one) for one, _ in FIVE]
 
 @pytest.mark.parametrize("without", [{"reranker": FakeReranker(error=RerankFailed("late"))}, {"without_rerank": True}])
 def test_a_lost_reranker_leaves_the_fused_order_with_placeholder_scores(without: dict[str, Any]) -> None:
-    answer = run(FIVE_RECORDS, searched=searched(*FIVE), **without)
+    answer = fused(FIVE_RECORDS, searched=searched(*FIVE), **without)
     assert ids(answer) == [one for one, _ in FIVE]
     assert [one.relevance for one in answer.results] == pytest.approx([1.0, 0.99, 0.98, 0.97, 0.96])
     assert answer.results[0].rerank_score is None
@@ -168,7 +64,7 @@ def test_a_lost_reranker_leaves_the_fused_order_with_placeholder_scores(without:
 
 
 def test_no_reranker_leaves_the_fused_scores_and_loses_nothing() -> None:
-    answer = run(FIVE_RECORDS, searched=searched(*FIVE))
+    answer = fused(FIVE_RECORDS, searched=searched(*FIVE))
     assert [one.relevance for one in answer.results] == pytest.approx([score for _, score in FIVE])
     assert answer.degraded == ()
 
@@ -178,14 +74,14 @@ def test_lost_text_leaves_results_without_it_unranked_by_a_reranker() -> None:
     reranker = FakeReranker()
     reached = found(walked("s", "with-record", has_record=True), walked("s", "vertex-only"))
     pieces: dict[str, Any] = {"index": index, "searched": searched(("a", 0.9), ("b", 0.8)), "expanded": reached}
-    answer = run(**pieces, reranker=reranker)
+    answer = fused(**pieces, reranker=reranker)
     assert ids(answer) == ["a", "b", "with-record"]
     assert {one.content for one in answer.results} == {""}
     assert answer.degraded == ("text", "rerank")
     assert reranker.asked == []
-    assert run(**pieces).degraded == ("text",)
+    assert fused(**pieces).degraded == ("text",)
     asked = query(filters=Filters(kinds=(Kind.FACT,)))
-    assert ids(run(**pieces, query=asked)) == ["a", "b"]
+    assert ids(fused(**pieces, query=asked)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -198,31 +94,31 @@ def test_lost_text_leaves_results_without_it_unranked_by_a_reranker() -> None:
 )
 def test_an_answer_needs_one_of_the_stores(pieces: dict[str, Any]) -> None:
     with pytest.raises(StoresUnavailable, match="vector_search: TransientStoreError"):
-        run(**pieces, plan=plan(strategy=Strategy.HYBRID))
+        fused(**pieces, plan=plan(strategy=Strategy.HYBRID))
 
 
 def test_one_store_is_enough_and_the_lost_one_is_marked() -> None:
-    by_graph = run([record("a")], lost={"vector_search": LOST}, linked=found(walked("e", "a")))
+    by_graph = fused([record("a")], lost={"vector_search": LOST}, linked=found(walked("e", "a")))
     assert (ids(by_graph), by_graph.degraded) == (["a"], ("vector_search",))
-    by_text = run([record("a")], lost={"link": LOST, "graph_expand": LOST}, searched=searched(("a", 0.4)))
+    by_text = fused([record("a")], lost={"link": LOST, "graph_expand": LOST}, searched=searched(("a", 0.4)))
     assert (ids(by_text), by_text.degraded) == (["a"], ("link", "graph_expand"))
     assert by_text.results[0].relevance == pytest.approx(0.4)
 
 
 def test_a_default_model_that_stood_in_is_marked_once() -> None:
     embedded = Embedded(embedding=embedding(1.0), fallback=True, took_ms=4)
-    answer = run([record("a")], embedded=embedded, searched=searched(("a", 0.4)), lost={"embed": LOST})
+    answer = fused([record("a")], embedded=embedded, searched=searched(("a", 0.4)), lost={"embed": LOST})
     assert answer.degraded == ("embed",)
 
 
 def test_nothing_found_is_an_empty_answer_and_no_error() -> None:
-    answer = run(searched=Searched(took_ms=1), reranker=FakeReranker())
+    answer = fused(searched=Searched(took_ms=1), reranker=FakeReranker())
     assert (answer.results, answer.sources, answer.degraded) == ((), (), ())
 
 
 def test_the_answer_says_what_was_found_where_and_how_long_it_took() -> None:
     knowledge = walked("e", "b", source=Source.KNOWLEDGE, reason="entity match: E")
-    answer = run(
+    answer = fused(
         [record("a"), record("b")],
         started_at=NOW - timedelta(milliseconds=40),
         embedded=Embedded(embedding=embedding(1.0), took_ms=4),
@@ -250,19 +146,19 @@ def test_the_answer_says_what_was_found_where_and_how_long_it_took() -> None:
 
 def test_weights_follow_intent_and_an_entity_question_leans_on_the_graph() -> None:
     pieces: dict[str, Any] = {"searched": searched(("a", 0.9)), "expanded": found(walked("a", "b"))}
-    even = run(**pieces).weights
+    even = fused(**pieces).weights
     assert (even.vector, even.graph) == pytest.approx((0.5, 0.5))
-    causal = run(**pieces, plan=plan(Intent.CAUSAL)).weights
+    causal = fused(**pieces, plan=plan(Intent.CAUSAL)).weights
     assert (causal.vector, causal.graph) == pytest.approx((0.35, 0.65))
-    entity = run(**pieces, plan=plan(mode=Mode.ENTITY)).weights
+    entity = fused(**pieces, plan=plan(mode=Mode.ENTITY)).weights
     assert (entity.vector, entity.graph) == pytest.approx((0.35, 0.65))
 
 
 def test_reciprocal_ranks_can_be_asked_for() -> None:
     pieces: dict[str, Any] = {"searched": searched(("a", 0.9), ("b", 0.1))}
-    answer = run([record("a"), record("b")], **pieces, query=query(fusion=Fusion.RRF))
+    answer = fused([record("a"), record("b")], **pieces, query=query(fusion=Fusion.RRF))
     assert [one.relevance for one in answer.results] == pytest.approx([1.0, 61 / 62])
-    other = run([record("a")], **pieces, query=query(fusion=Fusion.RRF), limits=Limits(rank_constant=1))
+    other = fused([record("a")], **pieces, query=query(fusion=Fusion.RRF), limits=Limits(rank_constant=1))
     assert other.results[0].combined_score == pytest.approx(1.0)
 
 
@@ -273,7 +169,7 @@ def test_each_ranking_puts_another_first() -> None:
         record("fresh", kind=Kind.MESSAGE, updated_at=NOW, importance=0.0),
     ]
     pieces = {"searched": searched(("relevant", 0.9), ("used", 0.6), ("fresh", 0.55))}
-    first = {ranking: run(records, **pieces, query=query(ranking=ranking)).results[0] for ranking in Ranking}
+    first = {ranking: fused(records, **pieces, query=query(ranking=ranking)).results[0] for ranking in Ranking}
     assert {ranking: one.id for ranking, one in first.items()} == {
         Ranking.RELEVANCE: "relevant",
         Ranking.MEMORY: "used",
@@ -287,14 +183,14 @@ def test_in_memory_ranking_a_direct_hit_is_nearer_than_a_walk() -> None:
     asked = query(ranking=Ranking.MEMORY)
     reached = found(walked("s", "m", "words", score=0.1), walked("s", "m", "walk", score=1.0))
     words = Searched(lexical=hits(("words", 1.0)), took_ms=1)
-    answer = run([record("words"), record("walk")], searched=words, expanded=reached, query=asked)
+    answer = fused([record("words"), record("walk")], searched=words, expanded=reached, query=asked)
     distance = {one.id: one.final - (0.5 * one.relevance + 0.2 * 0.5 + 0.1 * 0.5) for one in answer.results}
     assert distance == pytest.approx({"words": 0.1, "walk": 0.1 / 3})
 
 
 @pytest.mark.parametrize("top_k", [1, 3, 50])
 def test_the_answer_is_as_long_as_asked_and_numbered(top_k: int) -> None:
-    answer = run([record(one) for one, _ in SIXTY], searched=searched(*SIXTY), query=query(top_k=top_k))
+    answer = fused([record(one) for one, _ in SIXTY], searched=searched(*SIXTY), query=query(top_k=top_k))
     assert [one.rank for one in answer.results] == list(range(1, top_k + 1))
 
 
@@ -303,7 +199,7 @@ def test_related_entities_are_those_named_then_those_that_paths_pass() -> None:
         update={"path": walked("e", "team", "a").path.model_copy(update={"names": ("E", "Ledger team", "A")})}
     )
     team = walked("e", "team", entity_type="Team")
-    answer = run(
+    answer = fused(
         [record("a")],
         linked=found(links=(link("e", "Vendor X"),)),
         expanded=found(reached, team),
@@ -318,13 +214,13 @@ def test_a_multi_hop_answer_is_what_its_last_step_reached() -> None:
     multi = plan(strategy=Strategy.MULTI_HOP)
     pieces: dict[str, Any] = {"searched": searched(("a", 0.9), ("b", 0.8)), "plan": multi}
     records = [record(one) for one in "abc"]
-    assert set(ids(run(records, **pieces, expanded=found(walked("a", "b"), walked("a", "c"))))) == {"b", "c"}
-    assert ids(run(records, **pieces, expanded=found())) == ["a", "b"]
+    assert set(ids(fused(records, **pieces, expanded=found(walked("a", "b"), walked("a", "c"))))) == {"b", "c"}
+    assert ids(fused(records, **pieces, expanded=found())) == ["a", "b"]
 
 
 def test_a_graph_constraint_says_what_may_be_an_answer_and_nothing_of_how_good_it_is() -> None:
     reached = found(walked("e", "a"), walked("e", "b"), walked("e", "c"))
-    answer = run(
+    answer = fused(
         [record(one) for one in "abc"],
         plan=plan(strategy=Strategy.GRAPH_FIRST),
         searched=searched(("a", 0.9), ("b", 0.8)),
@@ -332,10 +228,10 @@ def test_a_graph_constraint_says_what_may_be_an_answer_and_nothing_of_how_good_i
     )
     assert ids(answer) == ["a", "b"]
     assert answer.results[0].paths
-    alone = run([record("c")], plan=plan(strategy=Strategy.GRAPH_FIRST), linked=reached, lost={"vector_search": LOST})
+    alone = fused([record("c")], plan=plan(strategy=Strategy.GRAPH_FIRST), linked=reached, lost={"vector_search": LOST})
     assert ids(alone) == ["c"]
 
 
 def test_an_index_that_refuses_the_read_is_lost_text_and_no_error() -> None:
-    answer = run(index=FakeIndex(error=StoreError("refused")), searched=searched(("a", 0.9)))
+    answer = fused(index=FakeIndex(error=StoreError("refused")), searched=searched(("a", 0.9)))
     assert answer.degraded == ("text",)
