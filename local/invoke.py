@@ -91,6 +91,25 @@ class InvokeServer:
         self._server.server_close()
 
 
+def _outcome(handler: Handler, body: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Call a handler and return what Lambda answers: a body, and the header that marks a failure."""
+    try:
+        result = handler(json.loads(body or b"{}"), LocalContext(name))
+    except Exception as error:  # noqa: BLE001 - as the Lambda runtime: whatever a handler raises is its answer
+        failure = {"errorType": type(error).__name__, "errorMessage": str(error)}
+    else:
+        try:
+            json.dumps(result)
+        except (TypeError, ValueError) as error:
+            failure = {
+                "errorType": "Runtime.MarshalError",
+                "errorMessage": f"the result of {name} is not JSON: {error}",
+            }
+        else:
+            return result, {}
+    return failure, {"X-Amz-Function-Error": "Unhandled"}
+
+
 def _request_handler(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHandler]:
     class Invoke(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -103,20 +122,7 @@ def _request_handler(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHan
                 message = {"Type": "User", "Message": f"Function not found: {name}"}
                 self._answer(404, message, {"X-Amzn-ErrorType": "ResourceNotFoundException"})
                 return
-            try:
-                result = handler(json.loads(body or b"{}"), LocalContext(name))
-            except Exception as error:  # noqa: BLE001 - as the Lambda runtime: whatever a handler raises is its answer
-                self._fail(type(error).__name__, str(error))
-                return
-            try:
-                json.dumps(result)
-            except (TypeError, ValueError) as error:
-                self._fail("Runtime.MarshalError", f"the result of {name} is not JSON: {error}")
-            else:
-                self._answer(200, result, {})
-
-        def _fail(self, kind: str, message: str) -> None:
-            self._answer(200, {"errorType": kind, "errorMessage": message}, {"X-Amz-Function-Error": "Unhandled"})
+            self._answer(200, *_outcome(handler, body, name))
 
         def _answer(self, status: int, body: dict[str, Any], headers: dict[str, str]) -> None:
             payload = json.dumps(body).encode()

@@ -103,7 +103,7 @@ def test_an_event_that_is_not_json_is_an_error_and_no_broken_connection(server: 
     connection.close()
 
 
-def test_the_endpoint_listens_on_loopback_only_and_closes(client: Any) -> None:
+def test_the_endpoint_listens_on_loopback_only_and_closes() -> None:
     with InvokeServer({"echo": echo}) as running:
         assert running.url.startswith("http://127.0.0.1:")
         port = int(running.url.rsplit(":", 1)[1])

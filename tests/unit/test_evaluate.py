@@ -1,0 +1,261 @@
+"""Evaluation: figures equal to independent ones, intervals that repeat, and a folder ingested once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.errors import DatasetError, TransientStoreError
+from braid.settings import Settings
+from rich.console import Console
+
+from local import evaluate as evaluating
+from local.dataset import read_dataset
+from local.evaluate import ROWS, Evaluation, Row, bootstrap, evaluate, evaluate_folder, percentile, score
+from local.show import show_evaluation
+from tests.stages import DemoStages, WordEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+METRICS = ("recall@2", "recall@5", "recall@10", "ndcg@10", "mrr")
+TOPICS = ("valve", "pump", "turbine", "boiler", "gauge", "fitting")
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def made_up(seed: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
+    """Return a run and judgements with grades, ties in neither, and questions that the run lacks."""
+    chance = random.Random(seed)  # noqa: S311 - test data
+    documents = [f"d{number}" for number in range(30)]
+    qrels = {f"q{n}": {d: chance.choice((1, 1, 2, 3)) for d in chance.sample(documents, 4)} for n in range(12)}
+    run = {
+        query: {d: 1.0 / rank for rank, d in enumerate(chance.sample(documents, chance.choice((3, 10))), start=1)}
+        for query in list(qrels)[:-2]
+    }
+    return run, qrels
+
+
+RANX = """
+import json, sys
+from ranx import Qrels, Run, evaluate
+for run, qrels, metrics in json.load(sys.stdin):
+    print(json.dumps(evaluate(Qrels(qrels), Run(run), metrics, make_comparable=True)))
+"""
+
+
+def test_every_figure_is_that_of_ranx() -> None:
+    cases = [made_up(seed) for seed in range(5)]
+    # In a process of its own, as plain Python: compiling ranx takes most of a minute.
+    done = subprocess.run(  # noqa: S603 - our own interpreter and script
+        [sys.executable, "-c", RANX],
+        input=json.dumps([(run, qrels, METRICS) for run, qrels in cases]),
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    theirs = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [score("row", run, qrels).means for run, qrels in cases] == [pytest.approx(means) for means in theirs]
+    assert len(theirs) == 5
+
+
+def test_figures_of_one_question_are_those_worked_out_by_hand() -> None:
+    row = score("row", {"q": {"a": 1.0, "b": 0.5, "c": 0.33}}, {"q": {"b": 1, "z": 1}})
+    discounted, ideal = 1 / 1.584962500721156, 1 + 1 / 1.584962500721156
+    assert row.means == {
+        "recall@2": 0.5,
+        "recall@5": 0.5,
+        "recall@10": 0.5,
+        "ndcg@10": pytest.approx(discounted / ideal),
+        "mrr": 0.5,
+    }
+
+
+def test_a_question_that_was_not_answered_counts_as_nothing_found() -> None:
+    row = score("row", {"q1": {"a": 1.0}, "q2": {}}, {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 1}})
+    assert row.means["recall@5"] == pytest.approx(1 / 3)
+    assert row.per_query["mrr"] == {"q1": 1.0, "q2": 0.0, "q3": 0.0}
+
+
+# --- intervals and latencies ------------------------------------------------------------------------------------------
+
+
+def test_an_interval_repeats_and_holds_the_mean() -> None:
+    chance = random.Random(3)  # noqa: S311 - test data
+    values = [chance.random() for _ in range(80)]
+    low, high = bootstrap(values)
+    assert bootstrap(values) == (low, high)
+    assert low < sum(values) / len(values) < high
+    assert 0.08 < high - low < 0.20  # 2 × 1.96 × 0.29 / √80 = 0.127
+
+
+def test_an_interval_of_equal_values_is_that_value_and_of_none_is_nothing() -> None:
+    assert bootstrap([0.25] * 9) == (0.25, 0.25)
+    assert bootstrap([]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [([], 50, 0.0), ([7.0], 95, 7.0), ([1.0, 2.0, 3.0], 50, 2.0), (list(range(101)), 95, 95.0)],
+)
+def test_a_percentile_is_read_between_sorted_values(values: list[float], share: int, expected: float) -> None:
+    assert percentile(values, share) == expected
+
+
+# --- a folder ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder in which each question names the one record that answers it."""
+    folder = tmp_path / "plant"
+    (folder / "qrels").mkdir(parents=True)
+    files: dict[str, list[dict[str, Any]]] = {
+        "corpus": [{"_id": topic, "text": f"the {topic} is checked every week"} for topic in TOPICS],
+        "entities": [{"id": f"part:{topic}", "name": topic} for topic in TOPICS],
+        "relationships": [{"source": f"part:{topic}", "type": "MENTIONS", "target": topic} for topic in TOPICS],
+        "queries": [{"_id": f"q-{topic}", "text": f"When is the {topic} checked?"} for topic in TOPICS[:4]],
+    }
+    for name, lines in files.items():
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    rows = "".join(f"q-{topic}\t{topic}\t1\n" for topic in TOPICS[:4])
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
+    """Return engines without a model; evaluation opens stores of its own, of the same kind."""
+    opened: list[DemoStages] = []
+
+    def make(settings: Settings) -> DemoStages:
+        opened.append(DemoStages(settings))
+        return opened[-1]
+
+    monkeypatch.setattr(evaluating, "Wired", make)
+    monkeypatch.setattr(evaluating, "ensure_models", lambda _wired, **_: None)
+    yield make(Settings(home=tmp_path / "home"))
+    for each in opened:
+        each.store.close()
+
+
+def test_a_folder_is_measured_in_every_row(folder: Path, stages: DemoStages) -> None:
+    figures = evaluate_folder(folder, stages).as_json()
+    assert (figures["dataset"], figures["queries"], figures["degraded"]) == ("plant", 4, 0)
+    assert list(figures["runs"]) == ["dense", "lexical", "hybrid", "graph", "braid"]
+    for row, values in figures["runs"].items():
+        assert list(values) == ["recall@2", "recall@5", "recall@10", "ndcg@10", "mrr"]
+        assert values["recall@2"] == 1.0, row
+        for name, (low, high) in figures["confidence_95"][row].items():
+            assert low <= values[name] <= high
+    assert set(figures["latency_ms"]) == {"p50", "p95"}
+    assert 0 < figures["latency_ms"]["p50"] <= figures["latency_ms"]["p95"]
+    assert json.loads(json.dumps(figures)) == figures
+
+
+def test_a_folder_is_ingested_once_and_anew_when_its_content_changes(
+    folder: Path, stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[int] = []
+    encode = WordEncoder.encode
+
+    def counted(self: WordEncoder, texts: Any, **named: Any) -> Any:
+        embedded.append(len(texts))
+        return encode(self, texts, **named)
+
+    monkeypatch.setattr(WordEncoder, "encode", counted)
+    first = evaluate_folder(folder, stages).as_json()["runs"]
+    assert max(embedded) == len(TOPICS)
+    embedded.clear()
+    assert evaluate_folder(folder, stages).as_json()["runs"] == first
+    assert max(embedded) == 1
+    with (folder / "corpus.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"_id": "new", "text": "one more"}\n')
+    embedded.clear()
+    evaluate_folder(folder, stages)
+    assert max(embedded) == len(TOPICS) + 1
+
+
+def test_questions_may_change_without_ingesting_again(folder: Path, stages: DemoStages) -> None:
+    evaluate_folder(folder, stages)
+    told: list[int] = []
+    (folder / "queries.jsonl").write_text('{"_id": "q-pump", "text": "Which pump?"}\n', encoding="utf-8")
+    assert evaluate_folder(folder, stages, on_ingest=lambda done, _: told.append(done)).queries == 1
+    assert told == []
+
+
+def test_what_users_ingested_is_left_alone(folder: Path, stages: DemoStages) -> None:
+    evaluate_folder(folder, stages)
+    assert stages.store.tenants() == []
+
+
+def test_progress_counts_questions(folder: Path, stages: DemoStages) -> None:
+    told: list[tuple[int, int]] = []
+    evaluate_folder(folder, stages, on_question=lambda done, all_: told.append((done, all_)))
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("rows", ["", "query-id\tcorpus-id\tscore\n", "q-pump\tpump\t0\n", "q-nobody\tpump\t1\n"])
+def test_a_folder_without_a_judged_question_is_refused_before_it_is_ingested(
+    folder: Path, stages: DemoStages, rows: str
+) -> None:
+    (folder / "qrels" / "test.tsv").write_text(rows, encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"plant: no question of queries\.jsonl has a relevant record"):
+        evaluate_folder(folder, stages)
+    assert not (stages.settings.home / "eval").exists()
+
+
+def test_answers_that_lost_a_stage_are_counted_and_distrusted(folder: Path, stages: DemoStages) -> None:
+    assert evaluate_folder(folder, stages).degraded == 0
+    judged = read_dataset(folder, "eval", judged=True).judged
+    (own,) = (stages.settings.home / "eval").iterdir()
+    sick = DemoStages(Settings(home=own))
+
+    def fail() -> None:
+        raise TransientStoreError("lost")
+
+    sick.faults["graph_expand:expand"] = fail
+    evaluation = evaluate("plant", judged, sick)
+    sick.store.close()
+    assert evaluation.degraded == len(judged)
+    console = Console(width=80)
+    with console.capture() as capture:
+        show_evaluation(console, evaluation)
+    assert "4 answers lost a stage" in capture.get()
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def shown(width: int) -> str:
+    values = dict.fromkeys(METRICS, 0.5)
+    rows = [Row(name, values, dict.fromkeys(METRICS, (0.25, 0.75)), {}) for name in ROWS[:-1]]
+    rows.append(Row("braid", dict.fromkeys(METRICS, 1.0), dict.fromkeys(METRICS, (1.0, 1.0)), {}))
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        show_evaluation(console, Evaluation("plant", 4, tuple(rows), (3.0, 5.0, 9.0), 0))
+    return capture.get()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_fits_the_terminal_and_says_what_its_rows_are(width: int) -> None:
+    lines = shown(width).splitlines()
+    assert max(map(len, lines)) <= width
+    (braid,) = [line for line in lines if line.split()[:1] == ["braid"] and "1.000" in line]
+    assert braid.count("1.000") == len(METRICS)
+    assert any("vectors alone" in line for line in lines)
+    assert any("p50 5 ms, p95" in line for line in lines)
+
+
+def test_intervals_are_shown_where_there_is_room() -> None:
+    assert ".500 ±.250" in shown(120)
+    assert "±" not in shown(80)
