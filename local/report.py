@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.wiring import wired
+
 from local.evaluate import ROWS, evaluate_folder
 
 if TYPE_CHECKING:

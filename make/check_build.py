@@ -24,7 +24,7 @@ EXPECTED = (
     ("VectorSearchFunction", "vector_search.json", "TransientStoreError"),
     ("GraphExpandFunction", "graph_expand.json", "TransientStoreError"),
     ("EmbedFunction", "embed.json", "ModelMissing"),
-    ("FuseRerankFunction", "fuse_rerank.json", "TransientStoreError"),
+    ("FuseRerankFunction", "fuse_rerank.json", None),
 )
 
 SCRIPT = """

@@ -122,6 +122,21 @@ def test_a_reranker_that_kills_its_function_is_left_out_of_the_second_try(
     assert [result.relevance for result in answer.results[:3]] == [1.0, 0.99, 0.98]
 
 
+def test_a_schema_registry_that_is_down_costs_drift_and_not_the_answer(
+    stages: DemoStages, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy = workflow.answer(question())
+
+    def down(tenant_id: str) -> int:
+        raise TransientStoreError(f"no answer for {tenant_id}")
+
+    monkeypatch.setattr(stages.schemas, "current", down)
+    answer = workflow.answer(question())
+    assert answer.degraded == ("schema",)
+    assert {result.id for result in answer.results} == {result.id for result in healthy.results}
+    assert comparable(answer) == comparable(pipeline.answer(question(), stages))
+
+
 def test_a_fuse_stage_that_fails_twice_is_an_outage_in_both_ways(stages: DemoStages, workflow: Workflow) -> None:
     stages.faults["fuse_rerank"] = failing(MemoryError())
     stages.faults["fuse_rerank:second"] = failing(MemoryError())

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from braid.errors import StoreError
 from braid.models import EmbeddingType, RerankerKind
 from braid.profiles import Profiles, load_profiles, models_of, resolve
 from braid.settings import EngineKind, Settings, load_settings
@@ -180,6 +181,13 @@ class Wired:
         kind = self.settings.reranker if asked is None else asked
         return None if kind is RerankerKind.NONE else LazyReranker(self)
 
+    def _schema_version(self, tenant_id: str) -> int | None:
+        """Return the tenant's current schema version; None when the registry does not answer, which costs drift only."""
+        try:
+            return self.schemas.current(tenant_id)
+        except StoreError:
+            return None
+
     # --- stages ---
 
     def plan(self, request: PlanRequest) -> Planned:
@@ -202,7 +210,7 @@ class Wired:
             request,
             index=self.index,
             now=self.now(),
-            schema_version=self.schemas.current(request.query.tenant_id),
+            schema_version=self._schema_version(request.query.tenant_id),
             drift_threshold=self.settings.schema_drift_threshold,
         )
 
@@ -220,7 +228,7 @@ class Wired:
             index=self.index,
             reranker=self.reranker_for(request.query.reranker),
             now=self.now(),
-            schema_version=self.schemas.current(request.query.tenant_id),
+            schema_version=self._schema_version(request.query.tenant_id),
             limits=fuse_rerank.Limits(
                 lexical_share=self.settings.lexical_share,
                 rank_constant=self.settings.rank_constant,

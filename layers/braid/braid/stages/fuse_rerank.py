@@ -43,7 +43,7 @@ def run(
     index: SearchIndex,
     reranker: Reranker | None,
     now: datetime,
-    schema_version: int,
+    schema_version: int | None,
     limits: Limits,
 ) -> Answer:
     """Return the answer.
@@ -57,6 +57,8 @@ def run(
     degraded = list(request.lost)
     if request.embedded and request.embedded.fallback:
         degraded.append("embed")
+    if schema_version is None:
+        degraded.append("schema")
     if _nothing_answered(request):
         raise StoresUnavailable(_why(request))
     vector, lexical, graph = _strands(request)

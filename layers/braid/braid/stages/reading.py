@@ -36,7 +36,7 @@ def read(
     index: SearchIndex,
     *,
     now: datetime,
-    schema_version: int,
+    schema_version: int | None,
     drift_threshold: int,
 ) -> tuple[list[Ranked], int]:
     """Read the candidates in one call, drop what may not be an answer, and apply drift.
@@ -67,7 +67,7 @@ def read(
         if not valid(record, as_of):
             superseded += 1
             continue
-        drift = schema.drift(record.schema_version, schema_version, drift_threshold)
+        drift = schema.drift(record.schema_version, schema_version or record.schema_version, drift_threshold)
         if drift is schema.Drift.SEVERE:
             continue
         relevance = clamp(candidate.combined_score * schema.FACTORS[drift])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    request: SearchStageRequest, *, index: SearchIndex, now: datetime, schema_version: int, drift_threshold: int
+    request: SearchStageRequest, *, index: SearchIndex, now: datetime, schema_version: int | None, drift_threshold: int
 ) -> Searched:
     """Return hits of both text strands, inside the tenant, the filters, the schema window and what is valid."""
     watch = Stopwatch()
@@ -32,7 +32,7 @@ def run(
             filters=_filters(query.filters, step),
             ids=request.frontier,
             as_of=query.as_of or now,
-            min_schema_version=schema.oldest_searched(schema_version, drift_threshold),
+            min_schema_version=1 if schema_version is None else schema.oldest_searched(schema_version, drift_threshold),
         )
     )
     least = query.hints.min_similarity
