@@ -50,8 +50,7 @@ def full_tables(evaluations: list[Evaluation]) -> str:
         lines = [
             f"### {evaluation.dataset}",
             "",
-            f"{evaluation.queries} questions; the default answers one in {latency['p50']:.0f} ms (p50), "
-            f"{latency['p95']:.0f} ms (p95), in process.",
+            f"{evaluation.queries} questions; p50 {latency['p50']:.0f} ms, p95 {latency['p95']:.0f} ms in process.",
             "",
             "| | " + " | ".join(METRICS) + " |",
             "|---|" + "---|" * len(METRICS),
