@@ -4,5 +4,10 @@ import pytest
 
 # The suites are imported, not collected, so their assertions are explained only when asked for.
 pytest.register_assert_rewrite(
-    "tests.contract.knowledge_graph", "tests.contract.schema_registry", "tests.contract.search_index"
+    "tests.contract.cache",
+    "tests.contract.knowledge_graph",
+    "tests.contract.object_store",
+    "tests.contract.queue",
+    "tests.contract.schema_registry",
+    "tests.contract.search_index",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from braid.models import Embedding, Record, Relationship, Vertex
@@ -74,3 +74,22 @@ def vertex(vertex_id: str, **fields: Any) -> Vertex:
 def edge(source: str, target: str, relationship_type: str = "CAUSES", **fields: Any) -> Relationship:
     """Return an edge of tenant acme."""
     return Relationship(source=source, type=relationship_type, target=target, **{"tenant_id": ACME, **fields})
+
+
+class Clock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.moment = AS_OF
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.moment += timedelta(seconds=seconds)
+
+    def now(self) -> datetime:
+        """Return the moment, in UTC."""
+        return self.moment
+
+    def seconds(self) -> float:
+        """Return the moment as seconds since 1970."""
+        return self.moment.timestamp()

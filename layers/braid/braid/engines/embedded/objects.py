@@ -29,7 +29,8 @@ class EmbeddedObjectStore:
     """Files beside the SQLite file, which knows their keys; implements :class:`braid.engines.ports_state.ObjectStore`.
 
     A file's name is made up and never used twice: keys are no paths, ``a`` and ``a/b`` may both be, and who reads an
-    object keeps its file open while it is replaced. A process killed while it writes leaves a file that no key names.
+    object keeps its file open while it is replaced. A process killed while it writes leaves
+    a file that no key names, and so does what is replaced or deleted inside a transaction of the caller's.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class EmbeddedObjectStore:
             _unlink(path)
             raise
         if row is not None:
-            _unlink(self._folder / row[0])
+            self._discard(row[0])
         return ObjectInfo(key=key, size_bytes=size, version=version)
 
     def open(self, tenant_id: str, key: str) -> StoredLines:
@@ -108,7 +109,7 @@ class EmbeddedObjectStore:
                 (key, tenant_id),
             ).fetchone()
         if row is not None:
-            _unlink(self._folder / row[0])
+            self._discard(row[0])
 
     def _find(self, tenant_id: str, key: str) -> tuple[ObjectInfo, str] | None:
         with self._store.read() as connection:
@@ -118,6 +119,10 @@ class EmbeddedObjectStore:
                 (tenant_id, key),
             ).fetchone()
         return None if row is None else (ObjectInfo(key=key, size_bytes=row[0], version=row[1]), row[2])
+
+    def _discard(self, name: str) -> None:
+        if not self._store.in_transaction:  # which may yet be undone, and the file then needed
+            _unlink(self._folder / name)
 
     def _parts(self, tenant_id: str, info: ObjectInfo) -> Iterator[bytes]:
         """Yield one version of an object, and notice after each part whether it still is the one that is stored."""

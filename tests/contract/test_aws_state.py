@@ -1,0 +1,370 @@
+"""The cache, the queue and the objects in AWS keep the contracts, and say what went wrong in this project's errors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import create_server
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from braid.caching import ForgivingCache
+from braid.engines.dynamodb_cache import DynamoCache
+from braid.engines.ports_state import QueueMessage
+from braid.engines.s3 import S3ObjectStore
+from braid.engines.sqs import SqsQueue
+from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.settings import Settings
+from moto import mock_aws
+
+from tests.contract.cache import CacheContract
+from tests.contract.object_store import ObjectStoreContract
+from tests.contract.queue import MAX_RECEIVES, QueueContract
+from tests.contract.shapes import ACME, Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TABLE = "values"
+BUCKET = "files"
+PART_BYTES = 5 * 1024 * 1024  # no smaller one is accepted
+SETTINGS = Settings(
+    cache_table=TABLE,
+    cache_timeout_s=0.2,
+    objects_bucket=BUCKET,
+    s3_timeout_s=0.2,
+    s3_attempts=1,
+    reembed_queue_url="https://sqs.eu-west-1.amazonaws.com/123456789012/work.fifo",
+    sqs_timeout_s=0.2,
+    sqs_attempts=1,
+)
+WITHIN_S = 3.0
+"""Far above every time-out here, far below what a client waits by itself."""
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+# --- contracts --------------------------------------------------------------------------------------------------------
+
+
+class TestDynamoCache(CacheContract):
+    @pytest.fixture
+    def cache(self, clock: Clock) -> Iterator[DynamoCache]:
+        with mock_aws():
+            client = boto3.client("dynamodb")
+            client.create_table(
+                TableName=TABLE,
+                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+                BillingMode="PAY_PER_REQUEST",
+            )
+            yield DynamoCache(client, TABLE, clock=clock.seconds)
+
+    def test_what_has_expired_is_a_miss_while_dynamodb_still_keeps_it(self, cache: DynamoCache, clock: Clock) -> None:
+        cache.put(ACME, "a", b"1", 60)
+        clock.advance(61)
+        assert cache.get(ACME, "a") is None
+        (item,) = boto3.client("dynamodb").scan(TableName=TABLE)["Items"]
+        assert int(item["expires_at"]["N"]) == int(clock.seconds()) - 1  # whole seconds: what time to live reads
+
+
+class TestSqsQueue(QueueContract):
+    @pytest.fixture
+    def queue(self, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqsQueue]:
+        monkeypatch.setattr("moto.sqs.models.unix_time", clock.seconds)
+        monkeypatch.setattr("moto.sqs.models.unix_time_millis", lambda: clock.seconds() * 1000)
+        with mock_aws():
+            client = boto3.client("sqs")
+            fifo = {"FifoQueue": "true"}
+            dead = client.create_queue(QueueName="dead.fifo", Attributes=fifo)["QueueUrl"]
+            arn = client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+            redrive = f'{{"deadLetterTargetArn": "{arn}", "maxReceiveCount": {MAX_RECEIVES}}}'
+            client.create_queue(QueueName="work.fifo", Attributes={**fifo, "RedrivePolicy": redrive})
+            yield SqsQueue.connect(SETTINGS)
+
+    @pytest.fixture
+    def send_raw(self) -> Callable[[str], None]:
+        def send(text: str) -> None:
+            boto3.client("sqs").send_message(
+                QueueUrl=SETTINGS.reembed_queue_url,
+                MessageBody=text,
+                MessageDeduplicationId="raw",
+                MessageGroupId="raw",
+            )
+
+        return send
+
+    @pytest.fixture
+    def set_aside(self) -> Callable[[], int]:
+        def count() -> int:
+            name = "ApproximateNumberOfMessages"
+            url = SETTINGS.reembed_queue_url.replace("work", "dead")
+            found = boto3.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=[name])
+            return int(found["Attributes"][name])
+
+        return count
+
+
+class TestS3ObjectStore(ObjectStoreContract):
+    @pytest.fixture
+    def part_bytes(self) -> int:
+        return PART_BYTES
+
+    @pytest.fixture
+    def objects(self) -> Iterator[S3ObjectStore]:
+        with mock_aws():
+            client = boto3.client("s3")
+            client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+            yield S3ObjectStore(client, BUCKET, part_bytes=PART_BYTES, read_attempts=1)
+
+    @pytest.fixture
+    def put_many(self, objects: S3ObjectStore) -> Callable[[list[str]], None]:
+        def put(keys: list[str]) -> None:
+            for key in keys:
+                objects.put(ACME, key, b"")
+
+        return put
+
+    def test_a_source_that_fails_leaves_no_parts_to_pay_for(self, objects: S3ObjectStore) -> None:
+        class Failing:
+            left = 2
+
+            def read(self, size: int) -> bytes:
+                self.left -= 1
+                if self.left < 0:
+                    raise OSError("gone")
+                return b"x" * size
+
+        with pytest.raises(OSError, match="gone"):
+            objects.put(ACME, "a", Failing())  # type: ignore[arg-type]
+        assert "Uploads" not in boto3.client("s3").list_multipart_uploads(Bucket=BUCKET)
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+CALLS: dict[str, Callable[[], object]] = {
+    "dynamodb": lambda: DynamoCache.connect(SETTINGS).get(ACME, "a"),
+    "sqs": lambda: SqsQueue.connect(SETTINGS).depth(),
+    "s3": lambda: S3ObjectStore.connect(SETTINGS).open(ACME, "a"),
+}
+
+
+@pytest.mark.parametrize("service", CALLS)
+def test_an_endpoint_that_refuses_is_worth_trying_again(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service.upper()}", f"http://127.0.0.1:{port}")
+    started = time.monotonic()
+    with pytest.raises(TransientStoreError, match="EndpointConnectionError"):
+        CALLS[service]()
+    assert time.monotonic() - started < WITHIN_S
+
+
+@pytest.mark.parametrize("service", CALLS)
+def test_an_endpoint_that_never_answers_is_given_up_in_time(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service.upper()}", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        started = time.monotonic()
+        with pytest.raises(TransientStoreError, match="ReadTimeoutError"):
+            CALLS[service]()
+        assert time.monotonic() - started < WITHIN_S
+
+
+def test_a_cache_that_never_answers_is_a_miss_and_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        cache = ForgivingCache(DynamoCache.connect(SETTINGS))
+        started = time.monotonic()
+        for _ in range(50):
+            assert cache.generation(ACME) is None
+            assert cache.get(ACME, "a") is None
+            cache.put(ACME, "a", b"1", 60)
+        assert time.monotonic() - started < WITHIN_S
+
+
+def test_what_does_not_exist_is_named_and_not_worth_trying_again() -> None:
+    calls = {
+        "table values": CALLS["dynamodb"],
+        "queue work": CALLS["sqs"],
+        # Not by open: HEAD has no body, and so does not tell a missing bucket from a missing object.
+        "bucket files": lambda: S3ObjectStore.connect(SETTINGS).put(ACME, "a", b""),
+    }
+    for said, call in calls.items():
+        with mock_aws(), pytest.raises(StoreError, match=said) as caught:
+            call()
+        assert not isinstance(caught.value, TransientStoreError)
+
+
+class Refusing:
+    """A client whose every call is refused with one code."""
+
+    def __init__(self, code: str, status: int = 400) -> None:
+        self._error = ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "Call")
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(**_: object) -> Any:
+            self.calls += 1
+            raise self._error
+
+        return call
+
+
+def calls_of(client: Any) -> list[Callable[[], object]]:
+    """Return one call of every kind that each adapter makes."""
+    cache, queue = DynamoCache(client, TABLE, advance_attempts=1), SqsQueue(client, "https://queue/work.fifo")
+    objects = S3ObjectStore(client, BUCKET, read_attempts=1)
+    return [
+        lambda: cache.get(ACME, "a"),
+        lambda: cache.put(ACME, "a", b"", 60),
+        lambda: cache.generation(ACME),
+        lambda: cache.advance(ACME),
+        lambda: queue.send([QueueMessage(tenant_id=ACME, deduplication_id="a")]),
+        lambda: queue.receive(1, 30),
+        lambda: queue.delete(["receipt"]),
+        queue.depth,
+        lambda: objects.put(ACME, "a", b""),
+        lambda: objects.open(ACME, "a"),
+        lambda: list(objects.list(ACME)),
+        lambda: objects.delete(ACME, "a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("ProvisionedThroughputExceededException", 400),
+        ("ThrottlingException", 400),
+        ("RequestThrottled", 403),
+        ("SlowDown", 503),
+        ("503", 503),
+        ("429", 429),
+    ],
+)
+def test_a_throttled_call_is_worth_trying_again(code: str, status: int) -> None:
+    for call in calls_of(Refusing(code, status)):
+        with pytest.raises(TransientStoreError, match=code):
+            call()
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ExpiredTokenException", "ValidationException"])
+def test_a_refused_call_is_not(code: str) -> None:
+    for call in calls_of(Refusing(code, 403)):
+        with pytest.raises(StoreError, match=code) as caught:
+            call()
+        assert not isinstance(caught.value, TransientStoreError)
+
+
+def test_beginning_a_generation_is_tried_again_and_reading_it_is_not() -> None:
+    client = Refusing("ThrottlingException")
+    cache = DynamoCache(client, TABLE, advance_attempts=2)
+    with pytest.raises(TransientStoreError):
+        cache.generation(ACME)
+    assert client.calls == 1
+    with pytest.raises(TransientStoreError):
+        cache.advance(ACME)
+    assert client.calls == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        ({"Id": "1", "SenderFault": False, "Code": "InternalError"}, TransientStoreError),
+        ({"Id": "1", "SenderFault": True, "Code": "InvalidMessageContents"}, StoreError),
+    ],
+)
+def test_one_message_of_a_batch_that_was_not_accepted_is_told(failure: dict[str, Any], kind: type[StoreError]) -> None:
+    class PartlyFull:
+        def send_message_batch(self, **_: object) -> dict[str, Any]:
+            return {"Successful": [{"Id": "0"}], "Failed": [failure]}
+
+        receive_message = delete_message_batch = get_queue_attributes = send_message_batch
+
+    messages = [QueueMessage(tenant_id=ACME, deduplication_id=name) for name in ("a", "b")]
+    with pytest.raises(StoreError, match=f"1 of 2 messages were not accepted: {failure['Code']}") as caught:
+        SqsQueue(PartlyFull(), "https://queue/work.fifo").send(messages)
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("url", ["", "https://sqs.eu-west-1.amazonaws.com/123456789012/work"])
+def test_a_queue_that_cannot_drop_duplicates_is_a_wrong_setting(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="BRAID_REEMBED_QUEUE_URL"):
+        SqsQueue.connect(SETTINGS.model_copy(update={"reembed_queue_url": url}))
+
+
+def test_no_bucket_is_a_wrong_setting() -> None:
+    with pytest.raises(ConfigurationError, match="BRAID_OBJECTS_BUCKET"):
+        S3ObjectStore.connect(Settings())
+
+
+# --- an object whose connection breaks --------------------------------------------------------------------------------
+
+
+class _Breaking(BaseHTTPRequestHandler):
+    """S3 with one object; its first ``breaks`` answers end in the middle."""
+
+    content = b"first line\nsecond line\n"
+    breaks = 0
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self._begin(200)
+
+    def do_GET(self) -> None:
+        self._begin(206)
+        cls = type(self)
+        if cls.breaks:
+            cls.breaks -= 1
+            self.wfile.write(self.content[:5])
+            self.close_connection = True
+        else:
+            self.wfile.write(self.content)
+
+    def _begin(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("ETag", '"version"')
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def breaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Breaking]]:
+    class Handler(_Breaking):
+        pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_port}")
+        yield Handler
+        server.shutdown()
+        thread.join()
+
+
+def test_a_part_that_breaks_off_is_read_again(breaking: type[_Breaking]) -> None:
+    breaking.breaks = 1
+    opened = S3ObjectStore.connect(SETTINGS.model_copy(update={"s3_attempts": 2})).open(ACME, "a")
+    assert list(opened) == [b"first line", b"second line"]
+
+
+def test_a_part_that_always_breaks_off_is_never_half_an_answer(breaking: type[_Breaking]) -> None:
+    breaking.breaks = 9
+    reading = iter(S3ObjectStore.connect(SETTINGS).open(ACME, "a"))
+    with pytest.raises(TransientStoreError, match="bucket files: 'a'"):
+        next(reading)

@@ -1,0 +1,149 @@
+"""A cache that is lost is a miss, except where that would let an old answer through."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from braid.caching import ForgivingCache, NoCache
+from braid.engines.ports_state import Cache
+from braid.errors import InvalidRequest, StoreError, TransientStoreError
+
+
+class Seconds:
+    """A clock that stands still until it is told to go on."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Memory:
+    """A cache that can be told to fail."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], bytes] = {}
+        self.generations: dict[str, int] = {}
+        self.error: Exception | None = None
+        self.asked = 0
+
+    def _ask(self) -> None:
+        self.asked += 1
+        if self.error:
+            raise self.error
+
+    def get(self, tenant_id: str, key: str) -> bytes | None:
+        self._ask()
+        return self.kept.get((tenant_id, key))
+
+    def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
+        self._ask()
+        assert ttl_s
+        self.kept[tenant_id, key] = value
+
+    def generation(self, tenant_id: str) -> int:
+        self._ask()
+        return self.generations.get(tenant_id, 0)
+
+    def advance(self, tenant_id: str) -> int:
+        self._ask()
+        self.generations[tenant_id] = self.generations.get(tenant_id, 0) + 1
+        return self.generations[tenant_id]
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory()
+
+
+@pytest.fixture
+def clock() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def cache(memory: Memory, clock: Seconds) -> ForgivingCache:
+    return ForgivingCache(memory, rest_s=5, clock=clock)
+
+
+def test_a_cache_that_works_is_passed_through(cache: ForgivingCache) -> None:
+    assert cache.get("acme", "a") is None
+    cache.put("acme", "a", b"1", 60)
+    assert cache.get("acme", "a") == b"1"
+    assert cache.advance("acme") == cache.generation("acme") == 1
+
+
+@pytest.mark.parametrize("error", [TransientStoreError("throttled"), StoreError("no such table")])
+def test_a_lost_cache_is_a_miss(cache: ForgivingCache, memory: Memory, error: StoreError) -> None:
+    cache.put("acme", "a", b"1", 60)
+    memory.error = error
+    assert cache.get("acme", "a") is None
+
+
+def test_what_a_lost_cache_should_keep_is_lost(cache: ForgivingCache, memory: Memory, clock: Seconds) -> None:
+    memory.error = TransientStoreError("throttled")
+    cache.put("acme", "a", b"1", 60)
+    memory.error = None
+    clock.now += 5
+    assert cache.get("acme", "a") is None
+
+
+def test_a_generation_that_is_not_known_is_no_number(cache: ForgivingCache, memory: Memory) -> None:
+    memory.error = TransientStoreError("throttled")
+    assert cache.generation("acme") is None
+
+
+def test_a_write_that_could_not_outdate_old_answers_is_told(cache: ForgivingCache, memory: Memory) -> None:
+    memory.error = TransientStoreError("throttled")
+    with pytest.raises(TransientStoreError, match="throttled"):
+        cache.advance("acme")
+
+
+def test_a_lost_cache_rests_and_then_comes_back(cache: ForgivingCache, memory: Memory, clock: Seconds) -> None:
+    cache.put("acme", "a", b"1", 60)
+    memory.error = TransientStoreError("throttled")
+    asked = memory.asked
+    for _ in range(10):
+        assert cache.get("acme", "a") is None
+        assert cache.generation("acme") is None
+    assert memory.asked == asked + 1
+    memory.error = None
+    clock.now += 4.9
+    assert cache.get("acme", "a") is None
+    clock.now += 0.1
+    assert cache.get("acme", "a") == b"1"
+
+
+def test_a_write_does_not_wait_for_the_cache_to_have_rested(cache: ForgivingCache, memory: Memory) -> None:
+    memory.error = TransientStoreError("throttled")
+    cache.get("acme", "a")
+    memory.error = None
+    assert cache.advance("acme") == 1
+
+
+def test_a_lost_cache_is_logged_without_what_was_asked(
+    cache: ForgivingCache, memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.error = TransientStoreError("table values: ThrottlingException")
+    with caplog.at_level(logging.WARNING):
+        cache.get("acme", "secret")
+        cache.get("acme", "secret")
+    assert [record.message for record in caplog.records] == [
+        "no cache for 5 s: TransientStoreError: table values: ThrottlingException"
+    ]
+
+
+@pytest.mark.parametrize("error", [InvalidRequest("key: is empty", field="key"), RuntimeError("a mistake")])
+def test_a_mistake_is_no_miss(cache: ForgivingCache, memory: Memory, error: Exception) -> None:
+    memory.error = error
+    with pytest.raises(type(error)):
+        cache.get("acme", "a")
+
+
+def test_no_cache_keeps_nothing_and_fails_nothing() -> None:
+    cache = NoCache()
+    assert isinstance(cache, Cache)
+    cache.put("acme", "a", b"1", 60)
+    assert cache.get("acme", "a") is None
+    assert cache.generation("acme") == cache.advance("acme") == 0

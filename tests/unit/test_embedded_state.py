@@ -1,0 +1,324 @@
+"""The embedded cache, queue and objects share one file with records and graph, and its transactions."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.embedded.cache import EmbeddedCache
+from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.objects import EmbeddedObjectStore
+from braid.engines.embedded.queue import EmbeddedQueue
+from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.store import EmbeddedStore
+from braid.engines.ports_state import DEDUPLICATION_S, QueueMessage
+from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
+from braid.settings import Settings
+from braid.wiring import Wired
+
+from tests.contract.shapes import ACME, GLOBEX, Clock, edge, record, vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
+    with EmbeddedStore(tmp_path) as opened:
+        yield opened
+
+
+@contextmanager
+def undone(store: EmbeddedStore) -> Iterator[None]:
+    """Undo what is written inside."""
+    with suppress(RuntimeError), store.transaction():
+        yield
+        raise RuntimeError
+
+
+def message(name: str) -> QueueMessage:
+    return QueueMessage(tenant_id=ACME, deduplication_id=name)
+
+
+# --- cache ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda store: EmbeddedSearchIndex(store).upsert([record("b", "turbine")]),
+        lambda store: EmbeddedSearchIndex(store).delete(ACME, ["a"]),
+        lambda store: EmbeddedKnowledgeGraph(store).upsert([vertex("b")], [edge("a", "b")]),
+        lambda store: EmbeddedKnowledgeGraph(store).delete(ACME, ["a"]),
+    ],
+    ids=["records", "no record", "graph", "no vertex"],
+)
+def test_a_write_that_nobody_announced_begins_a_generation(
+    store: EmbeddedStore, write: Callable[[EmbeddedStore], object]
+) -> None:
+    EmbeddedSearchIndex(store).upsert([record("a", "turbine"), record("a", "turbine", tenant_id=GLOBEX)])
+    EmbeddedKnowledgeGraph(store).upsert([vertex("a")], [])
+    cache = EmbeddedCache(store)
+    before, others = cache.generation(ACME), cache.generation(GLOBEX)
+    write(store)
+    assert cache.generation(ACME) > before
+    assert cache.generation(GLOBEX) == others
+
+
+def test_a_write_that_is_undone_begins_no_generation(store: EmbeddedStore) -> None:
+    cache = EmbeddedCache(store)
+    cache.advance(ACME)
+    before = cache.generation(ACME)
+    with undone(store):
+        cache.advance(ACME)
+    assert cache.generation(ACME) == before
+
+
+def test_expired_values_take_no_room_for_long(store: EmbeddedStore) -> None:
+    clock = Clock()
+    cache = EmbeddedCache(store, clock=clock.now)
+    cache.put(ACME, "a", b"1", 60)
+    clock.advance(60)
+    cache.put(GLOBEX, "b", b"2", 60)
+    with store.read() as connection:
+        assert connection.execute("SELECT key FROM cache").fetchall() == [("b",)]
+
+
+def test_keeping_a_value_does_not_wait_for_another_process_that_writes(store: EmbeddedStore) -> None:
+    cache = EmbeddedCache(store)
+    cache.put(ACME, "a", b"1", 60)
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        with pytest.raises(TransientStoreError, match="try again"):
+            cache.put(ACME, "b", b"2", 60)
+        assert cache.get(ACME, "a") == b"1"
+    finally:
+        other.close()
+    cache.put(ACME, "b", b"2", 60)
+    assert cache.get(ACME, "b") == b"2"
+
+
+def test_keeping_a_value_does_not_wait_for_another_thread_that_writes(store: EmbeddedStore) -> None:
+    writing, done = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with store.transaction():
+            writing.set()
+            done.wait(timeout=30)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        assert writing.wait(timeout=30)
+        with pytest.raises(TransientStoreError, match="being written"):
+            EmbeddedCache(store).put(ACME, "a", b"1", 60)
+    finally:
+        done.set()
+        thread.join()
+    EmbeddedCache(store).put(ACME, "a", b"1", 60)
+
+
+# --- queue ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_done_is_not_sent_again_within_its_time(store: EmbeddedStore) -> None:
+    clock = Clock()
+    queue = EmbeddedQueue(store, clock=clock.now)
+    queue.send([message("a")])
+    queue.delete([queue.receive(1, 30)[0].receipt])
+    clock.advance(DEDUPLICATION_S - 1)
+    queue.send([message("a")])
+    assert queue.depth() == 0
+    clock.advance(1)
+    queue.send([message("a")])
+    assert queue.depth() == 1
+
+
+def test_a_receipt_counts_until_the_message_is_handed_out_again(store: EmbeddedStore) -> None:
+    clock = Clock()
+    queue = EmbeddedQueue(store, clock=clock.now)
+    queue.send([message("a")])
+    (first,) = queue.receive(1, 30)
+    clock.advance(31)
+    (second,) = queue.receive(1, 30)
+    queue.delete([first.receipt])
+    assert queue.depth() == 1
+    clock.advance(31)
+    queue.delete([second.receipt])
+    assert queue.depth() == 0
+
+
+def test_what_is_sent_in_a_transaction_that_is_undone_was_never_sent(store: EmbeddedStore) -> None:
+    queue = EmbeddedQueue(store)
+    with undone(store):
+        queue.send([message("a")])
+    assert queue.depth() == 0
+    queue.send([message("a")])
+    assert queue.depth() == 1
+
+
+def test_two_receivers_never_get_the_same_message(store: EmbeddedStore, tmp_path: Path) -> None:
+    EmbeddedQueue(store).send([message(f"m{number}") for number in range(60)])
+    got: list[str] = []
+
+    def receive() -> None:
+        with EmbeddedStore(tmp_path) as own:
+            queue = EmbeddedQueue(own)
+            while deliveries := queue.receive(3, 600):
+                got.extend(delivery.message.deduplication_id for delivery in deliveries)
+
+    threads = [threading.Thread(target=receive) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == sorted(f"m{number}" for number in range(60))
+
+
+def test_messages_survive_the_process(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedQueue(store).send([message("a")])
+    with EmbeddedStore(tmp_path) as store:
+        assert [found.message for found in EmbeddedQueue(store).receive(1, 30)] == [message("a")]
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def files(store: EmbeddedStore) -> list[Path]:
+    return list((store.folder / "objects").iterdir())
+
+
+def test_what_is_replaced_or_deleted_leaves_no_file(store: EmbeddedStore) -> None:
+    objects = EmbeddedObjectStore(store)
+    objects.put(ACME, "a", b"one")
+    objects.put(ACME, "a", b"two")
+    assert len(files(store)) == 1
+    objects.delete(ACME, "a")
+    assert files(store) == []
+
+
+def test_an_object_that_is_written_again_as_it_was_has_not_changed(store: EmbeddedStore) -> None:
+    objects = EmbeddedObjectStore(store)
+    objects.put(ACME, "a", b"one\ntwo")
+    reading = iter(objects.open(ACME, "a"))
+    assert next(reading) == b"one"
+    objects.put(ACME, "a", b"one\ntwo")
+    assert list(reading) == [b"two"]
+
+
+def test_a_put_that_is_undone_leaves_what_was_there(store: EmbeddedStore) -> None:
+    objects = EmbeddedObjectStore(store)
+    objects.put(ACME, "a", b"one")
+    objects.put(ACME, "b", b"one")
+    with undone(store):
+        objects.put(ACME, "a", b"two")
+        objects.delete(ACME, "b")
+    assert list(objects.open(ACME, "a")) == list(objects.open(ACME, "b")) == [b"one"]
+
+
+def test_a_file_that_somebody_removed_is_named(store: EmbeddedStore) -> None:
+    objects = EmbeddedObjectStore(store)
+    objects.put(ACME, "a", b"one")
+    files(store)[0].unlink()
+    with pytest.raises(StoreCorrupt, match=r"objects.*'a', is gone"):
+        list(objects.open(ACME, "a"))
+
+
+def test_a_store_opened_for_reading_gives_objects_and_takes_none(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedObjectStore(store).put(ACME, "a", b"one")
+    with EmbeddedStore(tmp_path, read_only=True) as store:
+        objects = EmbeddedObjectStore(store)
+        assert list(objects.open(ACME, "a")) == [b"one"]
+        with pytest.raises(StoreReadOnly):
+            objects.put(ACME, "a", b"two")
+        assert len(files(store)) == 1
+
+
+def test_a_folder_that_cannot_be_made_is_named(store: EmbeddedStore) -> None:
+    (store.folder / "objects").write_text("not a folder")
+    with pytest.raises(StoreError, match="objects"):
+        EmbeddedObjectStore(store).put(ACME, "a", b"one")
+    with pytest.raises(ObjectMissing):
+        EmbeddedObjectStore(store).open(ACME, "a")
+
+
+# --- a store of the format before -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """Make a store as it was before it held a cache, a queue and objects."""
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store).upsert([record("a", "turbine")])
+    connection = sqlite3.connect(tmp_path / "braid.db")
+    for table in ("cache", "messages", "messages_sent", "objects"):
+        connection.execute(f"DROP TABLE {table}")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    return tmp_path
+
+
+def test_an_older_store_keeps_what_it_holds_and_gets_what_it_lacks(old: Path) -> None:
+    for _ in range(2):
+        with EmbeddedStore(old) as store:
+            assert [found.id for found in EmbeddedSearchIndex(store).get_many(ACME, ["a"])] == ["a"]
+            EmbeddedCache(store).put(ACME, "a", b"1", 60)
+            EmbeddedQueue(store).send([message("a")])
+            EmbeddedObjectStore(store).put(ACME, "a", b"1")
+            assert EmbeddedQueue(store).depth() == 1
+
+
+def test_an_older_store_is_read_as_it_is(old: Path) -> None:
+    with EmbeddedStore(old, read_only=True) as store:
+        assert [found.id for found in EmbeddedSearchIndex(store).get_many(ACME, ["a"])] == ["a"]
+        with pytest.raises(StoreError, match="no such table: cache"):
+            EmbeddedCache(store).get(ACME, "a")
+
+
+def test_several_threads_may_open_an_older_store_at_once(old: Path) -> None:
+    failures: list[Exception] = []
+
+    def open_and_use() -> None:
+        try:
+            with EmbeddedStore(old) as store:
+                EmbeddedQueue(store).send([message("a")])
+        except Exception as error:  # noqa: BLE001 - told to the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=open_and_use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+# --- wiring -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_laptop_has_all_three_in_one_folder(tmp_path: Path) -> None:
+    wired = Wired(Settings(home=tmp_path))
+    with wired.store:
+        wired.cache.put(ACME, "a", b"1", 60)
+        assert wired.cache.get(ACME, "a") == b"1"
+        wired.queue.send([message("a")])
+        assert wired.queue.depth() == 1
+        wired.objects.put(ACME, "a", b"1")
+        assert [found.key for found in wired.objects.list(ACME)] == ["a"]
+
+
+def test_a_deployment_without_a_table_has_no_cache_and_needs_none() -> None:
+    settings = Settings(
+        engine="aws", opensearch_endpoint="https://127.0.0.1:9", neptune_endpoint="wss://127.0.0.1:9/gremlin"
+    )
+    cache = Wired(settings).cache
+    cache.put(ACME, "a", b"1", 60)
+    assert cache.get(ACME, "a") is None
+    assert cache.advance(ACME) == 0
