@@ -72,15 +72,16 @@ def unusable_models(query: Query, wired: Wired) -> list[str]:
     """
     from braid.engines.model_files import ModelKind, open_model
 
-    wanted = [(model.id, ModelKind.ENCODER) for model in wired.models()]
+    wanted: list[tuple[str, ModelKind, int | None]]
+    wanted = [(model.id, ModelKind.ENCODER, model.dimension) for model in wired.models()]
     if (query.reranker or wired.settings.reranker) is RerankerKind.ONNX:
         if not wired.settings.reranker_model:
             raise ConfigurationError("--reranker: onnx needs BRAID_RERANKER_MODEL, the name of a model made here")
-        wanted.append((wired.settings.reranker_model, ModelKind.CROSS_ENCODER))
+        wanted.append((wired.settings.reranker_model, ModelKind.CROSS_ENCODER, None))
     problems = []
-    for name, kind in wanted:
+    for name, kind, dimension in wanted:
         try:
-            open_model(wired.settings.models_path() / name, kind)
+            open_model(wired.settings.models_path() / name, kind, dimension=dimension)
         except ModelError as error:
             problems.append(f"{name}: {error}")
     return problems

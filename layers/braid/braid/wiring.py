@@ -157,8 +157,9 @@ class Wired:
         Raises
         ------
         ModelError
-            If its folder is missing, tampered with or not a model.
+            If its folder is missing, tampered with or not a model, or its vectors are not as long as configured.
         """
+        from braid.engines.model_files import ModelKind, open_model
         from braid.engines.onnx import OnnxEncoder
 
         threads = threads or self.settings.encoder_threads
@@ -166,6 +167,7 @@ class Wired:
         with self._opening:
             if key not in self._encoders:
                 folder = self.settings.models_path() / model.id
+                open_model(folder, ModelKind.ENCODER, dimension=model.dimension)
                 self._encoders[key] = OnnxEncoder.load(folder, threads=threads)
             return self._encoders[key]
 

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from braid.engines.onnx_wire import external_tensor
-from braid.errors import ModelMissing, ModelTampered
+from braid.errors import ModelError, ModelMissing, ModelTampered
 from braid.models import Frozen
 from braid.profiles import ModelId
 
@@ -111,7 +111,7 @@ class ModelFolder:
         return self.path / TOKENIZER
 
 
-def open_model(folder: Path, kind: ModelKind | None = None) -> ModelFolder:
+def open_model(folder: Path, kind: ModelKind | None = None, *, dimension: int | None = None) -> ModelFolder:
     """Verify a model folder and return it.
 
     Parameters
@@ -120,9 +120,13 @@ def open_model(folder: Path, kind: ModelKind | None = None) -> ModelFolder:
         Folder with ``manifest.json``.
     kind : ModelKind, optional
         What the caller needs; a model of another kind is refused.
+    dimension : int, optional
+        Length of its vectors, where the caller has configured one; a model of another length is refused.
 
     Raises
     ------
+    ModelError
+        If its vectors have another length.
     ModelMissing
         If the folder or a file is missing, or the model is of another kind; the message says how to make it.
     ModelTampered
@@ -132,6 +136,11 @@ def open_model(folder: Path, kind: ModelKind | None = None) -> ModelFolder:
     manifest = read_manifest(folder)
     if kind is not None and manifest.kind is not kind:
         raise ModelMissing(f"{folder}: is a model of kind {manifest.kind}, not {kind}")
+    if dimension is not None and manifest.dimension != dimension:
+        raise ModelError(
+            f"{folder}: its vectors have {manifest.dimension} values, configured are {dimension}; "
+            f"make the configured model with `braid models export {folder.name} --force`"
+        )
     listed = {file.name for file in manifest.files}
     for entry in sorted(folder.iterdir()):
         if entry.is_symlink() or not entry.is_file():

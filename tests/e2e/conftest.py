@@ -1,0 +1,94 @@
+"""One home for all tests of the command line: the real default model, and the demo corpus ingested once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.settings import load_settings
+from braid.wiring import wired
+
+from local import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ROOT / "local" / "demo"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """Return this process's environment with another home and nothing else that Braid reads."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BRAID_", "POWERTOOLS_"))}
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        kept.pop(name, None)
+    return kept | {"BRAID_HOME": str(home)} | more
+
+
+def run(home: Path, *arguments: str, **more: str) -> Done:
+    """Run ``braid`` in a process of its own."""
+    done = subprocess.run(  # noqa: S603 - this interpreter and our own module
+        [sys.executable, "-m", "local.cli", *arguments],
+        cwd=ROOT,
+        env=environment(home, **more),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home with the default model and the demo corpus of one tenant; tests only read it."""
+    home = tmp_path_factory.mktemp("braid") / "home"
+    done = run(home, "ingest", str(DEMO / "saltmarrow"), "--tenant", "saltmarrow")
+    assert done.status == 0, done.err
+    return home
+
+
+@pytest.fixture
+def braid(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., Done]]:
+    """Run ``braid`` in this process: ``braid("search", "Why?", home=...)``, in the common home unless told."""
+
+    def call(*arguments: str, home: Path = home, **more: str) -> Done:
+        for name in [name for name in os.environ if name.startswith(("BRAID_", "POWERTOOLS_"))]:
+            monkeypatch.delenv(name)
+        for name, value in {"BRAID_HOME": str(home), "POWERTOOLS_LOG_LEVEL": "CRITICAL", **more}.items():
+            monkeypatch.setenv(name, value)
+        forget()
+        monkeypatch.setattr(sys, "argv", ["braid", *arguments])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capfd.readouterr()
+        return Done(int(ended.value.code or 0), captured.out, captured.err)
+
+    yield call
+    forget()
+
+
+def forget() -> None:
+    """Close what a command opened; the next reads its settings, and loads the functions, anew."""
+    if wired.cache_info().currsize and "store" in vars(wired()):
+        wired().store.close()
+    load_settings.cache_clear()
+    wired.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("functions.")]:
+        del sys.modules[name]
