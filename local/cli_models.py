@@ -77,7 +77,7 @@ def list_models(
     for heading in ("id", "kind", "profiles", "dim", "tokens", "state"):
         table.add_column(heading, no_wrap=heading == "id")
     for row in rows:
-        state = f"ready, {row['precision']}" if row["ready"] else str(row["problem"] or "not made")
+        state = f"ready, {row['precision']}" if row["ready"] else "unusable" if row["problem"] else "not made"
         colour = "green" if row["ready"] else "red" if row["problem"] else "dim"
         table.add_row(
             str(row["id"]),
@@ -87,7 +87,11 @@ def list_models(
             str(row["max_tokens"]),
             Text(state, style=colour),
         )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    for row in rows:
+        if row["problem"]:
+            console.print(Text(str(row["problem"]), style="red"), soft_wrap=True)
 
 
 def _row(model: ModelConfig, profiles: Profiles, folder: Path) -> dict[str, object]:

@@ -133,3 +133,15 @@ def test_a_hub_id_without_the_extra_says_what_to_install(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("command", ["list", "export"])
 def test_help_has_examples(command: str) -> None:
     assert f"braid models {command}" in braid_models(command, "--help")
+
+
+def test_a_damaged_model_is_listed_as_unusable_and_the_reason_stands_on_a_line_of_its_own(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    (home / "models" / "broken").mkdir(parents=True)
+    (home / "models" / "broken" / "manifest.json").write_text("{", encoding="utf-8")
+    lines = braid_models("list").splitlines()
+    assert any("broken" in line and "unusable" in line for line in lines)
+    assert lines[-1].startswith(f"{home}/models/broken/manifest.json: not JSON")
+    assert lines[-1].endswith("`braid models export broken --force`")
