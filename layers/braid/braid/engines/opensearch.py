@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from braid import scoring
 from braid.engines import opensearch_mapping as mapping
 from braid.engines import opensearch_query as query
-from braid.engines.embedded.words import question_words
 from braid.engines.opensearch_bulk import write
 from braid.engines.opensearch_client import IndexMissing, P, R, call, complete, open_client, refusal
 from braid.engines.ports import IndexStats, SearchHits, SearchRequest
 from braid.errors import DimensionMismatch, StoreError
 from braid.models import Kind
+from braid.question_words import question_words
 from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:

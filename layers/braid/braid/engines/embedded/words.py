@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.conditions import VALID
 from braid.engines.embedded.tables import words_table
+from braid.question_words import question_words
 from braid.scoring import from_bm25
 
 if TYPE_CHECKING:
@@ -15,30 +15,6 @@ if TYPE_CHECKING:
     from braid.engines.embedded.conditions import Conditions
 
 TITLE_WEIGHT, ALIASES_WEIGHT, CONTENT_WEIGHT = 2.0, 1.0, 1.0
-MAX_WORDS = 256
-"""Different words of one question that are searched, the first ones; bounds the work of a 10,000-character question."""
-_KEPT = ("L", "N", "M", "Co")  # what FTS5's unicode61 makes tokens of
-_FUNCTION_TEXT = """
-    a an and are as at be been but by did do does for from had has have how if in into is it its of on
-    or that the their then there these they this to was were what when where which who whom whose why
-    will with
-"""
-_FUNCTION_WORDS = frozenset(_FUNCTION_TEXT.split())
-
-
-def question_words(text: str) -> list[str]:
-    """Return the different words of a question, in order, as FTS5's tokenizer splits them.
-
-    Words that carry no meaning are dropped unless there are no others: they cost most of the time and, being in most
-    texts, move the score by next to nothing.
-    """
-    composed = unicodedata.normalize("NFC", text).lower()
-    cut = "".join(
-        character if character.isalnum() or unicodedata.category(character).startswith(_KEPT) else " "
-        for character in composed
-    )
-    found = list(dict.fromkeys(cut.split()))
-    return ([word for word in found if word not in _FUNCTION_WORDS] or found)[:MAX_WORDS]
 
 
 def match_expression(words: list[str]) -> str:
