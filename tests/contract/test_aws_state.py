@@ -140,7 +140,7 @@ class TestS3ObjectStore(ObjectStoreContract):
 
     def test_a_source_that_fails_leaves_no_parts_to_pay_for(self, objects: S3ObjectStore) -> None:
         class Failing:
-            left = 2
+            left = 4
 
             def read(self, size: int) -> bytes:
                 self.left -= 1
@@ -297,6 +297,28 @@ def test_one_message_of_a_batch_that_was_not_accepted_is_told(failure: dict[str,
     with pytest.raises(StoreError, match=f"1 of 2 messages were not accepted: {failure['Code']}") as caught:
         SqsQueue(PartlyFull(), "https://queue/work.fifo").send(messages)
     assert type(caught.value) is kind
+
+
+def test_no_request_holds_more_than_sqs_takes() -> None:
+    requests: list[list[dict[str, str]]] = []
+
+    class Recording:
+        def send_message_batch(self, **request: Any) -> dict[str, Any]:
+            requests.append(request["Entries"])
+            return {}
+
+        receive_message = delete_message_batch = get_queue_attributes = send_message_batch
+
+    lengths = [100_000, 150_000, 200_000, *[10] * 24]
+    messages = [
+        QueueMessage(tenant_id=ACME, deduplication_id=f"m{number}", body="x" * length)
+        for number, length in enumerate(lengths)
+    ]
+    SqsQueue(Recording(), "https://queue/work.fifo").send(messages)
+    sent = [entry["MessageDeduplicationId"] for entries in requests for entry in entries]
+    assert sent == [message.deduplication_id for message in messages]
+    assert [len(entries) for entries in requests] == [2, 10, 10, 5]
+    assert all(sum(len(entry["MessageBody"]) for entry in entries) <= 256 * 1024 for entries in requests)
 
 
 @pytest.mark.parametrize("url", ["", "https://sqs.eu-west-1.amazonaws.com/123456789012/work"])
