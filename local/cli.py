@@ -70,10 +70,6 @@ def main() -> None:
     except BraidError as error:
         _complain(str(error))
         sys.exit(EXIT_BAD_INPUT if isinstance(error, BAD_INPUT) else EXIT_FAILED)
-    except BrokenPipeError:
-        # The reader of a pipe has seen enough; without this, closing standard output would say so again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_FAILED)
     except OSError as error:
         _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         sys.exit(EXIT_FAILED)

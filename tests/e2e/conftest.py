@@ -34,7 +34,7 @@ class Done:
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Return this process's environment with another home and nothing else that Braid reads."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BRAID_", "POWERTOOLS_"))}
-    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "PYTHONUNBUFFERED"):
         kept.pop(name, None)
     return kept | {"BRAID_HOME": str(home)} | more
 

@@ -137,7 +137,7 @@ def test_a_narrow_terminal_is_kept_to_and_no_colour_means_none(home: Path) -> No
     assert re.search(r"\x1b\[[0-9;]*3\d", coloured.out)
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]], ids=["people", "machines"])
+@pytest.mark.parametrize("options", [[], ["--json"], ["--json", "--top-k", "1"]], ids=["people", "machines", "short"])
 def test_a_reader_that_goes_away_is_no_error_message(home: Path, options: list[str]) -> None:
     reading, writing = os.pipe()
     with subprocess.Popen(  # noqa: S603 - this interpreter and our own module
