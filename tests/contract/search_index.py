@@ -156,6 +156,44 @@ class SearchIndexContract:
         index.upsert([record(name, "one gearbox") for name in ("m", "b", "z", "a")])
         assert ids(ask(index, "gearbox").lexical) == ["a", "b", "m", "z"]
 
+    def test_words_are_found_newest_first_when_that_is_asked(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("old", "gearbox gearbox", timestamp=day(1)),
+                record("newest", "a gearbox among many other words", timestamp=day(5)),
+                record("timeless", "gearbox gearbox gearbox"),
+                record("b", "gearbox", timestamp=day(3)),
+                record("a", "one gearbox", timestamp=day(3)),
+                record("retired", "gearbox", timestamp=day(4), invalid_at=day(5)),
+                record("other", "turbine", timestamp=day(6)),
+            ]
+        )
+        hits = ask(index, "gearbox", newest_first=True)
+        assert ids(hits.lexical) == ["newest", "a", "b", "old", "timeless"]
+        assert [hit.rank for hit in hits.lexical] == [1, 2, 3, 4, 5]
+        assert all(0.0 < hit.score < 1.0 for hit in hits.lexical)
+        assert hits.superseded == 1
+        few = ask(index, "gearbox", newest_first=True, k=1)
+        assert (ids(few.lexical), few.superseded) == (["newest"], 0)
+
+    def test_the_newest_words_meet_the_conditions(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("call", "gearbox", kind=Kind.TOOL_CALL, task_id="t1", tool_name="grep", timestamp=day(1)),
+                record("choice", "gearbox", kind=Kind.DECISION, task_id="t1", timestamp=day(2)),
+                record("chunk", "gearbox", task_id="t1", timestamp=day(3)),
+                record("elsewhere", "gearbox", kind=Kind.DECISION, task_id="t2", timestamp=day(4)),
+                record("foreign", "gearbox", kind=Kind.DECISION, tenant_id=GLOBEX, timestamp=day(5)),
+            ]
+        )
+        both = (Kind.DECISION, Kind.TOOL_CALL)
+        for filters, expected in (
+            (Filters(kinds=both), ["elsewhere", "choice", "call"]),
+            (Filters(kinds=both, task_id="t1"), ["choice", "call"]),
+            (Filters(kinds=both, tool_name="grep"), ["call"]),
+        ):
+            assert ids(ask(index, "gearbox", newest_first=True, filters=filters).lexical) == expected
+
     def test_names_titles_and_aliases_are_searched(self, index: SearchIndex) -> None:
         index.upsert(
             [

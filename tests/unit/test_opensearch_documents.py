@@ -135,3 +135,24 @@ def test_signing_without_credentials_is_refused_when_connecting(monkeypatch: pyt
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(ConfigurationError, match="no AWS credentials"):
         OpenSearchIndex.connect(Settings(opensearch_endpoint="https://search.example"))
+
+
+def test_the_newest_texts_are_sorted_by_time_within_the_filter_and_keep_their_scores() -> None:
+    clause = query.filter_clause(request(filters=Filters(task_id="t1")), valid=True)
+    body = query.newest(["gearbox"], 5, clause)
+    assert body["sort"] == [{"timestamp_us": {"order": "desc", "missing": "_last"}}, {"id": "asc"}]
+    assert body["track_scores"] is True
+    assert body["query"]["bool"]["filter"] == [clause]
+    assert {"term": {"task_id": "t1"}} in clause["bool"]["filter"]
+
+
+def test_retired_texts_that_are_newer_are_counted_and_take_no_place() -> None:
+    def answer(*found: tuple[int, str, float]) -> dict[str, Any]:
+        return {"hits": {"hits": [{"sort": [time, name], "_score": score} for time, name, score in found]}}
+
+    valid = answer((30, "a", 1.0), (30, "b", 9.0), (-(2**63), "timeless", 2.0))
+    hits, retired = query.newest_strand(valid, answer((40, "old", 1.0), (20, "older", 1.0)), k=3)
+    assert [hit.id for hit in hits] == ["a", "b", "timeless"]
+    assert [hit.rank for hit in hits] == [1, 2, 3]
+    assert hits[1].score == query.from_lucene_bm25(9.0)
+    assert retired == {"old"}

@@ -138,17 +138,24 @@ class OpenSearchIndex:
             bodies += [query.knn(request.embedding, request.k, clause) for clause in (valid, retired)]
         words = question_words(request.text) if request.text is not None else []
         if words:
-            bodies += [query.match(words, request.k, clause) for clause in (valid, retired)]
+            texts = query.newest if request.newest_first else query.match
+            bodies += [texts(words, request.k, clause) for clause in (valid, retired)]
         if not bodies or request.ids == ():
             return SearchHits()
-        answers = [query.hits_of(answer) for answer in self._msearch(bodies)]
+        answers = self._msearch(bodies)
         vector: tuple[Hit, ...] = ()
         lexical: tuple[Hit, ...] = ()
         superseded: set[str] = set()
         if with_vector:
-            vector, superseded = query.strand(*answers[:2], k=request.k, score=scoring.from_lucene_cosine)
+            vector, superseded = query.strand(
+                *map(query.hits_of, answers[:2]), k=request.k, score=scoring.from_lucene_cosine
+            )
         if words:
-            lexical, retired_by_words = query.strand(*answers[-2:], k=request.k, score=query.from_lucene_bm25)
+            lexical, retired_by_words = (
+                query.newest_strand(*answers[-2:], k=request.k)
+                if request.newest_first
+                else query.strand(*map(query.hits_of, answers[-2:]), k=request.k, score=query.from_lucene_bm25)
+            )
             superseded = superseded | retired_by_words
         return SearchHits(vector=vector, lexical=lexical, superseded=len(superseded))
 

@@ -85,9 +85,28 @@ def match(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any
     return _body({"bool": {"must": [{"match": {WORDS: {"query": " ".join(words)}}}], "filter": [clause]}}, k)
 
 
+def newest(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:
+    """Return the search for the ``k`` newest texts with any of the words, among what meets a filter."""
+    by_time = {"timestamp_us": {"order": "desc", "missing": "_last"}}
+    return {**match(words, k, clause), "sort": [by_time, {"id": "asc"}], "track_scores": True}
+
+
 def hits_of(answer: Mapping[str, Any]) -> list[tuple[float, str]]:
     """Return (engine's score, record id), best first."""
     return [(float(hit["sort"][0]), str(hit["sort"][1])) for hit in answer["hits"]["hits"]]
+
+
+def newest_strand(valid: Mapping[str, Any], retired: Mapping[str, Any], *, k: int) -> tuple[tuple[Hit, ...], set[str]]:
+    """Return the hits of two answers to :func:`newest`, and the retired records that would have been among them."""
+    found = [
+        (-int(hit["sort"][0]), str(hit["sort"][1]), is_retired, float(hit["_score"]))
+        for answer, is_retired in ((valid, False), (retired, True))
+        for hit in answer["hits"]["hits"]
+    ]
+    found.sort()
+    kept = [(name, score) for _, name, is_retired, score in found if not is_retired][:k]
+    hits = tuple(Hit(id=name, score=from_lucene_bm25(score), rank=rank) for rank, (name, score) in enumerate(kept, 1))
+    return hits, {name for _, name, is_retired, _ in found[:k] if is_retired}
 
 
 def strand(

@@ -49,10 +49,12 @@ class SearchRequest(Frozen):
     as_of: Timestamp
     """Only what is valid then: ``valid_at <= as_of < invalid_at``, where a missing bound is open."""
     min_schema_version: int = 1
+    newest_first: bool = False
+    """Order of the lexical strand: True, the newest ``timestamp`` first (missing last), ties by id; False, by score."""
 
 
 class SearchHits(Frozen):
-    """At most ``k`` hits of each strand, best first, ties by id."""
+    """At most ``k`` hits of each strand, best first unless the request asks for another order, ties by id."""
 
     vector: tuple[Hit, ...] = ()
     """Score: ``max(0, cosine)``."""

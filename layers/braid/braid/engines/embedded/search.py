@@ -86,7 +86,9 @@ class EmbeddedSearchIndex:
             if request.embedding is not None:
                 vector, superseded = self._nearest(connection, tenant, request, request.embedding)
             if request.text:
-                lexical, superseded_too = words.search(connection, tenant, request.text, asked, request.k)
+                lexical, superseded_too = words.search(
+                    connection, tenant, request.text, asked, request.k, newest_first=request.newest_first
+                )
                 superseded = superseded | superseded_too
         return SearchHits(vector=_hits(vector), lexical=_hits(lexical), superseded=len(superseded))
 

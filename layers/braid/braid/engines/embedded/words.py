@@ -23,9 +23,12 @@ def match_expression(words: list[str]) -> str:
 
 
 def search(
-    connection: sqlite3.Connection, tenant: int, text: str, asked: Conditions, k: int
+    connection: sqlite3.Connection, tenant: int, text: str, asked: Conditions, k: int, *, newest_first: bool = False
 ) -> tuple[list[tuple[float, str]], set[str]]:
-    """Return the best ``k`` valid rows as (score, id), and the ids of superseded rows among the first ``k`` of all."""
+    """Return the first ``k`` valid rows as (score, id), and the ids of superseded rows among the first ``k`` of all.
+
+    First is best, or newest; a row without a time is the oldest.
+    """
     words = question_words(text)
     if not words:
         return [], set()
@@ -40,10 +43,11 @@ def search(
     }
     # CROSS JOIN keeps the word index outside: newer SQLite would otherwise begin at the tenant's rows.
     # FTS5's bm25() is negative, the better the lower.
+    order = "r.timestamp DESC NULLS LAST" if newest_first else "score DESC"
     statement = (
         f"SELECT round(-bm25({table}, :title, :aliases, :content), 12) AS score, r.id, {VALID} AS valid"  # noqa: S608
         f" FROM {table} CROSS JOIN records AS r ON r.number = {table}.rowid"
-        f" WHERE {table} MATCH :match AND {asked.where} {{valid}} ORDER BY score DESC, r.id LIMIT :k"
+        f" WHERE {table} MATCH :match AND {asked.where} {{valid}} ORDER BY {order}, r.id LIMIT :k"
     )
     first = connection.execute(statement.format(valid=""), values).fetchall()
     superseded = {row[1] for row in first if not row[2]}
