@@ -167,14 +167,22 @@ def hits(*scored: tuple[str, float]) -> tuple[Hit, ...]:
     return tuple(Hit(id=identity, score=score, rank=rank) for rank, (identity, score) in enumerate(scored, start=1))
 
 
-def walked(*ids: str, score: float = 0.5, types: tuple[str, ...] | None = None, **fields: Any) -> GraphHit:
+def walked(
+    *ids: str,
+    score: float = 0.5,
+    types: tuple[str, ...] | None = None,
+    evidence: tuple[str | None, ...] = (),
+    **fields: Any,
+) -> GraphHit:
     """Return what a walk along ``ids`` reached: the last of them."""
-    path = Path(ids=ids, types=types or ("RELATED_TO",) * (len(ids) - 1))
+    path = Path(ids=ids, types=types or ("RELATED_TO",) * (len(ids) - 1), evidence=evidence)
     return GraphHit(**{"id": ids[-1], "score": score, "rank": 1, "path": path, "source": Source.GRAPH} | fields)
 
 
-def link(identity: str, name: str, *, phrase: str | None = None, score: float = 1.0) -> EntityLink:
-    return EntityLink(entity_id=identity, name=name, entity_type="Service", phrase=phrase or name.lower(), score=score)
+def link(identity: str, name: str, *, phrase: str | None = None, score: float = 1.0, **fields: Any) -> EntityLink:
+    return EntityLink(
+        entity_id=identity, name=name, entity_type="Service", phrase=phrase or name.lower(), score=score, **fields
+    )
 
 
 def embedding(*values: float, space: str = "fake_model") -> Embedding:

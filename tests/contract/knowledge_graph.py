@@ -256,6 +256,40 @@ class KnowledgeGraphContract:
         assert (event.name, event.entity_type, event.timestamp, event.has_record) == ("Outage", "Event", day(3), True)
         assert (other.name, other.entity_type, other.timestamp, other.has_record) == (None, "Concept", None, False)
 
+    def test_a_path_names_the_evidence_of_its_edges(self, graph: KnowledgeGraph) -> None:
+        build(
+            graph,
+            edge("a", "b", evidence="report.pdf#chunk-1"),
+            edge("b", "c", confidence=0.5),
+            edge("d", "b", confidence=0.4, evidence="chat-fact-é"),
+            edge("a", "x", "OWNS"),
+        )
+        assert {hit.id: hit.path.evidence for hit in walk(graph, "a").hits} == {
+            "b": ("report.pdf#chunk-1",),
+            "c": ("report.pdf#chunk-1", None),
+            "d": ("report.pdf#chunk-1", "chat-fact-é"),
+            "x": (),
+        }
+
+    def test_of_edges_alike_the_evidence_is_that_of_the_one_walked(self, graph: KnowledgeGraph) -> None:
+        build(
+            graph,
+            edge("a", "b", confidence=0.3, predicate="a", evidence="unsure"),
+            edge("a", "b", confidence=0.9, predicate="z", evidence="sure"),
+            edge("c", "d", predicate="a", evidence="first"),
+            edge("c", "d", predicate="b", evidence="an even smaller name"),
+            edge("e", "f", predicate="a"),
+            edge("e", "f", predicate="b", evidence="not walked"),
+        )
+        for how in (walk, causal):
+            evidence = {hit.id: hit.path.evidence for hit in how(graph, "a", "c", "e").hits}
+            assert evidence == {"b": ("sure",), "d": ("first",), "f": ()}
+
+    def test_evidence_is_replaced_with_its_edge(self, graph: KnowledgeGraph) -> None:
+        build(graph, edge("a", "b", evidence="old"))
+        build(graph, edge("a", "b"))
+        assert walk(graph, "a").hits[0].path.evidence == ()
+
     def test_vertices_without_a_record_are_walked_through(self, graph: KnowledgeGraph) -> None:
         graph.upsert(
             [vertex("a"), vertex("bare", has_record=False), vertex("b")], [edge("a", "bare"), edge("bare", "b")]
@@ -368,6 +402,13 @@ class KnowledgeGraphContract:
             ("port", "harbour", 1.0),
         ]
         assert (links[0].name, links[0].entity_type) == ("Harbour Freight API", "CodeEntity")
+
+    def test_a_link_says_whether_the_entity_has_a_record(self, graph: KnowledgeGraph) -> None:
+        graph.upsert([vertex("a", name="Atlas"), vertex("b", name="Other", aliases=("Atlas",), has_record=False)], [])
+        links = graph.link(ACME, ["atlas"], as_of=AS_OF)
+        assert [(link.entity_id, link.has_record) for link in links] == [("a", True), ("b", False)]
+        graph.upsert([vertex("b", name="Atlas", has_record=True)], [])
+        assert all(link.has_record for link in graph.link(ACME, ["atlas"], as_of=AS_OF))
 
     def test_an_alias_counts_less_than_a_name(self, graph: KnowledgeGraph) -> None:
         graph.upsert([vertex("z", name="Atlas"), vertex("a", name="Other", aliases=("Atlas",))], [])

@@ -66,8 +66,9 @@ def graphs(store: EmbeddedStore, gremlin_endpoint: str) -> Iterator[tuple[Embedd
             confidence=generator.choice((0.0, 0.25, 0.5, 0.7, 0.9, 1.0)),
             valid_at=generator.choice(moments),
             predicate=generator.choice((None, None, "because")),
+            evidence=generator.choice((None, "report", f"chunk {number}")),
         )
-        for _ in range(1_500)
+        for number in range(1_500)
     ]
     embedded = EmbeddedKnowledgeGraph(store)
     deployed = GremlinGraph.connect(Settings(neptune_endpoint=gremlin_endpoint))

@@ -109,8 +109,8 @@ def test_rows_come_back_as_they_were_written() -> None:
         step[3] for step in steps_named(elements.write_vertices(source(), [described]), "property") if step[2] == "row"
     ]
     assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name")
-    (row,) = rows(elements.write_edges(source(), [edge("a", "b", confidence=0.1 + 0.2)]))
-    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2)
+    (row,) = rows(elements.write_edges(source(), [edge("a", "b", confidence=0.1 + 0.2, evidence="a|1")]))
+    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1")
 
 
 def test_times_before_1970_are_whole() -> None:
@@ -122,7 +122,7 @@ def test_times_before_1970_are_whole() -> None:
 def test_an_edge_that_both_ends_brought_counts_once() -> None:
     separator = "\x01"
     vertices = [separator.join((name, "Concept", "1", "", "")) for name in ("a", "b", "c")]
-    edges = [separator.join(("a", "CAUSES", "b", "", "1.0")), separator.join(("b", "CAUSES", "c", "", "0.5"))]
+    edges = [separator.join(("a", "CAUSES", "b", "", "1.0", "")), separator.join(("b", "CAUSES", "c", "", "0.5", ""))]
     collected = {"vertices": [*vertices, *vertices], "edges": [*edges, *edges]}
     found = expansion(collected, request(seeds=("a",), fan_out=2))
     assert [hit.id for hit in found.hits] == ["b", "c"]

@@ -212,6 +212,8 @@ def test_a_path_has_a_type_between_each_two_ids_and_a_name_for_each() -> None:
         Path(ids=(), types=())
     with pytest.raises(ValidationError, match="2 ids has 1 names"):
         Path(ids=("a", "b"), types=("X",), names=("A",))
+    with pytest.raises(ValidationError):
+        Path(ids=("a", "b"), types=("X",), evidence=("r", None))
     assert Path(ids=("a",), types=())
 
 

@@ -182,6 +182,27 @@ def test_a_name_in_the_question_finds_its_entity_what_mentions_it_and_what_is_re
     assert found.frontier == tuple(hit.id for hit in found.hits)
 
 
+def test_a_mention_that_carries_evidence_counts_more() -> None:
+    graph = FakeGraph(
+        links=[link("e", "Keelson", score=0.9)],
+        walk=reaching(
+            walked("e", "guessed", score=0.5, types=("MENTIONS",)),
+            walked("e", "read", score=0.5, types=("MENTIONS",), evidence=("read",)),
+            walked("e", "owner", score=0.5, types=("OWNS",), evidence=("read",)),
+        ),
+    )
+    found = run(graph, LINK, query("Keelson"))
+    assert {hit.id: hit.score for hit in found.hits} == pytest.approx(
+        {"e": 0.9, "guessed": 0.5 * 0.5 * 0.9, "read": 0.6 * 0.5 * 0.9, "owner": 0.5 * 0.9}
+    )
+
+
+def test_a_named_entity_is_an_answer_where_it_has_a_record() -> None:
+    graph = FakeGraph(links=[link("e", "Keelson", has_record=True), link("f", "Vendor X")])
+    found = run(graph, LINK, query("Keelson and Vendor X"))
+    assert {hit.id: hit.has_record for hit in found.hits} == {"e": True, "f": False}
+
+
 def test_each_kind_of_call_is_made_once_whatever_the_number_of_names() -> None:
     links = [link(f"e{number}", f"Name{number}") for number in range(30)]
     graph = FakeGraph(links=links)

@@ -488,6 +488,8 @@ class EntityLink(Frozen):
     phrase: str
     """The words of the question that matched."""
     score: Score
+    has_record: bool = False
+    """Whether the search index holds a record of the entity, so that it can be an answer."""
 
 
 class Path(Frozen):
@@ -499,6 +501,8 @@ class Path(Frozen):
     """What each id is called, for people; the id itself where a vertex has no name."""
     inward: tuple[bool, ...] = ()
     """Whether each edge was walked against its direction, from target to source."""
+    evidence: tuple[RecordId | None, ...] = ()
+    """The record that each edge is known from; empty where none of them names one."""
 
     @model_validator(mode="after")
     def _types_stand_between_ids(self) -> Path:
@@ -510,6 +514,9 @@ class Path(Frozen):
             raise ValueError(message)
         if self.inward and len(self.inward) != len(self.types):
             message = f"a path of {len(self.types)} edges has {len(self.inward)} directions"
+            raise ValueError(message)
+        if self.evidence and len(self.evidence) != len(self.types):
+            message = f"a path of {len(self.types)} edges has evidence of {len(self.evidence)}"
             raise ValueError(message)
         return self
 

@@ -118,10 +118,11 @@ class GremlinGraph:
                     g.V().has(elements.LINK_KEY, P.within(keys)).has(elements.TENANT, tenant_id),
                     as_of,
                 )
-                .project("id", "name", "type", "named", "keys")
+                .project("id", "name", "type", "has_record", "named", "keys")
                 .by(__.id_())
                 .by(__.values(elements.SHOWN_NAME))
                 .by(__.values(elements.ENTITY_TYPE))
+                .by(__.values(elements.HAS_RECORD))
                 .by(__.values(elements.LINK_NAME))
                 .by(__.values(elements.LINK_KEY).fold())
             )
@@ -215,6 +216,7 @@ def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
                 entity_type=row["type"],
                 phrase=wanted[key],
                 score=_NAME_SCORE if key == row["named"] else _ALIAS_SCORE,
+                has_record=row["has_record"],
             )
             for key in row["keys"]
             if key in wanted

@@ -124,7 +124,7 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
         for key, value in (
             (TENANT, edge.tenant_id),
             (IDENTITY, _identity(edge)),
-            (ROW, f"{_identity(edge)}{_SEPARATOR}{float(edge.confidence)!r}"),
+            (ROW, _SEPARATOR.join((_identity(edge), repr(float(edge.confidence)), edge.evidence or ""))),
             (CONFIDENCE, float(edge.confidence)),
             (TIMESTAMP, microseconds(edge.timestamp, UNKNOWN_TIME)),
             (VALID_FROM, microseconds(edge.valid_at, FIRST_MOMENT)),
@@ -154,6 +154,7 @@ class Step(NamedTuple):
     target: str
     predicate: str
     confidence: float
+    evidence: str
 
 
 def read_vertex(row: str) -> Reached:
@@ -164,8 +165,8 @@ def read_vertex(row: str) -> Reached:
 
 def read_edge(row: str) -> Step:
     """Read what :func:`write_edges` wrote as ``row``."""
-    source, kind, target, predicate, confidence = row.split(_SEPARATOR)
-    return Step(source, kind, target, predicate, float(confidence))
+    source, kind, target, predicate, confidence, evidence = row.split(_SEPARATOR)
+    return Step(source, kind, target, predicate, float(confidence), evidence)
 
 
 def _vertex_row(vertex: Vertex) -> str:

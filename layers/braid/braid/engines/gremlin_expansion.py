@@ -37,6 +37,9 @@ class Best(NamedTuple):
     ids: tuple[str, ...]
     types: tuple[str, ...]
     inward: tuple[bool, ...]
+    place: int
+    """Where the last edge stands among those of the vertex that it was walked from: it differs where all else is equal."""
+    evidence: tuple[str | None, ...]
 
 
 def neighbourhood(source: GraphTraversalSource, request: ExpandRequest) -> GraphTraversal:
@@ -132,19 +135,25 @@ def best_paths(
     """
     seeds = set(request.seeds)
     best: dict[str, Best] = {}
-    frontier = {seed: Best(-1.0, 0, (seed,), (), ()) for seed in seeds}
+    frontier = {seed: Best(-1.0, 0, (seed,), (), (), 0, ()) for seed in seeds}
     truncated = False
     for hop in range(1, request.max_hops + 1):
         following: dict[str, Best] = {}
         for vertex, way in frontier.items():
             edges = adjacency.get(vertex, ())
             truncated = truncated or len(edges) > request.fan_out
-            for target, edge in edges[: request.fan_out]:
+            for place, (target, edge) in enumerate(edges[: request.fan_out]):
                 if target in seeds:
                     continue
                 score = way.negative_score * edge.confidence if request.by_confidence else -1.0 / (1.0 + hop)
                 found = Best(
-                    score, hop, (*way.ids, target), (*way.types, edge.type), (*way.inward, edge.source != vertex)
+                    score,
+                    hop,
+                    (*way.ids, target),
+                    (*way.types, edge.type),
+                    (*way.inward, edge.source != vertex),
+                    place,
+                    (*way.evidence, edge.evidence or None),
                 )
                 if target not in following or found < following[target]:
                     following[target] = found
@@ -172,7 +181,13 @@ def _hit(rank: int, way: Best, reached: Mapping[str, Reached]) -> GraphHit:
         id=vertex.id,
         score=abs(way.negative_score),
         rank=rank,
-        path=Path(ids=way.ids, types=way.types, names=names, inward=way.inward),
+        path=Path(
+            ids=way.ids,
+            types=way.types,
+            names=names,
+            inward=way.inward,
+            evidence=way.evidence if any(way.evidence) else (),
+        ),
         has_record=vertex.has_record,
         name=vertex.name or None,
         entity_type=vertex.entity_type,

@@ -25,6 +25,8 @@ MAX_LINKS = 10
 MENTIONS = "MENTIONS"
 ONE_HOP = 0.5
 """What is one hop from a name counts half of it, as on every other walk: ``1 / (1 + hops)``."""
+ONE_HOP_WITH_EVIDENCE = 0.6
+"""The same where the mention names the record that it is known from: it was read there, not guessed."""
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,7 @@ def _named(links: Iterable[EntityLink]) -> list[GraphHit]:
             rank=1,
             source=Source.KNOWLEDGE,
             path=Path(ids=(link.entity_id,), types=(), names=(link.name,)),
+            has_record=link.has_record,
             name=link.name,
             entity_type=link.entity_type,
             reason=f"entity match: {link.name}",
@@ -225,13 +228,17 @@ def _named(links: Iterable[EntityLink]) -> list[GraphHit]:
 
 
 def _mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink]) -> list[GraphHit]:
-    """Return what mentions a linked entity, scored by how well its name matched and how sure the mention is."""
+    """Return what mentions a linked entity, scored by how well its name matched and how sure the mention is.
+
+    A mention that carries evidence counts more.
+    """
     by_id = {link.entity_id: link for link in links}
     found = []
     for hit in hits:
         link = by_id[hit.path.ids[0]]
+        one_hop = ONE_HOP_WITH_EVIDENCE if any(hit.path.evidence) else ONE_HOP
         changes = {
-            "score": clamp(ONE_HOP * hit.score * link.score),
+            "score": clamp(one_hop * hit.score * link.score),
             "source": Source.KNOWLEDGE,
             "reason": f"entity match: {link.name}",
         }

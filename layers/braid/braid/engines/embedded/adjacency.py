@@ -58,6 +58,8 @@ class Adjacency:
     confidence: Scores
     edge_from: Numbers
     edge_until: Numbers
+    evidence: list[str | None]
+    """Each edge's evidence."""
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
 
     def neighbours(self, direction: Direction) -> Neighbours:
@@ -94,7 +96,8 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
     entity_types = sorted({row[3] for row in vertices})
     type_place = {name: number for number, name in enumerate(entity_types)}
     edges = connection.execute(
-        "SELECT source, type, target, predicate, confidence, valid_at, invalid_at FROM edges WHERE tenant = ?",
+        "SELECT source, type, target, predicate, confidence, valid_at, invalid_at, evidence FROM edges"
+        " WHERE tenant = ?",
         (tenant,),
     ).fetchall()
     relationship_types = sorted({row[1] for row in edges})
@@ -118,6 +121,7 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
         confidence=np.array([row[4] for row in edges], dtype=np.float64),
         edge_from=_moments([row[5] for row in edges], ALWAYS_FROM),
         edge_until=_moments([row[6] for row in edges], ALWAYS_UNTIL),
+        evidence=[row[7] for row in edges],
     )
 
 
@@ -136,8 +140,8 @@ class Step(NamedTuple):
     scores: Scores
     parents: Numbers
     """Place in the step before."""
-    types: Numbers
-    """Relationship type of the last edge."""
+    edges: Numbers
+    """The last edge."""
     inward: NDArray[np.bool_]
     """Whether the last edge was walked against its direction."""
 
@@ -214,7 +218,7 @@ def walk(
         order = np.lexsort((inward, kinds, parents, -scores, targets))
         first = order[np.flatnonzero(np.diff(targets[order], prepend=-1))]
         first = first[np.lexsort((targets[first], parents[first]))]
-        step = Step(targets[first], scores[first], parents[first], kinds[first], inward[first])
+        step = Step(targets[first], scores[first], parents[first], edges[first], inward[first])
         if not len(step.vertices):
             break
         steps.append(step)
@@ -249,11 +253,14 @@ def path(graph: Adjacency, reached: Reached, row: int) -> Path:
     vertices: list[int] = []
     types: list[str] = []
     inward: list[bool] = []
+    evidence: list[str | None] = []
     place = int(reached.places[row])
     for hop in range(int(reached.hops[row]), 0, -1):
         step = reached.steps[hop]
         vertices.append(int(step.vertices[place]))
-        types.append(graph.relationship_types[int(step.types[place])])
+        edge = int(step.edges[place])
+        types.append(graph.relationship_types[int(graph.edge_types[edge])])
+        evidence.append(graph.evidence[edge])
         inward.append(bool(step.inward[place]))
         place = int(step.parents[place])
     vertices.append(int(reached.steps[0].vertices[place]))
@@ -262,4 +269,5 @@ def path(graph: Adjacency, reached: Reached, row: int) -> Path:
         types=tuple(reversed(types)),
         names=tuple(graph.names[vertex] or graph.ids[vertex] for vertex in reversed(vertices)),
         inward=tuple(reversed(inward)),
+        evidence=tuple(reversed(evidence)) if any(evidence) else (),
     )

@@ -76,7 +76,7 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return []
             found = connection.execute(
-                "SELECT v.id, v.name, v.aliases, v.entity_type, n.phrase, n.is_alias"
+                "SELECT v.id, v.name, v.aliases, v.entity_type, v.has_record, n.phrase, n.is_alias"
                 " FROM json_each(:names) AS asked"
                 " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value"
                 " CROSS JOIN vertices AS v ON v.number = n.vertex"
@@ -85,8 +85,8 @@ class EmbeddedKnowledgeGraph:
                 {"names": json.dumps(list(dict.fromkeys(names))), "tenant": tenant, "as_of": to_microseconds(as_of)},
             ).fetchall()
         links: dict[str, EntityLink] = {}
-        for vertex_id, name, aliases, entity_type, phrase, is_alias in sorted(
-            found, key=lambda row: (row[5], -len(row[4]), row[0], row[4])
+        for vertex_id, name, aliases, entity_type, has_record, phrase, is_alias in sorted(
+            found, key=lambda row: (row[6], -len(row[5]), row[0], row[5])
         ):
             if vertex_id not in links:
                 links[vertex_id] = EntityLink(
@@ -95,6 +95,7 @@ class EmbeddedKnowledgeGraph:
                     entity_type=entity_type,
                     phrase=phrase,
                     score=ALIAS_SCORE if is_alias else NAME_SCORE,
+                    has_record=bool(has_record),
                 )
         return list(links.values())[:limit]
 
