@@ -13,7 +13,7 @@ from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.engines.embedded.queue import EmbeddedQueue
 from braid.engines.embedded.search import EmbeddedSearchIndex
-from braid.engines.embedded.store import EmbeddedStore
+from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.ports_state import DEDUPLICATION_S, QueueMessage
 from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 from braid.settings import Settings
@@ -121,6 +121,12 @@ def test_keeping_a_value_does_not_wait_for_another_thread_that_writes(store: Emb
         done.set()
         thread.join()
     EmbeddedCache(store).put(ACME, "a", b"1", 60)
+
+
+def test_only_the_cache_is_impatient(store: EmbeddedStore) -> None:
+    EmbeddedCache(store).put(ACME, "a", b"1", 60)
+    with store.transaction() as connection:
+        assert connection.execute("PRAGMA busy_timeout").fetchone() == (BUSY_TIMEOUT_MS,)
 
 
 # --- queue ------------------------------------------------------------------------------------------------------------
