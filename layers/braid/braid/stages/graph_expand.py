@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_LINKS = 10
 MENTIONS = "MENTIONS"
+HIT_SHARE = 0.5
+"""A name in the question is certain, a hit of the text search a guess: what it leads to counts half."""
 ONE_HOP = 0.5
 """What is one hop from a name counts half of it, as on every other walk: ``1 / (1 + hops)``."""
 ONE_HOP_WITH_EVIDENCE = 0.6
@@ -197,11 +199,11 @@ class _Walk:
 
 
 def _seeds(searched: Searched, limit: int) -> dict[str, float]:
-    """Return the first text hits and their weights: the better of their vector and word scores."""
+    """Return the first text hits and their weights: a share of the better of their vector and word scores."""
     scores: dict[str, float] = {}
     for hit in (*searched.vector, *searched.lexical):
         scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
-    return {identity: scores[identity] for identity in searched.frontier[:limit]}
+    return {identity: HIT_SHARE * scores[identity] for identity in searched.frontier[:limit]}
 
 
 def _weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
