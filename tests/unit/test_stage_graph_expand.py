@@ -130,10 +130,10 @@ def test_one_walk_leaves_from_the_first_hits_whatever_their_number() -> None:
     assert graph.linked == []
 
 
-def test_a_walk_counts_as_much_as_the_hit_that_it_left_from() -> None:
+def test_a_walk_counts_half_as_much_as_the_hit_that_it_left_from() -> None:
     graph = FakeGraph(walk=reaching(walked("a", "x", score=0.5), walked("b", "y", score=0.5)))
     found = run(graph, EXPAND, searched=SEARCHED)
-    assert {hit.id: hit.score for hit in found.hits} == pytest.approx({"x": 0.4, "y": 0.45})
+    assert {hit.id: hit.score for hit in found.hits} == pytest.approx({"x": 0.2, "y": 0.225})
     assert [(hit.id, hit.rank) for hit in found.hits] == [("y", 1), ("x", 2)]
     assert found.hits[0].reason == "graph path: RELATED_TO"
 
