@@ -34,9 +34,16 @@ if TYPE_CHECKING:
 NAMESPACE = "Braid"
 
 Request = TypeVar("Request", bound=Frozen)
+Response = TypeVar("Response", bound=Frozen)
 
 
-def stage_handler(stage: str, request: type[Request], run: Callable[[Request], Frozen]) -> Handler:
+def stage_handler(
+    stage: str,
+    request: type[Request],
+    run: Callable[[Request], Response],
+    *,
+    measure: Callable[[Response], Mapping[str, int | float]] | None = None,
+) -> Handler:
     """Make the Lambda handler of one stage.
 
     Called while ``app.py`` is imported, so that a wrong setting fails the cold start and not the first question.
@@ -49,6 +56,8 @@ def stage_handler(stage: str, request: type[Request], run: Callable[[Request], F
         What the event must be.
     run
         The stage itself; what it imports heavily it imports when it is first called.
+    measure
+        Figures of a response, by the names of their metrics: whole numbers are counts.
 
     Returns
     -------
@@ -77,6 +86,9 @@ def stage_handler(stage: str, request: type[Request], run: Callable[[Request], F
         try:
             parsed = _parse(event, request)
             result = run(parsed)
+            for name, figure in (measure(result) if measure else {}).items():
+                unit = MetricUnit.Count if isinstance(figure, int) else MetricUnit.NoUnit
+                metrics.add_metric(name=name, unit=unit, value=figure)
         except Exception as error:
             _log_failure(logger, error)
             metrics.add_metric(name="Errors", unit=MetricUnit.Count, value=1)

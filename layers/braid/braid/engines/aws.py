@@ -1,4 +1,4 @@
-"""What the adapters of DynamoDB, SQS and S3 share: clients bounded in time, and errors named as Braid's.
+"""What the adapters of AWS services share: clients bounded in time, and errors named as Braid's.
 
 ``boto3`` is imported when the first client is opened: that takes longer than all else here.
 """
@@ -44,7 +44,7 @@ _SERVER_FAULT = 500
 _TOO_MANY = 429
 
 
-def open_client(service: Literal["dynamodb", "sqs", "s3"], *, timeout_s: float, attempts: int) -> Any:  # noqa: ANN401 - its methods are made at run time
+def open_client(service: Literal["dynamodb", "sqs", "s3", "stepfunctions"], *, timeout_s: float, attempts: int) -> Any:  # noqa: ANN401 - its methods are made at run time
     """Return a client; nothing is asked yet.
 
     Parameters

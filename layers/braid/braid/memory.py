@@ -1,0 +1,238 @@
+"""Memory: the context of the next answer, from the conversation, what is stored and what was done.
+
+Like :mod:`braid.pipeline`, this knows ports and no engine; :func:`braid.wiring.wired` returns what stands behind them.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from braid import context
+from braid.context import Context, ContextRequest, ContextSource
+from braid.episodes import EPISODES, search_episodes
+from braid.errors import InvalidRequest, StoreError
+from braid.models import Filters, Kind, Query, Ranking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from braid.context import ContextItem
+    from braid.engines.ports import SearchIndex
+    from braid.models import Answer
+
+KNOWLEDGE = tuple(kind for kind in Kind if kind not in EPISODES)
+"""What the semantic source searches: episodes have a source of their own, and would be shown twice."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class ContextLimits:
+    """What the settings say of contexts."""
+
+    enabled: bool = True
+    working_state: bool = True
+    semantic: bool = True
+    episodic: bool = True
+    window: int = 10
+    semantic_limit: int = 5
+    episodic_limit: int = 5
+    min_final: float = 0.5
+    limit: int = 10
+
+
+class Memory(Protocol):
+    """What is asked for a context."""
+
+    @property
+    def index(self) -> SearchIndex:
+        """The search index, where episodes are."""
+
+    @property
+    def context_limits(self) -> ContextLimits:
+        """What the settings say of contexts."""
+
+    def answer(self, query: Query) -> Answer:
+        """Answer a question by the retrieval workflow."""
+
+    def now(self) -> datetime:
+        """Return the present moment, in UTC."""
+
+
+# --- the context of the next answer ---------------------------------------------------------------------------------
+
+
+def build_context(
+    query: str,
+    messages: Sequence[dict[str, Any]],
+    task_id: str | None = None,
+    *,
+    tenant_id: str,
+    memory: Memory,
+    tool_name: str | None = None,
+    working_state: bool = True,
+    semantic: bool = True,
+    episodic: bool = True,
+    ranking: Ranking = Ranking.RECENCY,
+) -> Context:
+    """Choose what to show a model before it answers: of the conversation, of what is stored, of what was done.
+
+    Parameters
+    ----------
+    query
+        What is asked next, 1 to 10,000 characters.
+    messages
+        The conversation so far, oldest first, in any chat format; what is kept of it comes back exactly as it came.
+    task_id, tool_name
+        Only episodes of this task, of this tool.
+    tenant_id
+        Whose memory.
+    memory
+        What is asked, such as :func:`braid.wiring.wired` returns.
+    working_state, semantic, episodic
+        Whether to use this source; one that the settings switch off stays off.
+    ranking
+        How relevance and recency make the final score.
+
+    Raises
+    ------
+    InvalidRequest
+        If an argument is not as it must be; names it. A source that is lost raises nothing.
+    """
+    try:
+        request = ContextRequest(
+            query=query,
+            tenant_id=tenant_id,
+            messages=tuple(messages),
+            task_id=task_id,
+            tool_name=tool_name,
+            working_state=working_state,
+            semantic=semantic,
+            episodic=episodic,
+            ranking=ranking,
+        )
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error) from None
+    return run(request, memory)
+
+
+def run(request: ContextRequest, memory: Memory) -> Context:
+    """Build one context; see :func:`build_context`.
+
+    When everything that was to be retrieved is lost, the newest messages are returned in the order in which they came.
+    """
+    limits = memory.context_limits
+    if not limits.enabled:
+        return Context(messages=request.messages, enabled=False)
+    now = memory.now()
+    recent: list[ContextItem] = []
+    if request.working_state and limits.working_state:
+        recent = context.working_state(
+            request.query, request.messages, window=limits.window, ranking=request.ranking, now=now
+        )
+    retrieved, degraded, anything_left = _retrieve(request, memory, limits, now)
+    if degraded and not anything_left:
+        found, kept = recent, list(reversed(recent))
+    else:
+        found = [*recent, *retrieved]
+        kept = context.select(found, min_final=limits.min_final, limit=limits.limit)
+    return Context(
+        messages=tuple(item.message for item in kept),
+        degraded=degraded,
+        metrics=context.measured(found, kept),
+    )
+
+
+def measures(built: Context) -> dict[str, int | float]:
+    """Return the figures of one call, by the names under which they are counted."""
+    figures = built.metrics
+    counts = {"ContextFound": figures.found, "ContextKept": figures.kept, "ContextDegraded": int(bool(built.degraded))}
+    for source in ContextSource:
+        name = source.value.title().replace("_", "")
+        counts[f"ContextFound{name}"] = figures.found_by_source.get(source, 0)
+        counts[f"ContextKept{name}"] = figures.kept_by_source.get(source, 0)
+    means = {
+        "ContextRelevance": figures.mean_relevance,
+        "ContextRecency": figures.mean_recency,
+        "ContextFinal": figures.mean_final,
+    }
+    return {**counts, **{name: mean for name, mean in means.items() if mean is not None}}
+
+
+def _retrieve(
+    request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime
+) -> tuple[list[ContextItem], tuple[str, ...], bool]:
+    """Ask what is to be asked side by side; return what was found, what was lost, and whether anything answered."""
+    sources: dict[ContextSource, Callable[[], tuple[list[ContextItem], tuple[str, ...]]]] = {}
+    if request.semantic and limits.semantic:
+        sources[ContextSource.SEMANTIC] = lambda: _semantic(request, memory, limits)
+    if request.episodic and limits.episodic:
+        sources[ContextSource.EPISODIC] = lambda: _episodic(request, memory, limits, now)
+    if not sources:
+        return [], (), True
+    found: list[ContextItem] = []
+    degraded: list[str] = []
+    answered = 0
+    _attempt(lambda: memory.index)  # opened here, so that no two threads do it at once
+    with ThreadPoolExecutor(len(sources), thread_name_prefix="braid-context") as pool:
+        outcomes = {source: pool.submit(_attempt, ask) for source, ask in sources.items()}
+    for source, outcome in outcomes.items():
+        got = outcome.result()
+        if got is None:
+            degraded.append(source.value)
+            continue
+        answered += 1
+        found += got[0]
+        degraded += [f"{source.value}.{stage}" for stage in got[1]]
+    return found, tuple(degraded), bool(answered)
+
+
+def _attempt(ask: Callable[[], _T]) -> _T | None:
+    try:
+        return ask()
+    except Exception:  # noqa: BLE001 - as a lost stage of the workflow: whatever the reason, it never fails the context
+        return None
+
+
+def _semantic(
+    request: ContextRequest, memory: Memory, limits: ContextLimits
+) -> tuple[list[ContextItem], tuple[str, ...]]:
+    """Search what is stored.
+
+    Raises
+    ------
+    StoreError
+        If the answer has no text, which is all that a context wants of it.
+    """
+    answer = memory.answer(
+        Query(
+            text=request.query,
+            tenant_id=request.tenant_id,
+            top_k=limits.semantic_limit,
+            ranking=request.ranking,
+            filters=Filters(kinds=KNOWLEDGE),
+        )
+    )
+    if "text" in answer.degraded:
+        message = "the records could not be read"
+        raise StoreError(message)
+    return context.semantic(answer.results, ranking=request.ranking), answer.degraded
+
+
+def _episodic(
+    request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime
+) -> tuple[list[ContextItem], tuple[str, ...]]:
+    records = search_episodes(
+        memory.index,
+        request.query,
+        tenant_id=request.tenant_id,
+        now=now,
+        limit=limits.episodic_limit,
+        task_id=request.task_id,
+        tool_name=request.tool_name,
+    )
+    return context.episodic(request.query, records, ranking=request.ranking, now=now), ()
