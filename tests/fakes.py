@@ -6,7 +6,7 @@ import struct
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.ports import Expansion, GraphStats, IndexStats, SearchHits
+from braid.engines.ports import Expansion, GraphStats, IndexStats, ScanPage, SearchHits
 from braid.models import (
     Embedding,
     EmbeddingType,
@@ -69,6 +69,9 @@ class FakeIndex:
         raise NotImplementedError
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        raise NotImplementedError
+
+    def scan(self, tenant_id: str, **conditions: Any) -> ScanPage:
         raise NotImplementedError
 
     def stats(self, tenant_id: str) -> IndexStats:

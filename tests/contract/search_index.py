@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.ports import IndexStats, SearchHits, SearchIndex, SearchRequest
-from braid.errors import DimensionMismatch
+from braid.engines.ports import IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
+from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
 
 from tests.contract.shapes import (
@@ -49,6 +49,19 @@ def found(index: SearchIndex, **fields: Any) -> set[str]:
     hits = ask(index, "turbine", AXIS, **fields)
     assert set(ids(hits.vector)) == set(ids(hits.lexical))
     return set(ids(hits.vector))
+
+
+def scanned(index: SearchIndex, **conditions: Any) -> list[str]:
+    """Return the ids of a whole scan, page by page."""
+    seen: list[str] = []
+    after: str | None = None
+    while True:
+        page = index.scan(ACME, after=after, **conditions)
+        assert len(page.records) <= conditions.get("limit", 500)
+        seen += [each.id for each in page.records]
+        if page.cursor is None:
+            return seen
+        after = page.cursor
 
 
 class SearchIndexContract:
@@ -461,6 +474,104 @@ class SearchIndexContract:
             by_entity_type={"Event": 2, "Document": 1},
             newest_schema_version=4,
         )
+
+    # --- scanning ---------------------------------------------------------------------------------------------------
+
+    def test_a_scan_goes_through_every_record_once_in_the_order_of_ids(self, index: SearchIndex) -> None:
+        names = [f"r{number:03}" for number in range(25)] + ["it's", "naïve 🚀", "\uffee", "Z", "z" * 256, '"quoted"']
+        index.upsert([record(name, f"text of {name}", cosine=0.5) for name in names])
+        assert scanned(index, limit=7) == sorted(names)
+        assert scanned(index, limit=31) == sorted(names)
+        assert index.scan(ACME, limit=30).cursor is not None
+        assert index.scan(ACME, limit=31).cursor is None
+
+    def test_an_empty_store_is_scanned_in_one_empty_page(self, index: SearchIndex) -> None:
+        assert index.scan(ACME) == ScanPage()
+        index.upsert([record("a")])
+        assert index.scan(ACME, schema_below=1) == ScanPage()
+        assert index.scan(GLOBEX) == ScanPage()
+
+    def test_a_scan_returns_records_as_they_were_written_without_their_vectors(self, index: SearchIndex) -> None:
+        both = (embedding(at_cosine(0.3)), embedding(at_cosine(0.7, 16), WIDE_SPACE))
+        written = record("a", "text", name="Name", timestamp=day(3), metadata={"n": 1.5, "x": None}, embeddings=both)
+        index.upsert([written, record("b")])
+        assert index.scan(ACME).records == (written.model_copy(update={"embeddings": ()}), record("b"))
+        assert index.scan(ACME, with_vectors=True).records == (written, record("b"))
+
+    def test_a_scan_finds_what_an_older_schema_wrote(self, index: SearchIndex) -> None:
+        index.upsert([record(f"v{version}", schema_version=version) for version in (1, 2, 3, 10)])
+        assert scanned(index, schema_below=3) == ["v1", "v2"]
+        assert scanned(index, schema_below=1) == []
+
+    def test_a_scan_finds_what_lacks_a_vector_of_a_space_or_a_model(self, index: SearchIndex) -> None:
+        other = Embedding(space=SPACE, model_id="another-model", vector=AXIS)
+        wide = embedding(at_cosine(1.0, 16), WIDE_SPACE)
+        index.upsert(
+            [
+                record("bare"),
+                record("other", embeddings=(other,)),
+                record("small", cosine=0.5),
+                record("two", embeddings=(embedding(AXIS), wide), schema_version=2),
+                record("wide", embeddings=(wide,), schema_version=2),
+            ]
+        )
+        assert scanned(index, space_missing=SPACE) == ["bare", "wide"]
+        assert scanned(index, space_missing="never-used") == ["bare", "other", "small", "two", "wide"]
+        assert scanned(index, model_missing=f"model-of-{SPACE}") == ["bare", "other", "wide"]
+        assert scanned(index, model_missing="another-model") == ["bare", "small", "two", "wide"]
+        both = {"space_missing": WIDE_SPACE, "model_missing": "another-model"}
+        assert scanned(index, **both) == ["bare", "small"]
+        assert scanned(index, space_missing=SPACE, schema_below=2) == ["bare"]
+        index.upsert([record("two", embeddings=(wide,))])
+        assert scanned(index, space_missing=SPACE) == ["bare", "two", "wide"]
+
+    def test_a_scan_loses_nothing_while_others_write(self, index: SearchIndex) -> None:
+        names = [f"r{number:02}" for number in range(20)]
+        index.upsert([record(name, schema_version=1) for name in names])
+        seen: list[str] = []
+        after: str | None = None
+        while True:
+            page = index.scan(ACME, schema_below=2, after=after, limit=4)
+            seen += [each.id for each in page.records]
+            if page.cursor is None:
+                break
+            after = page.cursor
+            # What was seen is brought up to date, as re-embedding does; others come before, between and behind.
+            index.upsert([record(each.id, schema_version=2) for each in page.records])
+            index.upsert([record(f"{page.records[-1].id}-new", schema_version=2), record("a", schema_version=1)])
+            index.delete(ACME, [page.records[0].id])
+        assert [name for name in seen if name in names] == names
+        assert len(set(seen)) == len(seen)
+
+    def test_a_cursor_is_worth_as_much_after_a_pause_or_in_another_process(self, index: SearchIndex) -> None:
+        names = [f"r{number}" for number in range(9)]
+        index.upsert([record(name) for name in names])
+        first = index.scan(ACME, limit=4)
+        assert first.cursor is not None
+        again = [index.scan(ACME, after=first.cursor, limit=limit) for limit in (2, 5, 2)]
+        assert [[each.id for each in page.records] for page in again] == [names[4:6], names[4:], names[4:6]]
+
+    def test_a_scan_never_leaves_its_tenant(self, index: SearchIndex) -> None:
+        index.upsert([record("a"), record("b"), record("a", tenant_id=GLOBEX), record("c", tenant_id=GLOBEX)])
+        assert scanned(index, limit=1) == ["a", "b"]
+        cursor = index.scan(ACME, limit=1).cursor
+        with pytest.raises(InvalidRequest, match="another tenant") as caught:
+            index.scan(GLOBEX, after=cursor)
+        assert caught.value.field == "after"
+
+    @pytest.mark.parametrize("cursor", ["", "r1", "bm8gSlNPTg==", "WzFd", "WyJhY21lIiwgMSwgbnVsbF0=", "é"])
+    def test_what_is_no_cursor_is_refused(self, index: SearchIndex, cursor: str) -> None:
+        with pytest.raises(InvalidRequest, match="no cursor") as caught:
+            index.scan(ACME, after=cursor)
+        assert caught.value.field == "after"
+
+    @pytest.mark.parametrize("limit", [0, -1, 1_001])
+    def test_a_page_of_no_size_or_too_much_is_refused(self, index: SearchIndex, limit: int) -> None:
+        with pytest.raises(InvalidRequest, match="limit") as caught:
+            index.scan(ACME, limit=limit)
+        assert caught.value.field == "limit"
+
+    # --- writers ----------------------------------------------------------------------------------------------------
 
     def test_several_writers_at_once_lose_nothing(self, index: SearchIndex) -> None:
         def write(writer: int) -> None:

@@ -29,6 +29,8 @@ def request(**fields: Any) -> SearchRequest:
 def test_a_record_comes_back_from_its_document() -> None:
     row = record("a", "text", cosine=0.5, valid_at=day(1).replace(microsecond=1), metadata={"n": None, "x": 1.5})
     source = json.loads(json.dumps(mapping.document(row)))
+    assert mapping.record_of(source) == row
+    del source["vector_small_space"]
     assert mapping.record_of(source) == row.model_copy(update={"embeddings": ()})
 
 
@@ -69,6 +71,16 @@ def test_the_filter_is_inside_the_vector_clause_and_names_the_tenant() -> None:
     assert {"term": {"tenant_id": ACME}} in clause["bool"]["filter"]
     assert inner["k"] >= 5
     assert body["size"] == 5
+
+
+def test_a_scan_names_its_tenant_and_every_condition() -> None:
+    clause = query.outdated_clause(ACME, schema_below=3, space_missing="s", model_missing=None)
+    assert clause == {
+        "bool": {
+            "filter": [{"term": {"tenant_id": ACME}}, {"range": {"schema_version": {"lt": 3}}}],
+            "must_not": [{"term": {"spaces": "s"}}],
+        }
+    }
 
 
 def test_a_time_range_without_bounds_asks_for_a_time() -> None:

@@ -38,7 +38,7 @@ class Best(NamedTuple):
     types: tuple[str, ...]
     inward: tuple[bool, ...]
     place: int
-    """Where the last edge stands among those of the vertex that it was walked from: it differs where all else is equal."""
+    """Where the last edge stands among those of its vertex: it differs where all else is equal."""
     evidence: tuple[str | None, ...]
 
 

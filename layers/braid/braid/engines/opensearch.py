@@ -15,22 +15,20 @@ from braid.engines import opensearch_mapping as mapping
 from braid.engines import opensearch_query as query
 from braid.engines.opensearch_bulk import write
 from braid.engines.opensearch_client import IndexMissing, P, R, call, complete, open_client, refusal
-from braid.engines.ports import IndexStats, SearchHits, SearchRequest
+from braid.engines.opensearch_scan import page
+from braid.engines.ports import IndexStats, ScanPage, SearchHits, SearchRequest
 from braid.errors import DimensionMismatch, StoreError
-from braid.models import Kind
 from braid.question_words import question_words
 from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from opensearchpy import OpenSearch
 
     from braid.models import Embedding, Hit, Record
     from braid.settings import Settings
 
-_TYPES = 1_000
-"""Most entity types that are counted."""
 _READ_AT_ONCE = 500
 
 
@@ -161,35 +159,52 @@ class OpenSearchIndex:
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors."""
-        keys = dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids)
-        found: dict[str, Record] = {}
-        for entry in self._read(list(keys), _source_excludes=mapping.SOURCE_EXCLUDES):
-            # The id carries the tenant; the document has the last word.
-            if entry["_source"].get("tenant_id") == tenant_id:
-                record = mapping.record_of(entry["_source"])
-                found[record.id] = record
+        keys = list(dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids))
+        if not keys:
+            return []
+        bodies = [
+            query.by_keys(tenant_id, keys[start : start + _READ_AT_ONCE])
+            for start in range(0, len(keys), _READ_AT_ONCE)
+        ]
+        records = (
+            mapping.record_of(hit["_source"]) for answer in self._msearch(bodies) for hit in answer["hits"]["hits"]
+        )
+        found = {record.id: record for record in records}
         return [found[record_id] for record_id in ids if record_id in found]
+
+    def scan(
+        self,
+        tenant_id: str,
+        *,
+        schema_below: int | None = None,
+        space_missing: str | None = None,
+        model_missing: str | None = None,
+        after: str | None = None,
+        limit: int = 500,
+        with_vectors: bool = False,
+    ) -> ScanPage:
+        """Return the next records in the order of their ids, as the index was when the scan began.
+
+        A serverless collection keeps no such moment: there each page is read as the collection is then.
+        """
+        return page(
+            self._client,
+            self._alias,
+            tenant_id=tenant_id,
+            query=query.outdated_clause(
+                tenant_id, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing
+            ),
+            after=after,
+            limit=limit,
+            with_vectors=with_vectors,
+            frozen=not self._serverless,
+            attempts=self._attempts,
+        )
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts."""
-        body = {
-            "size": 0,
-            "track_total_hits": True,
-            "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}]}},
-            "aggs": {
-                "kinds": {"terms": {"field": "kind", "size": len(Kind)}},
-                "types": {"terms": {"field": "entity_type", "size": _TYPES}},
-                "newest": {"max": {"field": "schema_version"}},
-            },
-        }
-        (answer,) = self._msearch([body])
-        aggregations = answer["aggregations"]
-        return IndexStats(
-            records=answer["hits"]["total"]["value"],
-            by_kind={Kind(bucket["key"]): bucket["doc_count"] for bucket in aggregations["kinds"]["buckets"]},
-            by_entity_type={bucket["key"]: bucket["doc_count"] for bucket in aggregations["types"]["buckets"]},
-            newest_schema_version=int(aggregations["newest"]["value"] or 1),
-        )
+        (answer,) = self._msearch([query.stats(tenant_id)])
+        return query.stats_of(answer)
 
     # --- the calls themselves ---
 
@@ -212,21 +227,19 @@ class OpenSearchIndex:
 
         return self._call(ask)
 
-    def _read(self, keys: Sequence[str], **parameters: list[str]) -> Iterator[Mapping[str, Any]]:
-        """Yield the documents that exist."""
+    def _digests(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return the digests of the documents that exist, those not yet searchable included."""
+        digests: dict[str, str] = {}
         for start in range(0, len(keys), _READ_AT_ONCE):
             body = {"ids": keys[start : start + _READ_AT_ONCE]}
-            answer = self._call(self._client.mget, index=self._alias, body=body, **parameters)
+            answer = self._call(self._client.mget, index=self._alias, body=body, _source_includes=[mapping.DIGEST])
             for entry in answer["docs"]:
                 if "error" in entry:
                     error = entry["error"]
                     raise refusal(int(error.get("status", 0)), error)
                 if entry["found"]:
-                    yield entry
-
-    def _digests(self, keys: Sequence[str]) -> dict[str, str]:
-        entries = self._read(keys, _source_includes=[mapping.DIGEST])
-        return {entry["_id"]: entry["_source"].get(mapping.DIGEST, "") for entry in entries}
+                    digests[entry["_id"]] = entry["_source"].get(mapping.DIGEST, "")
+        return digests
 
     def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
         refresh = Refresh.NONE if self._serverless else self._settings.opensearch_refresh

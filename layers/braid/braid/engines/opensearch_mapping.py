@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import ConfigurationError
-from braid.models import Record
+from braid.models import Embedding, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from braid.settings import VectorEngine
@@ -30,7 +30,9 @@ WORDS = "words"
 _VECTOR = "vector_"
 DIGEST = "digest"
 """Hash of all the rest of a document, so that one that is there already is not written again."""
-_ADDED = ("timestamp_us", "valid_from_us", "valid_until_us", "models", DIGEST)
+SPACES, MODEL_IDS = "spaces", "model_ids"
+"""Which embedding spaces and which models a record has vectors of."""
+_ADDED = ("timestamp_us", "valid_from_us", "valid_until_us", "models", SPACES, MODEL_IDS, DIGEST)
 _PLAIN_SPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -64,6 +66,11 @@ def floats(vector: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(vector) // 4}f", vector)
 
 
+def packed(values: Sequence[float]) -> bytes:
+    """Return what :func:`floats` reads."""
+    return struct.pack(f"<{len(values)}f", *values)
+
+
 def has_direction(vector: bytes) -> bool:
     """Return whether a vector has a cosine with any other: one that is all zeros has none."""
     return any(vector) and any(floats(vector))
@@ -77,6 +84,8 @@ def document(record: Record) -> dict[str, Any]:
     body["valid_from_us"] = microseconds(record.valid_at) if record.valid_at else FIRST_MOMENT
     body["valid_until_us"] = microseconds(record.invalid_at) if record.invalid_at else LAST_MOMENT
     body["models"] = {embedding.space: embedding.model_id for embedding in record.embeddings}
+    body[SPACES] = sorted(body["models"])
+    body[MODEL_IDS] = sorted(set(body["models"].values()))
     for embedding in record.embeddings:
         if has_direction(embedding.vector):
             body[vector_field(embedding.space)] = floats(embedding.vector)
@@ -88,8 +97,13 @@ SOURCE_EXCLUDES = [f"{_VECTOR}*", *_ADDED]
 
 
 def record_of(source: Mapping[str, Any]) -> Record:
-    """Read a record back from a document's source, without its vectors."""
+    """Read a record back from a document's source, with the vectors that the source was read with."""
     own = {name: value for name, value in source.items() if name not in _ADDED and not name.startswith(_VECTOR)}
+    own["embeddings"] = [
+        Embedding(space=space, model_id=model_id, vector=packed(source[vector_field(space)]))
+        for space, model_id in sorted(source.get("models", {}).items())
+        if vector_field(space) in source
+    ]
     return Record.model_validate(own)
 
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from braid import scoring
-from braid.engines.opensearch_mapping import WORDS, floats, microseconds, vector_field
-from braid.models import Hit
+from braid.engines.opensearch_mapping import (
+    MODEL_IDS,
+    SOURCE_EXCLUDES,
+    SPACES,
+    WORDS,
+    floats,
+    microseconds,
+    vector_field,
+)
+from braid.engines.ports import IndexStats
+from braid.models import Hit, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +25,8 @@ if TYPE_CHECKING:
 
 _EXPLORED = 100
 """Fewest neighbours asked for: fewer right ones are missed, and ties at the k-th place are settled by id."""
+_TYPES = 1_000
+"""Most entity types that are counted."""
 _BM25_SCALE = 2.2
 """Lucene leaves out the constant factor ``k1 + 1`` of BM25 as published, which SQLite keeps."""
 
@@ -63,6 +74,47 @@ def filter_clause(request: SearchRequest, *, valid: bool) -> dict[str, Any]:
     return {"bool": {"filter": clauses, "must_not": [{"bool": {"filter": in_force}}]}}
 
 
+def outdated_clause(
+    tenant_id: str, *, schema_below: int | None, space_missing: str | None, model_missing: str | None
+) -> dict[str, Any]:
+    """Return one filter: a tenant's records that meet every condition given."""
+    clauses: list[dict[str, Any]] = [{"term": {"tenant_id": tenant_id}}]
+    if schema_below is not None:
+        clauses.append({"range": {"schema_version": {"lt": schema_below}}})
+    missing = [
+        {"term": {field: wanted}}
+        for field, wanted in ((SPACES, space_missing), (MODEL_IDS, model_missing))
+        if wanted is not None
+    ]
+    # Each must be missing, not all at once: ``must_not`` refuses what meets any of them.
+    return {"bool": {"filter": clauses, "must_not": missing}}
+
+
+def stats(tenant_id: str) -> dict[str, Any]:
+    """Return the search that counts a tenant's records."""
+    return {
+        "size": 0,
+        "track_total_hits": True,
+        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}]}},
+        "aggs": {
+            "kinds": {"terms": {"field": "kind", "size": len(Kind)}},
+            "types": {"terms": {"field": "entity_type", "size": _TYPES}},
+            "newest": {"max": {"field": "schema_version"}},
+        },
+    }
+
+
+def stats_of(answer: Mapping[str, Any]) -> IndexStats:
+    """Return the counts that :func:`stats` asked for."""
+    aggregations = answer["aggregations"]
+    return IndexStats(
+        records=answer["hits"]["total"]["value"],
+        by_kind={Kind(bucket["key"]): bucket["doc_count"] for bucket in aggregations["kinds"]["buckets"]},
+        by_entity_type={bucket["key"]: bucket["doc_count"] for bucket in aggregations["types"]["buckets"]},
+        newest_schema_version=int(aggregations["newest"]["value"] or 1),
+    )
+
+
 def _body(query: dict[str, Any], k: int) -> dict[str, Any]:
     return {
         "size": k,
@@ -89,6 +141,22 @@ def newest(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, An
     """Return the search for the ``k`` newest texts with any of the words, among what meets a filter."""
     by_time = {"timestamp_us": {"order": "desc", "missing": "_last"}}
     return {**match(words, k, clause), "sort": [by_time, {"id": "asc"}], "track_scores": True}
+
+
+def by_keys(tenant_id: str, keys: Sequence[str]) -> dict[str, Any]:
+    """Return the search for documents by their ids, whole but for what :func:`record_of` leaves out.
+
+    A search, because a get rebuilds each document's vectors from the index before it drops them: ten times as slow.
+    """
+    # An id carries the tenant; the document has the last word.
+    conditions = [{"ids": {"values": list(keys)}}, {"term": {"tenant_id": tenant_id}}]
+    return {
+        "size": len(keys),
+        "_source": {"excludes": SOURCE_EXCLUDES},
+        "track_total_hits": False,
+        "sort": ["_doc"],
+        "query": {"bool": {"filter": conditions}},
+    }
 
 
 def hits_of(answer: Mapping[str, Any]) -> list[tuple[float, str]]:

@@ -73,6 +73,14 @@ class IndexStats(Frozen):
     newest_schema_version: int = 1
 
 
+class ScanPage(Frozen):
+    """Some of the records that a scan goes through, in the order of their ids."""
+
+    records: tuple[Record, ...] = ()
+    cursor: str | None = None
+    """What the next page is asked with; None when there is none."""
+
+
 @runtime_checkable
 class SearchIndex(Protocol):
     """Records with their vectors and words."""
@@ -94,6 +102,45 @@ class SearchIndex(Protocol):
 
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors."""
+
+    def scan(
+        self,
+        tenant_id: TenantId,
+        *,
+        schema_below: int | None = None,
+        space_missing: str | None = None,
+        model_missing: str | None = None,
+        after: str | None = None,
+        limit: int = 500,
+        with_vectors: bool = False,
+    ) -> ScanPage:
+        """Return the next records that meet every condition given; without one, of all records.
+
+        Each record that is there from the first page to the last comes exactly once, whatever else is written or
+        removed meanwhile. A page may show a record as it was when the scan began: whoever writes one back must know
+        that it was not changed since.
+
+        Parameters
+        ----------
+        schema_below
+            Only records written with an older schema than this version.
+        space_missing
+            Only records without a vector in this embedding space.
+        model_missing
+            Only records without a vector of this model.
+        after
+            Cursor of the page before, which may be of another process and any age; None begins. The conditions are
+            given again, and the limit may differ.
+        limit
+            Most records of the page, 1 to 1,000.
+        with_vectors
+            Whether records come with their vectors; re-embedding needs their text only.
+
+        Raises
+        ------
+        InvalidRequest
+            If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
+        """
 
     def stats(self, tenant_id: TenantId) -> IndexStats:
         """Return stored counts."""

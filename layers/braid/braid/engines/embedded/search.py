@@ -7,10 +7,11 @@ from collections import OrderedDict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded import rows, words
+from braid.engines.embedded import rows, scan_rows, words
 from braid.engines.embedded.conditions import conditions
 from braid.engines.embedded.generations import Generation, Remembered, delete
-from braid.engines.ports import IndexStats, SearchHits
+from braid.engines.ports import IndexStats, ScanPage, SearchHits
+from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
 from braid.models import Hit, Kind
 
 if TYPE_CHECKING:
@@ -97,6 +98,39 @@ class EmbeddedSearchIndex:
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
             return [] if tenant is None else rows.read_many(connection, tenant, tenant_id, ids)
+
+    def scan(
+        self,
+        tenant_id: str,
+        *,
+        schema_below: int | None = None,
+        space_missing: str | None = None,
+        model_missing: str | None = None,
+        after: str | None = None,
+        limit: int = 500,
+        with_vectors: bool = False,
+    ) -> ScanPage:
+        """Return the next records in the order of their ids, each page as the store is then."""
+        cursor = decode(tenant_id, after)
+        check_limit(limit)
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return ScanPage()
+            found = scan_rows.page(
+                connection,
+                tenant,
+                tenant_id,
+                schema_below=schema_below,
+                space_missing=space_missing,
+                model_missing=model_missing,
+                after=cursor.record_id,
+                limit=limit + 1,
+                with_vectors=with_vectors,
+            )
+        records = tuple(found[:limit])
+        more = len(found) > limit
+        return ScanPage(records=records, cursor=encode(tenant_id, Cursor(records[-1].id)) if more else None)
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts, counted again only after a write."""
