@@ -124,9 +124,14 @@ class FakeReranker:
 
     name = "fake"
 
-    def __init__(self, score: Callable[[str], float] | None = None, *, error: Exception | None = None) -> None:
-        self.score, self.error = score, error
+    def __init__(
+        self, score: Callable[[str], float] | None = None, *, error: Exception | None = None, cost_usd: float = 0.0
+    ) -> None:
+        self.score, self.error, self.price = score, error, cost_usd
         self.asked: list[tuple[str, tuple[str, ...], float]] = []
+
+    def cost_usd(self, query: str, texts: Sequence[str]) -> float:  # noqa: ARG002 - the port's
+        return self.price
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
         self.asked.append((query, tuple(texts), timeout_s))

@@ -9,7 +9,7 @@ import pytest
 from braid.errors import ConfigurationError
 from braid.models import RerankerKind
 from braid.settings import EngineKind, Settings, load_settings
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +58,14 @@ def test_a_variable_changes_its_setting(monkeypatch: pytest.MonkeyPatch) -> None
         ("BRAID_LEXICAL_SHARE", "nan"),
         ("BRAID_LEXICAL_SHARE", "1.5"),
         ("BRAID_RERANK_TIMEOUT_S", "0"),
+        ("BRAID_RERANK_ATTEMPTS", "0"),
+        ("BRAID_RERANK_WINDOW", "9"),
+        ("BRAID_RERANK_CANDIDATES", "0"),
+        ("BRAID_BEDROCK_REGION", "here"),
+        ("BRAID_BEDROCK_USD_PER_1000_QUERIES", "-1"),
+        ("BRAID_VOYAGE_API_KEY_SECRET", "my-secret"),
+        ("BRAID_VOYAGE_URL", "http://api.voyageai.com/v1/rerank"),
+        ("BRAID_VOYAGE_URL", "http://localhost.example/v1/rerank"),
         ("BRAID_RANK_CONSTANT", "0"),
         ("BRAID_SCHEMA_DRIFT_THRESHOLD", "-1"),
         ("BRAID_RERANKER", "best"),
@@ -86,6 +94,50 @@ def test_the_deployed_engines_need_both_addresses(monkeypatch: pytest.MonkeyPatc
 def test_a_reranker_needs_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRAID_RERANKER", "onnx")
     with pytest.raises(ConfigurationError, match="BRAID_RERANKER_MODEL"):
+        load_settings()
+
+
+SECRET_ARN = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:voyage-AbCdEf"  # noqa: S105 - the name of a secret
+KEY = "pa-0123456789"
+
+
+def test_voyage_needs_its_key_or_the_secret_that_holds_it_and_not_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_RERANKER", "voyage")
+    with pytest.raises(ConfigurationError, match="BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET"):
+        load_settings()
+    monkeypatch.setenv("BRAID_VOYAGE_API_KEY", KEY)
+    assert load_settings().reranker is RerankerKind.VOYAGE
+    load_settings.cache_clear()
+    monkeypatch.setenv("BRAID_VOYAGE_API_KEY_SECRET", SECRET_ARN)
+    with pytest.raises(ConfigurationError, match="both set") as refused:
+        load_settings()
+    assert KEY not in str(refused.value)
+    monkeypatch.delenv("BRAID_VOYAGE_API_KEY")
+    assert load_settings().voyage_api_key_secret == SECRET_ARN
+
+
+def test_bedrock_needs_nothing_but_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_RERANKER", "bedrock")
+    assert load_settings().bedrock_rerank_model == "amazon.rerank-v1:0"
+    load_settings.cache_clear()
+    monkeypatch.setenv("BRAID_BEDROCK_RERANK_MODEL", "")
+    with pytest.raises(ConfigurationError, match="BRAID_BEDROCK_RERANK_MODEL"):
+        load_settings()
+
+
+def test_a_key_is_not_shown_with_the_settings() -> None:
+    settings = Settings(voyage_api_key=SecretStr(KEY))
+    assert KEY not in f"{settings!r} {settings} {settings.model_dump(mode='json')}"
+
+
+def test_a_deployed_reranker_leaves_its_stage_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_RERANK_TIMEOUT_S", "9")
+    assert load_settings().rerank_timeout_s == 9
+    load_settings.cache_clear()
+    monkeypatch.setenv("BRAID_ENGINE", "aws")
+    monkeypatch.setenv("BRAID_OPENSEARCH_ENDPOINT", "https://search.example")
+    monkeypatch.setenv("BRAID_NEPTUNE_ENDPOINT", "wss://graph.example:8182/gremlin")
+    with pytest.raises(ConfigurationError, match="BRAID_RERANK_TIMEOUT_S must be at most 8"):
         load_settings()
 
 

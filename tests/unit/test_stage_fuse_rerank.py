@@ -63,6 +63,29 @@ def test_a_lost_reranker_leaves_the_fused_order_with_placeholder_scores(without:
     assert answer.degraded == ("rerank",)
 
 
+def test_only_as_many_candidates_as_set_are_rescored() -> None:
+    reranker = FakeReranker(lambda text: int(text[-2:]) / 100)
+    answer = fused(FIVE_RECORDS, reranker=reranker, searched=searched(*FIVE), limits=Limits(reranked=2))
+    assert [len(texts) for _, texts, _ in reranker.asked] == [2]
+    assert ids(answer) == ["r01", "r00", "r02", "r03", "r04"]
+
+
+def test_what_a_reranker_costs_is_in_the_answer_and_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        answer = fused(FIVE_RECORDS, reranker=FakeReranker(cost_usd=0.00025), searched=searched(*FIVE))
+    assert answer.rerank_cost_usd == 0.00025
+    assert [one.message for one in caplog.records] == ["reranked 5 texts with fake, at about $0.000250"]
+    assert fused(FIVE_RECORDS, searched=searched(*FIVE)).rerank_cost_usd == 0
+
+
+def test_a_lost_reranker_is_logged_with_its_reason_and_with_what_it_may_cost(caplog: pytest.LogCaptureFixture) -> None:
+    late = FakeReranker(error=RerankFailed("late", cost_usd=0.001))
+    answer = fused(FIVE_RECORDS, reranker=late, searched=searched(*FIVE))
+    assert (answer.degraded, answer.rerank_cost_usd) == (("rerank",), 0.001)
+    (logged,) = caplog.records
+    assert (logged.levelname, logged.message) == ("WARNING", "rerank lost, at about $0.001000: late")
+
+
 def test_no_reranker_leaves_the_fused_scores_and_loses_nothing() -> None:
     answer = fused(FIVE_RECORDS, searched=searched(*FIVE))
     assert [one.relevance for one in answer.results] == pytest.approx([score for _, score in FIVE])

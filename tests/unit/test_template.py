@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid.settings import Settings
+from braid.engines.bedrock import USD_PER_1000_QUERIES
+from braid.models import RerankerKind
+from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,10 +152,18 @@ def test_the_workflow_may_invoke_its_functions_and_no_other() -> None:
         ("EmbedFunction", []),
         ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
         ("GraphExpandFunction", ["ReadGraphPolicy"]),
-        ("FuseRerankFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
+        (
+            "FuseRerankFunction",
+            [
+                "ReadIndexPolicy",
+                "ReadSchemasPolicy",
+                ["UsesBedrock", "RerankPolicy", "AWS::NoValue"],
+                ["UsesVoyage", "ReadVoyageKeyPolicy", "AWS::NoValue"],
+            ],
+        ),
     ],
 )
-def test_a_function_may_read_the_stores_that_its_stage_asks_and_write_none(name: str, policies: list[str]) -> None:
+def test_a_function_may_read_the_stores_that_its_stage_asks_and_write_none(name: str, policies: list[Any]) -> None:
     assert FUNCTIONS[name]["Properties"].get("Policies", []) == policies
 
 
@@ -168,6 +178,33 @@ def test_no_policy_of_a_store_reaches_beyond_the_store_that_was_named() -> None:
     assert graph["Resource"].endswith(":${NeptuneClusterResourceId}/*")
     (schemas,) = RESOURCES["ReadSchemasPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert (schemas["Action"], schemas["Resource"]) == ("dynamodb:Query", "SchemaTable.Arn")
+
+
+def test_a_hosted_reranker_is_allowed_only_where_it_is_chosen_and_no_more_than_its_model_and_key() -> None:
+    rerank, key = RESOURCES["RerankPolicy"], RESOURCES["ReadVoyageKeyPolicy"]
+    assert (rerank["Condition"], key["Condition"]) == ("UsesBedrock", "UsesVoyage")
+    operation, model = rerank["Properties"]["PolicyDocument"]["Statement"]
+    assert operation["Action"] == "bedrock:Rerank"
+    assert model["Action"] == "bedrock:InvokeModel"
+    assert model["Resource"][0].endswith("::foundation-model/${BedrockRerankModel}")
+    read, _ = key["Properties"]["PolicyDocument"]["Statement"]
+    assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", "VoyageApiKeySecretArn")
+
+
+def test_the_template_offers_every_reranker_and_the_models_of_bedrock_whose_price_is_known() -> None:
+    parameters = TEMPLATE["Parameters"]
+    assert set(parameters["Reranker"]["AllowedValues"]) == set(RerankerKind)
+    assert set(parameters["BedrockRerankModel"]["AllowedValues"]) == set(USD_PER_1000_QUERIES)
+
+
+def test_a_reranker_gives_up_before_its_task_which_gives_up_before_its_function() -> None:
+    assert float(TEMPLATE["Parameters"]["RerankTimeout"]["MaxValue"]) == DEPLOYED_RERANK_LIMIT_S
+    task = TASKS["FuseRerank"]["TimeoutSeconds"]
+    assert DEPLOYED_RERANK_LIMIT_S < task < FUNCTIONS["FuseRerankFunction"]["Properties"]["Timeout"]
+
+
+def test_no_key_is_a_parameter_only_the_name_of_its_secret() -> None:
+    assert "BRAID_VOYAGE_API_KEY" not in GLOBALS["Environment"]["Variables"]
 
 
 def test_samconfig_has_three_environments_that_lint_and_build_alike() -> None:

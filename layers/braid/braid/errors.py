@@ -140,6 +140,11 @@ class TransientModelError(BraidError):
 class RerankFailed(BraidError):
     """A reranker failed or exceeded its time budget; the fused order stands."""
 
+    def __init__(self, message: str, *, cost_usd: float = 0.0) -> None:
+        """Say what happened, and the estimated price in US dollars of what the service may bill nevertheless."""
+        super().__init__(message)
+        self.cost_usd = cost_usd
+
 
 class StoresUnavailable(BraidError):
     """Neither the search index nor the knowledge graph answered."""

@@ -227,6 +227,8 @@ class RerankerKind(StrEnum):
 
     NONE = "none"
     ONNX = "onnx"
+    BEDROCK = "bedrock"
+    VOYAGE = "voyage"
 
 
 # --- what is stored -------------------------------------------------------------------------------------------------
@@ -626,3 +628,5 @@ class Answer(Frozen):
     """Stages that were lost."""
     latency_ms: dict[str, float]
     """Per stage, and ``total``."""
+    rerank_cost_usd: Annotated[float, Field(ge=0)] = 0.0
+    """Estimated price of the reranker's call in US dollars; 0 for a model of one's own."""

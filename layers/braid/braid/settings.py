@@ -7,13 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError
 from braid.models import RerankerKind
 
 _HERE = Path(__file__).resolve()
+
+DEPLOYED_RERANK_LIMIT_S = 8.0
+"""Most seconds of a reranker in the workflow, whose task has 10 for reading the candidates, reranking and the rest."""
 
 
 class EngineKind(StrEnum):
@@ -82,7 +85,33 @@ class Settings(BaseSettings):
 
     reranker: RerankerKind = RerankerKind.NONE
     reranker_model: str = ""
+    """Folder of the cross-encoder; needed with the reranker onnx."""
+    rerank_candidates: Annotated[int, Field(ge=1, le=200)] = 50
+    """How many of the fused candidates are rescored; the answer has the question's ``top_k`` of them."""
     rerank_timeout_s: Annotated[float, Field(gt=0, le=30)] = 1.5
+    """Everything that a reranker does for one question, tries and pauses included; at most 8 with the engine aws."""
+    rerank_attempts: Annotated[int, Field(ge=1, le=5)] = 2
+    """How often a hosted reranker is called at most, within its time."""
+    rerank_window: Annotated[int, Field(ge=64, le=8_000)] | None = None
+    """Tokens, as estimated, that a hosted reranker reads of the question and one text together: Bedrock 512, Voyage
+    1,000 when not set, which is what their prices are for."""
+    bedrock_rerank_model: Annotated[str, Field(min_length=1, max_length=2048)] = "amazon.rerank-v1:0"
+    """Id or ARN of a rerank model."""
+    bedrock_region: Annotated[str, Field(pattern=r"^([a-z]{2}(-[a-z]+)+-[0-9])?$")] = ""
+    """Region of the rerank model; that of the ARN, else the client's own, when not set."""
+    bedrock_usd_per_1000_queries: Annotated[float, Field(ge=0)] | None = None
+    """Price of 1,000 queries of up to 100 texts; the model's list price when not set."""
+    voyage_api_key: SecretStr = SecretStr("")
+    voyage_api_key_secret: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
+    ] = ""
+    """ARN of a secret whose string is the key, instead of the key."""
+    voyage_rerank_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = "rerank-2.5"
+    voyage_url: Annotated[str, Field(pattern=r"^(https://|http://(127\.0\.0\.1|localhost)(:[0-9]+)?/)[^\s@]+$")] = (
+        "https://api.voyageai.com/v1/rerank"
+    )
+    """Where Voyage is reached. ``http://`` is for a server on this machine only: the key goes with each request."""
+    voyage_usd_per_1000_documents: Annotated[float, Field(ge=0)] = 0.05
 
     slow_total_ms: Annotated[float, Field(gt=0)] = 3_000
     slow_stage_ms: dict[str, float] = {"embed": 500, "vector_search": 500, "graph_expand": 200, "fuse_rerank": 2_000}
@@ -145,6 +174,23 @@ class Settings(BaseSettings):
             raise ValueError(message)
         if self.reranker is RerankerKind.ONNX and not self.reranker_model:
             message = "reranker onnx needs BRAID_RERANKER_MODEL"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _hosted_reranker_is_whole(self) -> Self:
+        key, secret = bool(self.voyage_api_key.get_secret_value().strip()), bool(self.voyage_api_key_secret)
+        if self.reranker is RerankerKind.VOYAGE and not key and not secret:
+            message = "reranker voyage needs BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET"
+            raise ValueError(message)
+        if key and secret:
+            message = "BRAID_VOYAGE_API_KEY and BRAID_VOYAGE_API_KEY_SECRET are both set; one of them is enough"
+            raise ValueError(message)
+        if self.engine is EngineKind.AWS and self.rerank_timeout_s > DEPLOYED_RERANK_LIMIT_S:
+            message = (
+                f"BRAID_RERANK_TIMEOUT_S must be at most {DEPLOYED_RERANK_LIMIT_S:g} with the engine aws: "
+                "the workflow gives up on the stage soon after"
+            )
             raise ValueError(message)
         return self
 

@@ -17,14 +17,13 @@ from braid.settings import EngineKind, Settings, load_settings
 from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from braid.caching import ForgivingCache
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import Encoder, KnowledgeGraph, Reranker, SchemaRegistry, SearchIndex
     from braid.engines.ports_state import Cache, ObjectStore, Queue
     from braid.models import Answer
     from braid.profiles import ModelConfig
+    from braid.rerankers import Rerankers
     from braid.stages.states import (
         Embedded,
         EmbedRequest,
@@ -172,19 +171,18 @@ class Wired:
             return self._encoders[key]
 
     @cached_property
-    def _cross_encoder(self) -> Reranker:
-        from braid.engines.onnx import OnnxCrossEncoder
+    def _rerankers(self) -> Rerankers:
+        from braid.rerankers import Rerankers
 
-        folder = self.settings.models_path() / self.settings.reranker_model
-        return OnnxCrossEncoder.load(folder, threads=self.settings.encoder_threads)
+        return Rerankers(self.settings)
 
     def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
         """Return the reranker that the question asks for, or the settings; None leaves the fused order."""
         kind = self.settings.reranker if asked is None else asked
-        return None if kind is RerankerKind.NONE else LazyReranker(self)
+        return None if kind is RerankerKind.NONE else self._rerankers.lazy(kind)
 
     def _schema_version(self, tenant_id: str) -> int | None:
-        """Return the tenant's current schema version; None when the registry does not answer, which costs drift only."""
+        """Return the tenant's current schema version; None when the registry does not answer: no drift then."""
         try:
             return self.schemas.current(tenant_id)
         except StoreError:
@@ -236,6 +234,7 @@ class Wired:
                 rank_constant=self.settings.rank_constant,
                 drift_threshold=self.settings.schema_drift_threshold,
                 rerank_timeout_s=self.settings.rerank_timeout_s,
+                reranked=self.settings.rerank_candidates,
             ),
         )
 
@@ -247,31 +246,6 @@ def _import_numpy() -> None:
     import one another, so two threads that first import it at the same time may each see it half made.
     """
     import numpy  # noqa: F401, ICN001 - the import is what is wanted
-
-
-class LazyReranker:
-    """The ONNX cross-encoder, loaded when it is first asked; a model that cannot be loaded is a lost reranker."""
-
-    name = "onnx"
-
-    def __init__(self, wired: Wired) -> None:
-        self._wired = wired
-
-    def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] a text.
-
-        Raises
-        ------
-        RerankFailed
-            If the model is missing, fails or needs more than ``timeout_s`` seconds.
-        """
-        from braid.errors import ModelError, RerankFailed
-
-        try:
-            reranker = self._wired._cross_encoder  # noqa: SLF001 - two halves of one module
-        except ModelError as error:
-            raise RerankFailed(str(error)) from error
-        return reranker.rerank(query, texts, timeout_s=timeout_s)
 
 
 @cache

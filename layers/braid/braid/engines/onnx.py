@@ -189,6 +189,10 @@ class OnnxCrossEncoder:
         loaded.tokenizer.enable_truncation(max_length=opened.manifest.max_tokens, strategy="only_second")
         return cls(loaded, uncut)
 
+    def cost_usd(self, query: str, texts: Sequence[str]) -> float:  # noqa: ARG002 - the port's
+        """Return 0: nobody bills what runs here."""
+        return 0.0
+
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
         """Return one score in [0, 1] a text, in the order of ``texts``: the logistic function of the model's output.
 

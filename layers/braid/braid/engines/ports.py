@@ -237,6 +237,9 @@ class Reranker(Protocol):
 
     name: str
 
+    def cost_usd(self, query: str, texts: Sequence[str]) -> float:
+        """Return the estimated price in US dollars of one such call; 0 for a model of one's own."""
+
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
         """Return one score in [0, 1] a text, in the order of ``texts``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from braid.models import GraphHit, Hit, Weights
     from braid.stages.states import FuseRequest
 
-RERANKED = 50
 ENTITY_MODE_SHIFT = 0.15
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Limits:
     rank_constant: int = 60
     drift_threshold: int = 3
     rerank_timeout_s: float = 1.5
+    reranked: int = 50
+    """Candidates that a reranker rescores, best first."""
 
 
 def run(
@@ -81,7 +85,7 @@ def run(
         degraded.append("text")
         text_lost = True
     fuse_ms = watch.lap()
-    ranked, rerank_lost = _rerank(request, ranked, reranker, limits, text_lost=text_lost)
+    ranked, rerank_lost, cost_usd = _rerank(request, ranked, reranker, limits, text_lost=text_lost)
     if rerank_lost:
         degraded.append("rerank")
     rerank_ms = watch.ms()
@@ -111,6 +115,7 @@ def run(
             "rerank": rerank_ms,
             "total": round(max(0.0, (now - request.started_at).total_seconds() * 1000.0) + fuse_ms + rerank_ms, 3),
         },
+        rerank_cost_usd=cost_usd,
     )
 
 
@@ -164,29 +169,37 @@ def _weigh(
 
 def _rerank(
     request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: Limits, *, text_lost: bool
-) -> tuple[list[Ranked], bool]:
-    """Rescore the first candidates; when that fails, keep the fused order with placeholder scores."""
+) -> tuple[list[Ranked], bool, float]:
+    """Rescore the first candidates; when that fails, keep the fused order with placeholder scores.
+
+    Returns
+    -------
+    tuple
+        The candidates, whether the reranker was lost, and the estimated price of the call in US dollars.
+    """
     if request.without_rerank:
-        return _placeholders(ranked), True
+        return _placeholders(ranked), True, 0.0
     if reranker is None or not ranked:
-        return ranked, False
+        return ranked, False, 0.0
     if text_lost:
         # Without text there is nothing to read, and scores of nothing would reorder what was found.
-        return _placeholders(ranked), True
-    first, rest = ranked[:RERANKED], ranked[RERANKED:]
+        return _placeholders(ranked), True, 0.0
+    first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
+    texts = [item.record.text() for item in first]
     try:
-        scores = reranker.rerank(
-            request.query.text, [item.record.text() for item in first], timeout_s=limits.rerank_timeout_s
-        )
-    except RerankFailed:
-        return _placeholders(ranked), True
+        scores = reranker.rerank(request.query.text, texts, timeout_s=limits.rerank_timeout_s)
+    except RerankFailed as error:
+        _LOG.warning("rerank lost, at about $%.6f: %s", error.cost_usd, error)
+        return _placeholders(ranked), True, error.cost_usd
+    cost_usd = reranker.cost_usd(request.query.text, texts)
+    _LOG.info("reranked %d texts with %s, at about $%.6f", len(texts), reranker.name, cost_usd)
     rescored = [
         replace(item, relevance=clamp(score * schema.FACTORS[item.drift]), rerank_score=clamp(score))
         for item, score in zip(first, scores, strict=True)
     ]
     rescored.sort(key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
     least = rescored[-1].relevance
-    return [*rescored, *(replace(item, relevance=min(item.relevance, least)) for item in rest)], False
+    return [*rescored, *(replace(item, relevance=min(item.relevance, least)) for item in rest)], False, cost_usd
 
 
 def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
