@@ -76,6 +76,8 @@ def prepare(folder: Path) -> Launch:
             str(home / "bin" / "java"),
             "-Xms256m",
             "-Xmx512m",
+            # A batch of writes is one traversal of a thousand nested steps; not yet compiled, it fills a default stack.
+            "-Xss4m",
             f"-Dbraid.folder={folder}",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.log.org.apache.tinkerpop.gremlin.server=info",

@@ -1,0 +1,205 @@
+"""``sam build`` and ``sam package`` of the template for LocalStack, and LocalStack with processes for functions.
+
+Left as deployed: every function, layer, role, log group, condition and output, the workflow, and the functions' settings.
+Different here, for want of a container engine and of AWS:
+
+- the two images are zips of what their Dockerfiles put into them, without the model, which lies in a folder;
+- the schema table is one of moto's, as LocalStack's DynamoDB is a program that it downloads when it is first asked;
+- the stores' addresses may be ``http://`` and ``ws://``, as those of local servers are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import yaml
+from botocore.config import Config
+
+from local.servers import localstack_server, process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = Path(__file__).with_name("process_executor")
+REGION = "eu-west-1"
+BUCKET = "packages"
+IMAGES = {"EmbedFunction": "embed", "FuseRerankFunction": "fuse_rerank"}
+PARAMETERS = {
+    "OpenSearchResourceArn": "arn:aws:es:eu-west-1:000000000000:domain/local",
+    "NeptuneClusterResourceId": "cluster-LOCAL",
+    "Architecture": "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64",
+}
+CREDENTIALS = {"aws_access_key_id": "000000000000", "aws_secret_access_key": "test"}
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalStack:
+    """A LocalStack that runs functions as processes."""
+
+    endpoint: str
+    python: Path
+    """The Python 3.13 that it runs in."""
+    log: Path
+
+    def client(self, service: str) -> Any:
+        """Return a client that waits for long answers, and never asks twice."""
+        # StartSyncExecution is sent to sync-HOST, which no resolver knows here.
+        config = Config(inject_host_prefix=False, read_timeout=120, retries={"total_max_attempts": 1})
+        return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION, config=config, **CREDENTIALS)
+
+
+@contextmanager
+def localstack(folder: Path) -> Iterator[LocalStack]:
+    """Run LocalStack with its files in an empty folder."""
+    plugin = folder / "plugin"
+    shutil.copytree(PLUGIN, plugin / PLUGIN.name)
+    described = plugin / f"{PLUGIN.name}-1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PLUGIN.name}\nVersion: 1\n", encoding="utf-8")
+    entry = f"[localstack.lambda.runtime_executor]\nprocess = {PLUGIN.name}.executor:ProcessExecutorPlugin\n"
+    (described / "entry_points.txt").write_text(entry, encoding="utf-8")
+    launch = localstack_server.prepare(folder)
+    added = {
+        "PYTHONPATH": str(plugin),
+        "TMPDIR": str(folder),
+        "LAMBDA_RUNTIME_EXECUTOR": "process",
+        # The zips in place of images are as large as images may be.
+        "LAMBDA_LIMITS_CODE_SIZE_UNZIPPED": str(2**30),
+    }
+    launch = dataclasses.replace(launch, environment=launch.environment | added)
+    log = folder / "localstack.log"
+    pid = process.start(launch, folder=folder, log=log)
+    try:
+        yield LocalStack(launch.endpoint, Path(launch.command[0]), log)
+    finally:
+        process.stop(pid, marker=str(folder))
+
+
+def deploy(to: LocalStack, parameters: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Build, package and deploy the template, and return the stack's outputs.
+
+    Parameters
+    ----------
+    to
+        Where.
+    parameters
+        Values of the template's parameters, and of ``SchemaTable``, the name of a table that is there.
+    environment
+        What the functions' environment has besides.
+    """
+    s3, cloudformation = to.client("s3"), to.client("cloudformation")
+    s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    with tempfile.TemporaryDirectory() as folder:
+        template = package(to, Path(folder), s3)
+    template["Globals"]["Function"]["Environment"]["Variables"] |= environment
+    given = PARAMETERS | parameters
+    s3.put_object(Bucket=BUCKET, Key="template.json", Body=json.dumps(template).encode())
+    cloudformation.create_stack(
+        StackName="braid",
+        TemplateURL=f"{to.endpoint}/{BUCKET}/template.json",
+        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in given.items()],
+        Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+    )
+    waiter = cloudformation.get_waiter("stack_create_complete")
+    waiter.wait(StackName="braid", WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+    (stack,) = cloudformation.describe_stacks(StackName="braid")["Stacks"]
+    return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+
+
+def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
+    """Upload what the template names, and return the template with the places of the uploads in it."""
+
+    def uploaded(source: Path) -> dict[str, str]:
+        key = f"{source.name}.zip"
+        s3.upload_file(str(zipped(source, folder / key)), BUCKET, key)
+        return {"Bucket": BUCKET, "Key": key}
+
+    template = read_template(ROOT / "template.yaml")
+    resources = template["Resources"]
+    layer = folder / "braid"
+    install(to.python, ROOT / "layers" / "braid" / "requirements.txt", layer / "python")
+    shutil.copytree(ROOT / "layers" / "braid" / "braid", layer / "python" / "braid")
+    resources["BraidLayer"]["Properties"]["ContentUri"] = uploaded(layer)
+    resources["SharedLayer"]["Properties"]["ContentUri"] = uploaded(ROOT / "shared")
+    for logical, name in IMAGES.items():
+        image = folder / name
+        source = ROOT / "functions" / name
+        install(to.python, source / "requirements.txt", image)
+        shutil.copytree(ROOT / "layers" / "braid" / "braid", image / "braid")
+        shutil.copy(source / "app.py", image)
+        properties = resources[logical]["Properties"]
+        properties |= {"PackageType": "Zip", "CodeUri": uploaded(image), "Handler": "app.handler"}
+        properties |= {"Runtime": "python3.13", "Layers": [{"Ref": "SharedLayer"}]}
+        del resources[logical]["Metadata"]
+    for resource in resources.values():
+        if resource["Type"] == "AWS::Serverless::Function" and isinstance(resource["Properties"]["CodeUri"], str):
+            resource["Properties"]["CodeUri"] = uploaded(ROOT / resource["Properties"]["CodeUri"])
+        if resource["Type"] == "AWS::Serverless::StateMachine":
+            definition = yaml.safe_load((ROOT / resource["Properties"]["DefinitionUri"]).read_text(encoding="utf-8"))
+            # AWS reads YAML as well.
+            s3.put_object(Bucket=BUCKET, Key="definition.json", Body=json.dumps(definition).encode())
+            resource["Properties"]["DefinitionUri"] = {"Bucket": BUCKET, "Key": "definition.json"}
+    del resources["SchemaTable"]
+    template["Parameters"]["SchemaTable"] = {"Type": "String"}
+    (statement,) = resources["ReadSchemasPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    statement["Resource"] = "*"
+    for name in ("OpenSearchEndpoint", "NeptuneEndpoint"):
+        del template["Parameters"][name]["AllowedPattern"]
+    return template
+
+
+def install(python: Path, requirements: Path, folder: Path) -> None:
+    """Install what a layer or an image carries, as ``make build`` does: locked, wheels only."""
+    uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+    command = [uv, "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:", "--python", python]
+    # The environment's own settings, such as the one of a project, are not meant for a folder of packages.
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    subprocess.run([*command, "--target", folder, "--requirement", requirements], check=True, env=environment)
+
+
+def zipped(source: Path, to: Path) -> Path:
+    """Write a folder's files to a zip, not compressed: it does not travel far."""
+    with zipfile.ZipFile(to, "w", strict_timestamps=False) as archive:
+        for path in sorted(source.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                archive.write(path, path.relative_to(source))
+    return to
+
+
+class _TemplateLoader(yaml.SafeLoader):
+    """Reads a template's ``!Ref`` and its like as the mappings that they are short for."""
+
+
+def _intrinsic(loader: yaml.SafeLoader, name: str, node: yaml.Node) -> dict[str, object]:
+    value: object
+    if isinstance(node, yaml.ScalarNode):
+        value = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        assert isinstance(node, yaml.MappingNode)
+        value = loader.construct_mapping(node, deep=True)
+    if name == "GetAtt" and isinstance(value, str):
+        value = value.split(".", 1)
+    return {name if name in ("Ref", "Condition") else f"Fn::{name}": value}
+
+
+_TemplateLoader.add_multi_constructor("!", _intrinsic)
+
+
+def read_template(path: Path) -> dict[str, Any]:
+    """Return a template with its short forms written out, as JSON can hold it."""
+    template: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=_TemplateLoader)  # noqa: S506 - a SafeLoader
+    return template
