@@ -25,6 +25,7 @@ EXPECTED = (
     ("GraphExpandFunction", "graph_expand.json", "TransientStoreError"),
     ("EmbedFunction", "embed.json", "ModelMissing"),
     ("FuseRerankFunction", "fuse_rerank.json", None),
+    ("ContextFunction", "context.json", None),
 )
 
 SCRIPT = """

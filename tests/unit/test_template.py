@@ -25,6 +25,8 @@ STAGES = {
     "GraphExpandFunction": "graph_expand",
     "FuseRerankFunction": "fuse_rerank",
 }
+FOLDERS = {**STAGES, "ContextFunction": "context"}
+"""The folder of each function; those that are no stage stand beside the workflow."""
 
 
 def _load_template() -> dict[str, Any]:
@@ -62,8 +64,8 @@ def tasks(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 TASKS = dict(tasks(DEFINITION["States"]))
 
 
-def test_there_is_one_function_a_stage() -> None:
-    assert set(FUNCTIONS) == set(STAGES)
+def test_there_is_one_function_a_stage_and_one_for_contexts() -> None:
+    assert set(FUNCTIONS) == set(FOLDERS)
 
 
 @every_function
@@ -73,19 +75,19 @@ def test_a_function_logs_json_to_a_group_of_its_own_that_is_kept_for_a_stated_ti
     group = RESOURCES[logging["LogGroup"]]
     assert group["Type"] == "AWS::Logs::LogGroup"
     assert group["Properties"]["RetentionInDays"] == "LogRetentionDays"
-    assert group["Properties"]["LogGroupName"].endswith(f"/{STAGES[name]}")
+    assert group["Properties"]["LogGroupName"].endswith(f"/{FOLDERS[name]}")
 
 
 @every_function
 def test_a_function_names_its_stage_and_is_traced(name: str) -> None:
-    assert FUNCTIONS[name]["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == STAGES[name]
+    assert FUNCTIONS[name]["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == FOLDERS[name]
     assert GLOBALS["Tracing"] == "Active"
 
 
 @every_function
 def test_a_function_has_its_code_and_either_both_layers_or_an_image(name: str) -> None:
     properties = FUNCTIONS[name]["Properties"]
-    folder = ROOT / "functions" / STAGES[name]
+    folder = ROOT / "functions" / FOLDERS[name]
     assert (folder / "app.py").is_file()
     if properties.get("PackageType") == "Image":
         metadata = FUNCTIONS[name]["Metadata"]
@@ -99,7 +101,8 @@ def test_a_function_has_its_code_and_either_both_layers_or_an_image(name: str) -
 
 
 def test_every_setting_that_the_template_gives_exists() -> None:
-    given = {name for name in GLOBALS["Environment"]["Variables"] if name.startswith("BRAID_")}
+    places = [GLOBALS, *(function["Properties"] for function in FUNCTIONS.values())]
+    given = {name for place in places for name in place["Environment"]["Variables"] if name.startswith("BRAID_")}
     assert {name.removeprefix("BRAID_").lower() for name in given} <= set(Settings.model_fields)
 
 
@@ -113,7 +116,7 @@ def test_the_workflow_substitutes_exactly_the_functions_that_the_template_gives(
     used = {task["Parameters"]["FunctionName"] for task in TASKS.values()}
     given = MACHINE["DefinitionSubstitutions"]
     assert used == {f"${{{name}}}" for name in given}
-    assert given == {f"{name}Arn": f"{name}.Arn" for name in FUNCTIONS}
+    assert given == {f"{name}Arn": f"{name}.Arn" for name in STAGES}
 
 
 @pytest.mark.parametrize("state", sorted(TASKS))
@@ -142,7 +145,16 @@ def test_the_workflow_may_invoke_its_functions_and_no_other() -> None:
     policies = {policy["PolicyName"]: policy for policy in RESOURCES["RetrieveRole"]["Properties"]["Policies"]}
     (statement,) = policies["InvokeStages"]["PolicyDocument"]["Statement"]
     assert statement["Action"] == "lambda:InvokeFunction"
-    assert sorted(statement["Resource"]) == sorted(f"{name}.Arn" for name in FUNCTIONS)
+    assert sorted(statement["Resource"]) == sorted(f"{name}.Arn" for name in STAGES)
+
+
+def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_function() -> None:
+    (statement,) = RESOURCES["StartRetrievePolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (statement["Action"], statement["Resource"]) == ("states:StartSyncExecution", "RetrieveStateMachine")
+    function = FUNCTIONS["ContextFunction"]["Properties"]
+    variables = function["Environment"]["Variables"]
+    assert variables["BRAID_RETRIEVE_STATE_MACHINE_ARN"] == "RetrieveStateMachine"
+    assert float(variables["BRAID_RETRIEVE_TIMEOUT_S"]) < function["Timeout"]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +164,7 @@ def test_the_workflow_may_invoke_its_functions_and_no_other() -> None:
         ("EmbedFunction", []),
         ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
         ("GraphExpandFunction", ["ReadGraphPolicy"]),
+        ("ContextFunction", ["ReadIndexPolicy", "StartRetrievePolicy"]),
         (
             "FuseRerankFunction",
             [

@@ -77,6 +77,19 @@ def test_the_fuse_rerank_event_is_answered_with_citations_and_paths(call: Callab
     assert all(result["citation"]["title"] for result in answer["results"])
 
 
+def test_the_context_event_is_given_its_last_message_as_it_came_and_what_the_search_found(
+    call: Callable[..., dict[str, Any]],
+) -> None:
+    event = EVENTS / "context.json"
+    context = call("context", event)
+    last = json.loads(event.read_text(encoding="utf-8"))["messages"][-1]
+    assert json.dumps(context["messages"][0]) == json.dumps(last)
+    found = [message["metadata"]["id"] for message in context["messages"] if "metadata" in message]
+    assert "event:kestrelway-lockout" in found
+    assert context["degraded"] == []
+    assert context["metrics"]["kept"] == len(context["messages"])
+
+
 @pytest.mark.parametrize("event", BAD, ids=[path.stem for path in BAD])
 def test_a_malformed_event_is_refused_by_the_field_that_its_file_names(
     event: Path, call: Callable[..., dict[str, Any]]

@@ -5,6 +5,7 @@ Like :mod:`braid.pipeline`, this knows ports and no engine; :func:`braid.wiring.
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 KNOWLEDGE = tuple(kind for kind in Kind if kind not in EPISODES)
 """What the semantic source searches: episodes have a source of their own, and would be shown twice."""
+_LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -177,9 +179,9 @@ def _retrieve(
     found: list[ContextItem] = []
     degraded: list[str] = []
     answered = 0
-    _attempt(lambda: memory.index)  # opened here, so that no two threads do it at once
+    _attempt("index", lambda: memory.index)  # opened here, so that no two threads do it at once
     with ThreadPoolExecutor(len(sources), thread_name_prefix="braid-context") as pool:
-        outcomes = {source: pool.submit(_attempt, ask) for source, ask in sources.items()}
+        outcomes = {source: pool.submit(_attempt, source.value, ask) for source, ask in sources.items()}
     for source, outcome in outcomes.items():
         got = outcome.result()
         if got is None:
@@ -191,10 +193,12 @@ def _retrieve(
     return found, tuple(degraded), bool(answered)
 
 
-def _attempt(ask: Callable[[], _T]) -> _T | None:
+def _attempt(name: str, ask: Callable[[], _T]) -> _T | None:
     try:
         return ask()
-    except Exception:  # noqa: BLE001 - as a lost stage of the workflow: whatever the reason, it never fails the context
+    except Exception as error:  # noqa: BLE001 - as a lost stage of the workflow: for no reason does it fail the context
+        # A library's message may hold what it was given.
+        _LOG.warning("a context without %s: %s", name, type(error).__name__)
         return None
 
 

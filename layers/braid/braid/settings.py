@@ -113,6 +113,19 @@ class Settings(BaseSettings):
     """Where Voyage is reached. ``http://`` is for a server on this machine only: the key goes with each request."""
     voyage_usd_per_1000_documents: Annotated[float, Field(ge=0)] = 0.05
 
+    context_enabled: bool = True
+    """Whether contexts are built at all; if not, a conversation comes back as it came."""
+    context_working_state: bool = True
+    context_semantic: bool = True
+    context_episodic: bool = True
+    context_window: Annotated[int, Field(ge=1, le=1_000)] = 10
+    """Newest messages that are considered."""
+    context_semantic_limit: Annotated[int, Field(ge=1, le=50)] = 5
+    context_episodic_limit: Annotated[int, Field(ge=1, le=50)] = 5
+    context_min_final: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Final score below which nothing is shown."""
+    context_limit: Annotated[int, Field(ge=1, le=200)] = 10
+
     slow_total_ms: Annotated[float, Field(gt=0)] = 3_000
     slow_stage_ms: dict[str, float] = {"embed": 500, "vector_search": 500, "graph_expand": 200, "fuse_rerank": 2_000}
 
@@ -139,6 +152,12 @@ class Settings(BaseSettings):
     """After which the server gives up; below the read time-out."""
     neptune_read_timeout_s: Annotated[float, Field(gt=0, le=600)] = 4.0
     neptune_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+
+    retrieve_state_machine_arn: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")
+    ] = ""
+    """Workflow that a context asks; this process's own stages when not set."""
+    retrieve_timeout_s: Annotated[float, Field(gt=0, le=300)] = 15.0
 
     schema_table: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$")] = "braid-schemas"
     """DynamoDB table of schema versions."""

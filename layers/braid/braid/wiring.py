@@ -18,10 +18,13 @@ from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
 
 if TYPE_CHECKING:
     from braid.caching import ForgivingCache
+    from braid.context import Context, ContextRequest
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import Encoder, KnowledgeGraph, Reranker, SchemaRegistry, SearchIndex
     from braid.engines.ports_state import Cache, ObjectStore, Queue
-    from braid.models import Answer
+    from braid.engines.step_functions import RetrieveWorkflow
+    from braid.memory import ContextLimits
+    from braid.models import Answer, Query
     from braid.profiles import ModelConfig
     from braid.rerankers import Rerankers
     from braid.stages.states import (
@@ -237,6 +240,45 @@ class Wired:
                 reranked=self.settings.rerank_candidates,
             ),
         )
+
+    # --- memory ---
+
+    @cached_property
+    def _workflow(self) -> RetrieveWorkflow:
+        from braid.engines.step_functions import RetrieveWorkflow
+
+        return RetrieveWorkflow.connect(self.settings)
+
+    def answer(self, query: Query) -> Answer:
+        """Answer a question: by the deployed workflow where one is named, else by the stages of this process."""
+        if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
+            return self._workflow.answer(query)
+        from braid import pipeline
+
+        return pipeline.answer(query, self)
+
+    @property
+    def context_limits(self) -> ContextLimits:
+        """What the settings say of contexts."""
+        from braid.memory import ContextLimits
+
+        return ContextLimits(
+            enabled=self.settings.context_enabled,
+            working_state=self.settings.context_working_state,
+            semantic=self.settings.context_semantic,
+            episodic=self.settings.context_episodic,
+            window=self.settings.context_window,
+            semantic_limit=self.settings.context_semantic_limit,
+            episodic_limit=self.settings.context_episodic_limit,
+            min_final=self.settings.context_min_final,
+            limit=self.settings.context_limit,
+        )
+
+    def context(self, request: ContextRequest) -> Context:
+        """Build the context of the next answer."""
+        from braid import memory
+
+        return memory.run(request, self)
 
 
 def _import_numpy() -> None:

@@ -1,0 +1,8 @@
+"""Lambda: the context of the next answer, from the conversation, what is stored and what was done."""
+
+from braid.context import ContextRequest
+from braid.memory import measures
+from braid.observability import stage_handler
+from braid.wiring import wired
+
+handler = stage_handler("context", ContextRequest, wired().context, measure=measures)
