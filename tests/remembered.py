@@ -1,0 +1,107 @@
+"""A memory over an embedded index, with a search that answers what a test says and a clock that stands still."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from braid.caching import ForgivingCache, NoCache
+from braid.context import Context, ContextSource
+from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.episodes import record_decision, record_tool_call
+from braid.memory import ContextLimits, build_context
+
+from tests.fakes import NOW, TENANT, fused, searched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.engines.ports import SearchIndex
+    from braid.models import Answer, Query, Record
+
+QUERY = "checkout gateway timeout"
+WORKING, SEMANTIC, EPISODIC = ContextSource
+
+
+def no_answer(_query: Query) -> Answer:
+    return fused()
+
+
+@dataclass
+class Remembered:
+    """A memory over given engines; the clock stands still unless it is moved."""
+
+    store: EmbeddedStore
+    reply: Callable[[Query], Answer] = no_answer
+    context_limits: ContextLimits = field(default_factory=ContextLimits)
+    moment: datetime = NOW
+    replaced: SearchIndex | None = None
+    asked: list[Query] = field(default_factory=list)
+
+    @cached_property
+    def _own(self) -> EmbeddedSearchIndex:
+        return EmbeddedSearchIndex(self.store)
+
+    @property
+    def index(self) -> SearchIndex:
+        return self.replaced or self._own
+
+    @cached_property
+    def schemas(self) -> EmbeddedSchemaRegistry:
+        return EmbeddedSchemaRegistry(self.store)
+
+    @cached_property
+    def cache(self) -> ForgivingCache:
+        return ForgivingCache(NoCache())
+
+    def answer(self, query: Query) -> Answer:
+        self.asked.append(query)
+        return self.reply(query)
+
+    def now(self) -> datetime:
+        return self.moment
+
+
+def decide(memory: Remembered, text: str, *, hours_ago: float = 0.0, **fields: Any) -> Record:
+    at = NOW - timedelta(hours=hours_ago)
+    return record_decision(text, tenant_id=TENANT, store=memory, timestamp=at, **fields)
+
+
+def call_tool(memory: Remembered, tool: str, text: str, *, hours_ago: float = 0.0, **fields: Any) -> Record:
+    at = NOW - timedelta(hours=hours_ago)
+    return record_tool_call(tool, text, tenant_id=TENANT, store=memory, timestamp=at, **fields)
+
+
+def build(
+    memory: Remembered, messages: list[dict[str, Any]] | None = None, query: str = QUERY, **fields: Any
+) -> Context:
+    return build_context(query, messages or [], tenant_id=TENANT, memory=memory, **fields)
+
+
+def says(text: str, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "content": text}
+
+
+def sources(built: Context) -> list[str]:
+    return [message.get("metadata", {}).get("source", "working_state") for message in built.messages]
+
+
+def answering(*records: Record, score: float = 0.9, **pieces: Any) -> Callable[[Query], Answer]:
+    """Return a search that finds these records, the first with the score and each next with a little less."""
+
+    def answer(query: Query) -> Answer:
+        scored = [(item.id, score - place / 100) for place, item in enumerate(records)]
+        return fused(records, query=query, searched=searched(*scored), **pieces)
+
+    return answer
+
+
+def failing(error: Exception) -> Callable[[Query], Answer]:
+    def answer(_query: Query) -> Answer:
+        raise error
+
+    return answer

@@ -1,0 +1,118 @@
+"""What of a conversation, a search and the past is shown: words, scores and their order."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from braid import context
+from braid.context import ContextItem, ContextSource, message_text, position_recency
+from braid.models import Ranking
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.fakes import NOW, record
+from tests.remembered import (
+    QUERY,
+    SEMANTIC,
+    says,
+)
+
+
+def item(final: float, name: str = "x", source: ContextSource = ContextSource.SEMANTIC) -> ContextItem:
+    return ContextItem(source=source, message={"name": name}, relevance=final, recency=final, final=final)
+
+
+def test_working_state_decays_by_position_from_1_for_the_newest_to_a_tenth_for_the_oldest() -> None:
+    found = context.working_state(QUERY, [says("x")] * 10, window=10, ranking=Ranking.RECENCY, now=NOW)
+    assert [entry.recency for entry in found] == pytest.approx([1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
+
+
+@given(st.integers(1, 300))
+def test_position_decays_evenly_whatever_the_number_of_messages(count: int) -> None:
+    decay = [position_recency(place, count) for place in range(count)]
+    assert decay[0] == 1.0
+    assert count == 1 or decay[-1] == pytest.approx(0.1)
+    assert decay == sorted(decay, reverse=True)
+    assert len(set(decay)) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "relevance"),
+    [
+        ("the checkout gateway saw a TIMEOUT", 1.0),
+        ("checkout, gateway!", 2 / 3),
+        ("gateways and checkouts", 0.0),
+        ("Timeout timeout timeout", 1 / 3),
+        ("", 0.0),
+    ],
+)
+def test_the_relevance_of_working_state_is_the_share_of_query_words_present(text: str, relevance: float) -> None:
+    (found,) = context.working_state(QUERY, [says(text)], window=10, ranking=Ranking.RECENCY, now=NOW)
+    assert found.relevance == pytest.approx(relevance)
+    assert found.final == pytest.approx(0.3 * relevance + 0.7)
+
+
+def test_a_query_without_words_makes_nothing_relevant() -> None:
+    (found,) = context.working_state("?!", [says("?!")], window=10, ranking=Ranking.RECENCY, now=NOW)
+    assert found.relevance == 0.0
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"role": "user", "content": "plain"}, "plain"),
+        ({"content": [{"type": "text", "text": "one"}, "two", {"type": "image", "url": "x"}, 3]}, "one\ntwo"),
+        ({"role": "assistant", "content": None, "tool_calls": []}, ""),
+        ({}, ""),
+    ],
+)
+def test_any_chat_format_is_read(message: dict[str, Any], text: str) -> None:
+    assert message_text(message) == text
+
+
+def test_words_of_other_scripts_are_looked_for_as_they_are_written() -> None:
+    assert context.episode_words("Où sont les reçus déjà payés? авария tool_call checkout's") == [
+        "sont",
+        "reçus",
+        "déjà",
+        "payés",
+        "авария",
+        "tool",
+        "call",
+        "checkout",
+    ]
+
+
+def test_what_scores_below_a_half_is_dropped_and_a_half_is_kept() -> None:
+    kept = context.select([item(0.5), item(0.4999), item(0.9)], min_final=0.5, limit=10)
+    assert [entry.final for entry in kept] == [0.9, 0.5]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from(ContextSource)), max_size=40))
+def test_what_is_shown_is_sorted_and_at_most_ten_and_ties_stay_in_order(
+    drawn: list[tuple[float, ContextSource]],
+) -> None:
+    items = [item(score, str(place), source) for place, (score, source) in enumerate(drawn)]
+    kept = context.select(items, min_final=0.5, limit=10)
+    good = [entry for entry in items if entry.final >= 0.5]
+    assert len(kept) == min(10, len(good))
+    keys = [(-entry.final, int(entry.message["name"])) for entry in kept]
+    assert keys == sorted(keys)
+    dropped = [entry.final for entry in good if entry not in kept]
+    assert not dropped or max(dropped) <= min(entry.final for entry in kept)
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, math.nan, math.inf])
+def test_a_score_outside_0_to_1_is_refused_by_name(score: float) -> None:
+    with pytest.raises(ValidationError, match="relevance"):
+        ContextItem(source=SEMANTIC, message={}, relevance=score, recency=0.5, final=0.5)
+
+
+def test_recency_is_a_half_when_the_time_is_missing_and_never_below_a_tenth() -> None:
+    rows = [record("a", content=QUERY), record("b", content=QUERY, timestamp=NOW - timedelta(days=99))]
+    found = context.episodic(QUERY, rows, ranking=Ranking.RECENCY, now=NOW)
+    assert [entry.recency for entry in found] == [0.5, 0.1]

@@ -1,0 +1,190 @@
+"""Decisions and tool calls: written to the search index, found by words, the newest first."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.caching import NoCache
+from braid.engines.embedded.store import EmbeddedStore
+from braid.engines.ports import SchemaVersion, SearchRequest
+from braid.episodes import record_decision, search_episodes
+from braid.errors import InvalidRequest
+from braid.memory import ContextLimits
+from braid.models import Kind
+
+from tests.fakes import NOW, TENANT, FakeIndex, record
+from tests.remembered import (
+    EPISODIC,
+    QUERY,
+    Remembered,
+    build,
+    call_tool,
+    decide,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Remembered]:
+    with EmbeddedStore(tmp_path) as store:
+        yield Remembered(store)
+
+
+def found_ids(memory: Remembered, query: str, **fields: Any) -> list[str]:
+    return [row.content for row in search_episodes(memory.index, query, tenant_id=TENANT, now=NOW, **fields)]
+
+
+def test_decisions_and_tool_calls_both_count_and_are_at_most_five(memory: Remembered) -> None:
+    for number in range(4):
+        decide(memory, f"checkout gateway timeout {number}", hours_ago=2 * number)
+        call_tool(memory, "grep", f"checkout gateway timeout {number}", hours_ago=2 * number + 1)
+    built = build(memory)
+    assert built.metrics.found_by_source[EPISODIC] == 5
+    assert {message["metadata"]["kind"] for message in built.messages} == {"decision", "tool_call"}
+
+
+def test_nothing_but_decisions_and_tool_calls_is_an_episode(memory: Remembered) -> None:
+    memory.index.upsert([record("chunk", content=QUERY), record("said", content=QUERY, kind=Kind.MESSAGE)])
+    assert found_ids(memory, QUERY) == []
+
+
+def test_episodes_are_searched_by_query_words_of_more_than_three_characters_of_which_any_may_match(
+    memory: Remembered,
+) -> None:
+    decide(memory, "raise the limit", hours_ago=1)
+    decide(memory, "raise api now", hours_ago=2)
+    decide(memory, "api key", hours_ago=3)
+    assert found_ids(memory, "raise api unheard") == ["raise the limit", "raise api now"]
+    assert found_ids(memory, "api key now") == []
+
+
+def test_episodes_come_newest_first(memory: Remembered) -> None:
+    for text, hours in (("gateway b", 5), ("gateway gateway a", 50), ("gateway c and more", 1)):
+        decide(memory, text, hours_ago=hours)
+    assert found_ids(memory, "gateway") == ["gateway c and more", "gateway b", "gateway gateway a"]
+    assert found_ids(memory, "gateway", limit=1) == ["gateway c and more"]
+
+
+def test_episodes_are_of_exactly_the_task_and_the_tool_that_are_asked_for(memory: Remembered) -> None:
+    decide(memory, "gateway one", task_id="t-1", hours_ago=1)
+    decide(memory, "gateway two", task_id="t-10", hours_ago=2)
+    call_tool(memory, "grep", "gateway three", task_id="t-1", hours_ago=3)
+    call_tool(memory, "egrep", "gateway four", task_id="t-1", hours_ago=4)
+    assert found_ids(memory, "gateway", task_id="t-1") == ["gateway one", "gateway three", "gateway four"]
+    assert found_ids(memory, "gateway", tool_name="grep") == ["gateway three"]
+    assert found_ids(memory, "gateway", task_id="t-10", tool_name="grep") == []
+    ids = [message["metadata"]["task_id"] for message in build(memory, query="gateway", task_id="t-10").messages]
+    assert ids == ["t-10"]
+    built = build(memory, query="gateway", tool_name="egrep")
+    assert [message["metadata"]["tool_name"] for message in built.messages] == ["egrep"]
+
+
+def test_episodes_are_served_by_an_index_and_not_a_scan(memory: Remembered) -> None:
+    decide(memory, "gateway", task_id="t")
+    statements: list[str] = []
+    with memory.store.transaction() as connection:
+        connection.set_trace_callback(statements.append)
+        search_episodes(memory.index, QUERY, tenant_id=TENANT, now=NOW, task_id="t")
+        connection.set_trace_callback(None)
+        (search,) = [statement for statement in statements if " MATCH " in statement]
+        steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {search}")]
+    assert re.match(r"SCAN words_\d+ VIRTUAL TABLE INDEX \d+:M", steps[0])
+    assert steps[1] == "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"
+    assert not any(step.startswith("SCAN r") for step in steps)
+
+
+def test_the_metadata_of_an_episode_keeps_ids_task_action_type_status_and_timestamp(memory: Remembered) -> None:
+    written = call_tool(
+        memory,
+        "rollback",
+        "checkout gateway timeout: rolled back",
+        task_id="t-7",
+        action_type="deploy",
+        status="succeeded",
+        hours_ago=24,
+        metadata={"session_id": "s-1", "cost": 3},
+    )
+    (message,) = build(memory).messages
+    assert message["role"] == "assistant"
+    assert message["content"] == "rollback\ncheckout gateway timeout: rolled back"
+    about = message["metadata"]
+    assert about["id"] == written.id
+    assert (about["session_id"], about["task_id"], about["tool_name"]) == ("s-1", "t-7", "rollback")
+    assert (about["kind"], about["action_type"], about["status"]) == ("tool_call", "deploy", "succeeded")
+    assert datetime.fromisoformat(about["timestamp"]) == NOW - timedelta(hours=24)
+    assert about["source"] == "episodic"
+    assert about["final"] == pytest.approx(0.7 * 1.0 + 0.3 * math.exp(-1))
+    assert (about["relevance"], about["recency"]) == (1.0, pytest.approx(math.exp(-1)))
+
+
+def test_an_episode_found_by_an_inflected_word_has_one_word_of_the_query_at_least(memory: Remembered) -> None:
+    memory.context_limits = ContextLimits(min_final=0.0)
+    decide(memory, "deploying gateways")
+    (message,) = build(memory, query="deployed gateway today").messages
+    assert message["metadata"]["relevance"] == pytest.approx(1 / 3)
+
+
+def test_another_tenants_episodes_are_never_shown(memory: Remembered) -> None:
+    record_decision(QUERY, tenant_id="globex", store=memory, timestamp=NOW)
+    assert build(memory).messages == ()
+    any_words = SearchRequest(tenant_id="globex", text=QUERY, k=5, as_of=NOW)
+    foreign = record("theirs", kind=Kind.DECISION, content=QUERY, tenant_id="globex")
+    memory.replaced = FakeIndex([foreign], hits=memory.index.search(any_words))
+    assert build(memory).messages == ()
+
+
+# --- writing episodes -------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_decision_is_found_at_once_and_read_back_as_written(memory: Remembered) -> None:
+    written = decide(memory, "raise the gateway timeout", task_id="t", status="done", metadata={"agent_id": "a"})
+    assert search_episodes(memory.index, "gateway", tenant_id=TENANT, now=NOW) == [written]
+    assert written.kind is Kind.DECISION
+    assert written.metadata == {"agent_id": "a", "action_type": "decision"}
+    assert written.timestamp == NOW
+
+
+def test_a_repeated_record_is_written_once_and_another_is_another(memory: Remembered) -> None:
+    first, again = decide(memory, "gateway"), decide(memory, "gateway")
+    assert first.id == again.id
+    assert decide(memory, "gateway", task_id="t").id != first.id
+    assert decide(memory, "gateway", record_id="mine").id == "mine"
+    assert memory.index.stats(TENANT).records == 3
+
+
+def test_an_episode_is_written_in_the_tenants_schema_version_and_makes_cached_answers_old(
+    memory: Remembered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advanced: list[str] = []
+    monkeypatch.setattr(NoCache, "advance", lambda _cache, tenant: advanced.append(tenant) or 1)
+    memory.schemas.register(SchemaVersion(tenant_id=TENANT, version=4, created_at=NOW))
+    assert decide(memory, "gateway").schema_version == 4
+    assert advanced == [TENANT]
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"text": "  "}, "text"),
+        ({"text": "a\x00b"}, "text"),
+        ({"task_id": ""}, "task_id"),
+        ({"tenant_id": "no spaces"}, "tenant_id"),
+        ({"record_id": "x" * 300}, "record_id"),
+        ({"metadata": {"x": []}}, "metadata.x"),
+    ],
+)
+def test_a_wrong_episode_is_refused_by_field_and_not_written(
+    memory: Remembered, fields: dict[str, Any], name: str
+) -> None:
+    arguments: dict[str, Any] = {"text": "gateway", "tenant_id": TENANT} | fields
+    with pytest.raises(InvalidRequest) as caught:
+        record_decision(store=memory, **arguments)
+    assert (caught.value.field or "").startswith(name)
+    assert memory.index.stats(TENANT).records == 0
