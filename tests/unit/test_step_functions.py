@@ -1,0 +1,110 @@
+"""The deployed workflow as a context asks it: requests and answers of the documented shape, over botocore's stubber."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+from braid.engines.step_functions import RetrieveWorkflow
+from braid.errors import BraidError, ConfigurationError, InvalidRequest, StoresUnavailable, TransientStoreError
+from braid.settings import EngineKind, Settings
+from braid.wiring import Wired
+
+from tests.fakes import fused, query, record, searched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ARN = "arn:aws:states:eu-west-1:123456789012:stateMachine:retrieve"
+KEYS = ("aws_access_key_id", "aws_secret_access_key")
+STARTED = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def service() -> Iterator[Stubber]:
+    # Never sent: the stubber answers in place of the service.
+    client = boto3.client("stepfunctions", region_name="eu-west-1", **dict.fromkeys(KEYS, "test"))
+    with Stubber(client) as stubber:
+        yield stubber
+        stubber.assert_no_pending_responses()
+
+
+def ended(status: str, **fields: Any) -> dict[str, Any]:
+    execution = {"executionArn": ARN.replace("stateMachine", "express"), "status": status}
+    return execution | {"startDate": STARTED, "stopDate": STARTED} | fields
+
+
+def test_a_question_is_the_input_and_the_answer_the_output(service: Stubber) -> None:
+    asked = query("scanner lockout", top_k=3)
+    answer = fused([record("r")], query=asked, searched=searched(("r", 0.9)))
+    body = json.dumps({"query": asked.model_dump(mode="json")})
+    service.add_response(
+        "start_sync_execution",
+        ended("SUCCEEDED", output=answer.model_dump_json()),
+        {"stateMachineArn": ARN, "input": body},
+    )
+    assert RetrieveWorkflow(service.client, ARN).answer(asked) == answer
+
+
+@pytest.mark.parametrize(
+    ("execution", "kind"),
+    [
+        (ended("FAILED", error="InvalidRequest", cause="{}"), InvalidRequest),
+        (ended("FAILED", error="StoresUnavailable", cause="{}"), StoresUnavailable),
+        (ended("FAILED", error="States.Runtime", cause="secret text"), BraidError),
+        (ended("TIMED_OUT"), TransientStoreError),
+    ],
+)
+def test_a_workflow_that_does_not_succeed_is_an_error_that_names_it_and_quotes_nothing(
+    service: Stubber, execution: dict[str, Any], kind: type[BraidError]
+) -> None:
+    service.add_response("start_sync_execution", execution, {"stateMachineArn": ARN, "input": ANY})
+    with pytest.raises(kind, match="workflow retrieve: ") as caught:
+        RetrieveWorkflow(service.client, ARN).answer(query())
+    assert "secret" not in str(caught.value)
+
+
+def test_a_throttled_start_is_transient(service: Stubber) -> None:
+    service.add_client_error("start_sync_execution", "ThrottlingException", http_status_code=400)
+    with pytest.raises(TransientStoreError, match="workflow retrieve: ThrottlingException"):
+        RetrieveWorkflow(service.client, ARN).answer(query())
+
+
+def test_a_deployed_context_asks_the_workflow_that_the_settings_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {"opensearch_endpoint": "https://127.0.0.1:9", "neptune_endpoint": "wss://127.0.0.1:9/gremlin"}
+    wired = Wired(Settings(home=tmp_path, engine=EngineKind.AWS, retrieve_state_machine_arn=ARN, **fields))
+    answer, opened = fused(), []
+
+    class Workflow:
+        def answer(self, _query: object) -> object:
+            return answer
+
+    def connect(settings: Settings) -> Workflow:
+        opened.append(settings.retrieve_state_machine_arn)
+        return Workflow()
+
+    monkeypatch.setattr(RetrieveWorkflow, "connect", connect)
+    assert wired.answer(query()) is answer
+    assert wired.answer(query()) is answer
+    assert opened == [ARN]
+
+
+def test_no_workflow_is_connected_to_without_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="BRAID_RETRIEVE_STATE_MACHINE_ARN"):
+        RetrieveWorkflow.connect(Settings(home=tmp_path))
+
+
+def test_a_client_waits_as_long_as_the_settings_say_and_starts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    workflow = RetrieveWorkflow.connect(Settings(home=tmp_path, retrieve_state_machine_arn=ARN, retrieve_timeout_s=7.0))
+    config = workflow._client.meta.config  # type: ignore[attr-defined]
+    assert (config.read_timeout, config.retries["total_max_attempts"]) == (7.0, 1)
