@@ -100,17 +100,21 @@ def measure(folder: Path) -> Figures:
 
 
 def _ingest_beside_embedding(dataset: Dataset, wired: Wired) -> tuple[float, float]:
-    """Embed all texts alone, then ingest them, with the same model and threads."""
+    """Ingest all records between two times of embedding their texts alone, so that a busy machine slows both alike."""
     threads = os.cpu_count()
     (model,) = wired.models()
     encoder = wired.encoder_for(model, threads=threads)
     texts = sorted((record.text() for record in dataset.records), key=len)
+    before = _seconds(lambda: encoder.encode(texts))
+    ingest_s = _seconds(lambda: ingest(dataset, wired, threads=threads))
+    after = _seconds(lambda: encoder.encode(texts))
+    return (before + after) / 2, ingest_s
+
+
+def _seconds(work: Callable[[], object]) -> float:
     began = time.perf_counter()
-    encoder.encode(texts)
-    embed_s = time.perf_counter() - began
-    began = time.perf_counter()
-    ingest(dataset, wired, threads=threads)
-    return embed_s, time.perf_counter() - began
+    work()
+    return time.perf_counter() - began
 
 
 def _embedding_times(judged: tuple[JudgedQuery, ...], wired: Wired) -> list[float]:
