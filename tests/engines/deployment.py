@@ -1,6 +1,6 @@
 """``sam build`` and ``sam package`` of the template for LocalStack, and LocalStack with processes for functions.
 
-Left as deployed: every function, layer, role, log group, condition and output, the workflow, and the functions' settings.
+Left as deployed: every function, layer, role, log group, condition and output, the workflow, the functions' settings.
 Different here, for want of a container engine and of AWS:
 
 - the two images are zips of what their Dockerfiles put into them, without the model, which lies in a folder;
@@ -166,7 +166,7 @@ def install(python: Path, requirements: Path, folder: Path) -> None:
     command = [uv, "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:", "--python", python]
     # The environment's own settings, such as the one of a project, are not meant for a folder of packages.
     environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-    subprocess.run([*command, "--target", folder, "--requirement", requirements], check=True, env=environment)
+    subprocess.run([*command, "--target", folder, "--requirement", requirements], check=True, env=environment)  # noqa: S603 - our own lock
 
 
 def zipped(source: Path, to: Path) -> Path:

@@ -199,7 +199,7 @@ def test_every_strategy_answers_as_the_pipeline_does(deployed: Deployed, strateg
 
 def test_questions_as_people_ask_them_are_answered_as_by_the_pipeline_even_at_once(deployed: Deployed) -> None:
     queries = [judged.query.model_copy(update={"tenant_id": TENANT}) for judged in deployed.dataset.judged[:8]]
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    with ThreadPoolExecutor(max_workers=2) as pool:
         answers = list(pool.map(deployed.answer, queries))
     for query, answer in zip(queries, answers, strict=True):
         assert answer.degraded == ()
