@@ -80,10 +80,10 @@ class BedrockReranker:
         self._client = client
         self._model_arn = model_arn
         self._window = window
-        model = model_arn.rpartition("/")[2]
-        self._usd = usd_per_1000_queries
-        if self._usd is None:
-            self._usd = USD_PER_1000_QUERIES.get(model, max(USD_PER_1000_QUERIES.values()))
+        if usd_per_1000_queries is None:
+            model = model_arn.rpartition("/")[2]
+            usd_per_1000_queries = USD_PER_1000_QUERIES.get(model, max(USD_PER_1000_QUERIES.values()))
+        self._usd: float = usd_per_1000_queries
         self._budget = Budget(self.name, attempts=attempts)
 
     @classmethod
@@ -122,6 +122,8 @@ class BedrockReranker:
 
     def cost_usd(self, query: str, texts: Sequence[str]) -> float:
         """Return the price in US dollars of one call: a query a hundred chunks, and a text of 512 tokens is one."""
+        if self._window <= CHUNK_TOKENS:
+            return self._price_of_chunks(sum(bool(text.strip()) for text in texts))
         return self._price(prepare(query, texts, window=self._window, characters=MAX_CHARACTERS))
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
@@ -146,11 +148,13 @@ class BedrockReranker:
             raise RerankFailed(str(error), cost_usd=price) from None
 
     def _price(self, prepared: Prepared) -> float:
+        if self._window <= CHUNK_TOKENS:
+            return self._price_of_chunks(len(prepared.texts))
         room = max(1, CHUNK_TOKENS - tokens(prepared.question))
-        chunks = len(prepared.texts)
-        if self._window > CHUNK_TOKENS:
-            chunks = sum(max(1, math.ceil(tokens(text) / room)) for text in prepared.texts)
-        return math.ceil(chunks / CHUNKS_A_QUERY) * (self._usd or 0.0) / 1000
+        return self._price_of_chunks(sum(max(1, math.ceil(tokens(text) / room)) for text in prepared.texts))
+
+    def _price_of_chunks(self, chunks: int) -> float:
+        return math.ceil(chunks / CHUNKS_A_QUERY) * self._usd / 1000
 
     def _results(self, prepared: Prepared, deadline: Deadline) -> Iterator[tuple[object, object]]:
         request = _request(self._model_arn, prepared)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-_PIECE = re.compile(r"[A-Za-z]{1,3}|\s+|.", re.DOTALL)
+_PIECE = re.compile(r"[A-Za-z]+|[0-9]+|\s+|.", re.DOTALL)
+_LETTERS_A_TOKEN = 3
 _SPACES_A_TOKEN = 4
 _ROUNDING = 1e-3
 """How far outside [0, 1] a score may be and still be meant to be inside."""
@@ -92,27 +93,29 @@ def prepare(query: str, texts: Sequence[str], *, window: int, characters: int | 
 
 def tokens(text: str) -> int:
     """Return about how many tokens a text has, rather too many than too few."""
-    return sum(cost for _, cost in _pieces(text))
+    return sum(_cost(match[0]) for match in _PIECE.finditer(text))
 
 
 def cut(text: str, room: int) -> str:
     """Return the beginning of a text that has at most ``room`` tokens as estimated; all of it where that fits."""
     if len(text) <= room and text.isascii():
         return text
-    used = 0
-    for end, cost in _pieces(text):
-        if used + cost > room:
-            return text[: end[0]].rstrip()
-        used += cost
+    for match in _PIECE.finditer(text):
+        cost = _cost(match[0])
+        if cost > room:
+            # A run of letters or digits may end anywhere; white space at the end is worth nothing.
+            width = _LETTERS_A_TOKEN if match[0].isalpha() else 1
+            inside = room * width if match[0].isascii() and match[0].isalnum() else 0
+            return text[: match.start() + inside].rstrip()
+        room -= cost
     return text
 
 
-def _pieces(text: str) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield where each piece begins and ends, and its tokens."""
-    for match in _PIECE.finditer(text):
-        piece = match[0]
-        if piece.isspace():
-            cost = (len(piece) - 1 + _SPACES_A_TOKEN - 1) // _SPACES_A_TOKEN
-        else:
-            cost = 1 if piece.isascii() else (len(piece.encode()) + 1) // 2
-        yield match.span(), cost
+def _cost(piece: str) -> int:
+    if not piece.isascii():
+        return 0 if piece.isspace() and len(piece) == 1 else (len(piece.encode()) + 1) // 2
+    if piece.isalpha():
+        return -(-len(piece) // _LETTERS_A_TOKEN)
+    if piece.isspace():
+        return -(-(len(piece) - 1) // _SPACES_A_TOKEN)
+    return len(piece)
