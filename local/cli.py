@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, UnknownTenant
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
+from braid.settings import EngineKind
 from rich.console import Console
 from rich.text import Text
 
@@ -59,6 +60,10 @@ def _any_of(choices: type[StrEnum]) -> str:
 FLAG = ""
 """Instead of a type, which would look as if a value were to follow."""
 Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose data.", show_default=True, metavar="NAME")]
+Engine = Annotated[
+    EngineKind | None,
+    typer.Option(help=f"Whose stores: {_any_of(EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar=FLAG)]
 
 
@@ -80,7 +85,9 @@ def _complain(message: str, *, style: str = "red") -> None:
     err.print(Text(f"braid: {message}", style=style), soft_wrap=True)
 
 
-def _wired() -> Wired:
+def _wired(engine: EngineKind | None = None) -> Wired:
+    if engine:
+        os.environ["BRAID_ENGINE"] = engine  # where the handlers read it
     from braid.wiring import wired
 
     return wired()
@@ -133,6 +140,7 @@ def ingest(
     ],
     *,
     tenant: Tenant = DEFAULT_TENANT,
+    engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
     """Embed a dataset folder and write it to the search index and the knowledge graph.
@@ -146,7 +154,7 @@ def ingest(
     from local.ingest import ingest as write
 
     check_tenant(tenant)
-    wired = _wired()
+    wired = _wired(engine)
     dataset = read_dataset(folder, tenant)
     with progress("Making the model", quiet=as_json) as on_model:
         ensure_models(wired, on_progress=on_model)
@@ -201,6 +209,7 @@ def search(
         RerankerKind | None,
         typer.Option(help=f"Who scores the first 50 again: {_any_of(RerankerKind)}.", metavar="RERANKER"),
     ] = None,
+    engine: Engine = None,
     as_json: AsJson = False,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Without the state machine: the same answer, sooner.", metavar=FLAG)
@@ -224,7 +233,7 @@ def search(
             "explain": explain,
         }
     )
-    wired = _wired()
+    wired = _wired(engine)
     check_known(tenant, wired)
     for problem in unusable_models(asked, wired):
         _complain(f"answering without {problem}", style="yellow")
@@ -244,6 +253,7 @@ def evaluate(
         typer.Argument(help="Dataset folder that has queries.jsonl and qrels/test.tsv as well.", metavar="DIR"),
     ],
     *,
+    engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure retrieval on judged questions: each strand alone, vectors and words, and all that search does.
@@ -257,7 +267,7 @@ def evaluate(
         progress("Ingesting", quiet=as_json) as ingesting,
         progress("Asking", quiet=as_json) as asking,
     ):
-        evaluation = evaluate_folder(folder, _wired(), on_ingest=ingesting, on_question=asking)
+        evaluation = evaluate_folder(folder, _wired(engine), on_ingest=ingesting, on_question=asking)
     if as_json:
         _print_json(evaluation.as_json())
     else:
@@ -281,9 +291,12 @@ def _print_json(value: object) -> None:
 
 
 def _add_models() -> None:
+    from local.cli_context import EPILOG as CONTEXT_EPILOG
+    from local.cli_context import context
     from local.cli_models import models_app
 
     app.add_typer(models_app, name="models")
+    app.command(epilog=CONTEXT_EPILOG)(context)
 
 
 _add_models()

@@ -64,6 +64,9 @@ def test_the_three_sources_are_sorted_together_and_ten_are_kept(memory: Remember
     assert built.metrics.kept == len(built.messages) == 10
     assert set(sources(built)) == {"working_state", "semantic", "episodic"}
     assert built.messages[0] is messages[-1]
+    assert [entry.source.value for entry in built.scores] == sources(built)
+    finals = [entry.final for entry in built.scores]
+    assert finals == sorted(finals, reverse=True)
 
 
 @pytest.mark.parametrize(("ranking", "final"), [(Ranking.RELEVANCE, 1.0), (Ranking.MEMORY, 0.5 + 0.1 + 0.1 + 0.1)])

@@ -75,14 +75,19 @@ class ContextRequest(Frozen):
     ranking: Ranking = Ranking.RECENCY
 
 
-class ContextItem(Frozen):
-    """A message with the source and the scores that decide whether it is shown."""
+class ContextScores(Frozen):
+    """Where a message comes from, and the scores that decide whether it is shown."""
 
     source: ContextSource
-    message: Message
     relevance: Score
     recency: Score
     final: Score
+
+
+class ContextItem(ContextScores):
+    """A message with its scores."""
+
+    message: Message
 
 
 class ContextMetrics(Frozen):
@@ -103,6 +108,8 @@ class Context(Frozen):
     """Chat messages for a model, best first."""
 
     messages: tuple[Message, ...]
+    scores: tuple[ContextScores, ...] = ()
+    """Of each message, in their order: those of the conversation do not carry their own. Empty when switched off."""
     degraded: tuple[str, ...] = ()
     """Sources that were lost, and as ``semantic.<stage>`` the stages that the search went without."""
     enabled: bool = True
@@ -234,6 +241,11 @@ def select(items: Iterable[ContextItem], *, min_final: float, limit: int) -> lis
     """Return at most ``limit`` items that score ``min_final`` or more, best first; ties stay in their order."""
     kept = [item for item in items if item.final >= min_final]
     return sorted(kept, key=lambda item: -item.final)[:limit]
+
+
+def scores_of(item: ContextItem) -> ContextScores:
+    """Return an item without its message."""
+    return ContextScores(source=item.source, relevance=item.relevance, recency=item.recency, final=item.final)
 
 
 def measured(found: Sequence[ContextItem], kept: Sequence[ContextItem]) -> ContextMetrics:

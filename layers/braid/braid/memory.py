@@ -144,6 +144,7 @@ def run(request: ContextRequest, memory: Memory) -> Context:
         kept = context.select(found, min_final=limits.min_final, limit=limits.limit)
     return Context(
         messages=tuple(item.message for item in kept),
+        scores=tuple(context.scores_of(item) for item in kept),
         degraded=degraded,
         metrics=context.measured(found, kept),
     )
