@@ -78,6 +78,8 @@ def unusable_models(query: Query, wired: Wired) -> list[str]:
         if not wired.settings.reranker_model:
             raise ConfigurationError("--reranker: onnx needs BRAID_RERANKER_MODEL, the name of a model made here")
         wanted.append((wired.settings.reranker_model, ModelKind.CROSS_ENCODER, None))
+    if query.reranker is RerankerKind.VOYAGE and not wired.settings.voyage_is_set_up():
+        raise ConfigurationError("--reranker: voyage needs BRAID_VOYAGE_API_KEY")
     problems = []
     for name, kind, dimension in wanted:
         try:

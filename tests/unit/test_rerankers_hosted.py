@@ -16,12 +16,13 @@ from braid.engines.ports import Reranker
 from braid.engines.secrets import api_key
 from braid.engines.voyage import VoyageReranker
 from braid.errors import ConfigurationError, RerankFailed
-from braid.models import RerankerKind
+from braid.models import Query, RerankerKind
 from braid.settings import Settings
 from braid.wiring import Wired
 from moto import mock_aws
 from pydantic import SecretStr
 
+from local.question import unusable_models
 from tests.voyage_server import KEY, Drip, HangUp, Reply, Stall, VoyageServer, answered, voyage_server
 
 if TYPE_CHECKING:
@@ -531,6 +532,13 @@ def test_a_question_that_asks_for_a_reranker_which_is_not_set_up_loses_it_and_is
     assert reranker is not None
     with pytest.raises(RerankFailed, match=said):
         reranker.rerank(QUESTION, TEXTS, timeout_s=1)
+
+
+def test_the_command_line_refuses_voyage_without_a_key(tmp_path: Path) -> None:
+    asked = Query(text=QUESTION, tenant_id="acme", reranker=RerankerKind.VOYAGE)
+    with pytest.raises(ConfigurationError, match="--reranker: voyage needs BRAID_VOYAGE_API_KEY"):
+        unusable_models(asked, Wired(Settings(home=tmp_path)))
+    assert unusable_models(asked, Wired(Settings(home=tmp_path, voyage_api_key=SecretStr(KEY))))
 
 
 def test_the_question_decides_over_the_settings_and_none_is_none(server: VoyageServer, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_deployed_reranker_leaves_its_stage_time(monkeypatch: pytest.MonkeyPat
     assert load_settings().rerank_timeout_s == 9
     load_settings.cache_clear()
     monkeypatch.setenv("BRAID_ENGINE", "aws")
-    monkeypatch.setenv("BRAID_OPENSEARCH_ENDPOINT", "https://search.example")
+    monkeypatch.setenv("BRAID_OPENSEARCH_ENDPOINT", "http://127.0.0.1:9200")
     monkeypatch.setenv("BRAID_NEPTUNE_ENDPOINT", "wss://graph.example:8182/gremlin")
     with pytest.raises(ConfigurationError, match="BRAID_RERANK_TIMEOUT_S must be at most 8"):
         load_settings()

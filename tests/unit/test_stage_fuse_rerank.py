@@ -74,7 +74,7 @@ def test_what_a_reranker_costs_is_in_the_answer_and_in_the_log(caplog: pytest.Lo
     with caplog.at_level("INFO"):
         answer = fused(FIVE_RECORDS, reranker=FakeReranker(cost_usd=0.00025), searched=searched(*FIVE))
     assert answer.rerank_cost_usd == 0.00025
-    assert [one.message for one in caplog.records] == ["reranked 5 texts with fake, at about $0.000250"]
+    assert [one.message for one in caplog.records] == ["reranked 5 texts with fake (about $0.000250)"]
     assert fused(FIVE_RECORDS, searched=searched(*FIVE)).rerank_cost_usd == 0
 
 
@@ -83,7 +83,7 @@ def test_a_lost_reranker_is_logged_with_its_reason_and_with_what_it_may_cost(cap
     answer = fused(FIVE_RECORDS, reranker=late, searched=searched(*FIVE))
     assert (answer.degraded, answer.rerank_cost_usd) == (("rerank",), 0.001)
     (logged,) = caplog.records
-    assert (logged.levelname, logged.message) == ("WARNING", "rerank lost, at about $0.001000: late")
+    assert (logged.levelname, logged.message) == ("WARNING", "rerank lost: late (about $0.001000)")
 
 
 def test_no_reranker_leaves_the_fused_scores_and_loses_nothing() -> None:

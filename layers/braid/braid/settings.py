@@ -198,11 +198,10 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _hosted_reranker_is_whole(self) -> Self:
-        key, secret = bool(self.voyage_api_key.get_secret_value().strip()), bool(self.voyage_api_key_secret)
-        if self.reranker is RerankerKind.VOYAGE and not key and not secret:
+        if self.reranker is RerankerKind.VOYAGE and not self.voyage_is_set_up():
             message = "reranker voyage needs BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET"
             raise ValueError(message)
-        if key and secret:
+        if self.voyage_api_key.get_secret_value().strip() and self.voyage_api_key_secret:
             message = "BRAID_VOYAGE_API_KEY and BRAID_VOYAGE_API_KEY_SECRET are both set; one of them is enough"
             raise ValueError(message)
         if self.engine is EngineKind.AWS and self.rerank_timeout_s > DEPLOYED_RERANK_LIMIT_S:
@@ -216,6 +215,10 @@ class Settings(BaseSettings):
     def models_path(self) -> Path:
         """Return the folder that holds one folder a model."""
         return self.models_dir or self.home / "models"
+
+    def voyage_is_set_up(self) -> bool:
+        """Return whether there is a key of Voyage, or a secret that holds one."""
+        return bool(self.voyage_api_key.get_secret_value().strip() or self.voyage_api_key_secret)
 
 
 @cache

@@ -189,10 +189,10 @@ def _rerank(
     try:
         scores = reranker.rerank(request.query.text, texts, timeout_s=limits.rerank_timeout_s)
     except RerankFailed as error:
-        _LOG.warning("rerank lost, at about $%.6f: %s", error.cost_usd, error)
+        _LOG.warning("rerank lost: %s (about $%.6f)", error, error.cost_usd)
         return _placeholders(ranked), True, error.cost_usd
     cost_usd = reranker.cost_usd(request.query.text, texts)
-    _LOG.info("reranked %d texts with %s, at about $%.6f", len(texts), reranker.name, cost_usd)
+    _LOG.info("reranked %d texts with %s (about $%.6f)", len(texts), reranker.name, cost_usd)
     rescored = [
         replace(item, relevance=clamp(score * schema.FACTORS[item.drift]), rerank_score=clamp(score))
         for item, score in zip(first, scores, strict=True)
