@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from braid.engines.embedded.conditions import VALID
+from braid.engines.embedded.vectors import COSINE_ERROR
 from braid.scoring import from_cosine
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from braid.engines.embedded.conditions import Conditions
-    from braid.engines.embedded.vectors import VectorGraph
+    from braid.engines.embedded.vectors import Proposed, VectorGraph
 
 EXACT_ROWS = 1_000
 """Rows that are read and scored one by one rather than found through the graph."""
@@ -59,15 +60,18 @@ def search(
     values = {**asked.values, "space": space}
     scored = None
     if graph is None:
-        scored = _every_row(connection, query, asked.where, values, limit=-1)
-    elif asked.narrow or _at_most(connection, values, exact_rows):
-        scored = _every_row(connection, query, asked.where, values, limit=exact_rows + 1)
-        if len(scored.ids) > exact_rows:
-            scored = None
+        scored = _every_row(connection, query, asked.where, values)
+    elif asked.narrow:
+        numbers = _few(connection, asked.where, values, exact_rows)
+        if numbers is not None:
+            among = "r.number IN (SELECT value FROM json_each(:numbers))"
+            scored = _every_row(connection, query, among, {**values, "numbers": json.dumps(numbers)})
+    elif _at_most(connection, values, exact_rows):
+        scored = _every_row(connection, query, asked.where, values)
     if scored is None and graph is not None:
         scored = _through_graph(connection, graph, query, asked=asked, space=space, k=k)
     if scored is None:
-        scored = _every_row(connection, query, asked.where, values, limit=-1)
+        scored = _every_row(connection, query, asked.where, values)
     return _best(scored, k)
 
 
@@ -78,13 +82,23 @@ def _at_most(connection: sqlite3.Connection, values: dict[str, str | int], rows:
     return beyond is None
 
 
+def _few(connection: sqlite3.Connection, where: str, values: dict[str, str | int], most: int) -> list[int] | None:
+    """Return the numbers of the rows that meet the conditions, None when there are more than ``most``."""
+    # Numbers alone, which for most conditions an index holds: reading a thousand vectors to find them too many is dear.
+    rows = connection.execute(
+        f"SELECT r.number FROM records AS r WHERE {where} LIMIT :most + 1",  # noqa: S608 - conditions hold bound values only
+        {**values, "most": most},
+    ).fetchall()
+    return [row[0] for row in rows] if len(rows) <= most else None
+
+
 def _every_row(
-    connection: sqlite3.Connection, query: NDArray[np.float32], where: str, values: dict[str, str | int], *, limit: int
+    connection: sqlite3.Connection, query: NDArray[np.float32], where: str, values: dict[str, str | int]
 ) -> Scored:
     rows = connection.execute(
-        f"SELECT r.id, {VALID}, v.vector FROM records AS r"  # noqa: S608 - conditions hold bound values only
-        f" CROSS JOIN vectors AS v ON v.record = r.number AND v.space = :space WHERE {where} LIMIT :limit",
-        {**values, "limit": limit},
+        f"SELECT r.id, {VALID}, v.vector FROM records AS r"  # noqa: S608 - as above
+        f" CROSS JOIN vectors AS v ON v.record = r.number AND v.space = :space WHERE {where}",
+        values,
     ).fetchall()
     return _score(rows, query)
 
@@ -99,24 +113,45 @@ def _through_graph(
     k: int,
 ) -> Scored | None:
     """Return rows of which at least ``k`` are valid, or None when the graph proposes too few of them."""
-    values = {**asked.values, "space": space}
     fetch = max(_OVERFETCH * k, _MIN_FETCH)
     while True:
         proposed = graph.nearest(connection, query, fetch)
         if proposed is None:
             return None
-        keys, size = proposed
-        rows = connection.execute(
-            f"SELECT r.id, {VALID}, v.vector FROM json_each(:keys) AS n"  # noqa: S608 - as above
-            " CROSS JOIN vectors AS v ON v.space = :space AND v.tenant = :tenant AND v.key = n.value"
-            f" CROSS JOIN records AS r ON r.number = v.record WHERE {asked.where}",
-            {**values, "keys": json.dumps(keys)},
-        ).fetchall()
+        rows = _proposed_rows(connection, proposed, asked, space, k)
         if sum(row[1] for row in rows) >= k:
             return _score(rows, query)
-        if fetch >= min(size, _MAX_FETCH):
+        if fetch >= min(proposed.size, _MAX_FETCH):
             return None
         fetch *= _OVERFETCH
+
+
+def _proposed_rows(
+    connection: sqlite3.Connection, proposed: Proposed, asked: Conditions, space: str, k: int
+) -> list[tuple[str, int, bytes]]:
+    """Return the rows of the proposed vectors, nearest first, as far as any could be among the ``k`` best valid ones.
+
+    Reading rows is most of a search, and most proposals are there only for what the conditions may refuse.
+    """
+    statement = (
+        f"SELECT r.id, {VALID}, v.vector, n.key FROM json_each(:keys) AS n"  # noqa: S608 - as above
+        " CROSS JOIN vectors AS v ON v.space = :space AND v.tenant = :tenant AND v.key = n.value"
+        f" CROSS JOIN records AS r ON r.number = v.record WHERE {asked.where}"
+    )
+    rows: list[tuple[str, int, bytes]] = []
+    valid: list[int] = []
+    at_once = k + k // 2
+    for start in range(0, len(proposed.keys), at_once):
+        if len(valid) >= k and proposed.cosines[start] < proposed.cosines[valid[k - 1]] - 2 * COSINE_ERROR:
+            break
+        keys = proposed.keys[start : start + at_once]
+        for record_id, is_valid, vector, place in connection.execute(
+            statement, {**asked.values, "space": space, "keys": json.dumps(keys)}
+        ):
+            rows.append((record_id, is_valid, vector))
+            if is_valid:
+                valid.append(start + place)
+    return rows
 
 
 def _score(rows: list[tuple[str, int, bytes]], query: NDArray[np.float32]) -> Scored:
