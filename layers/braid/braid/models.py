@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import unicodedata
+import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
@@ -75,8 +75,12 @@ def _whole_floats(value: bytes) -> bytes:
     return value
 
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Unicode's category Cc, whole. Every id of every hit is looked through."""
+
+
 def _no_controls(value: str) -> str:
-    if any(unicodedata.category(character) == "Cc" for character in value):
+    if _CONTROLS.search(value):
         message = "holds a control character"
         raise ValueError(message)
     return _encodable(value)
