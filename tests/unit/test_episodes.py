@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.caching import NoCache
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports import SchemaVersion, SearchRequest
+from braid.engines.ports import SchemaVersion, SearchHits
 from braid.episodes import record_decision, search_episodes
 from braid.errors import InvalidRequest
 from braid.memory import ContextLimits
 from braid.models import Kind
 
-from tests.fakes import NOW, TENANT, FakeIndex, record
+from tests.fakes import NOW, TENANT, FakeIndex, hits, record
 from tests.remembered import (
     EPISODIC,
     QUERY,
@@ -134,9 +134,8 @@ def test_an_episode_found_by_an_inflected_word_has_one_word_of_the_query_at_leas
 def test_another_tenants_episodes_are_never_shown(memory: Remembered) -> None:
     record_decision(QUERY, tenant_id="globex", store=memory, timestamp=NOW)
     assert build(memory).messages == ()
-    any_words = SearchRequest(tenant_id="globex", text=QUERY, k=5, as_of=NOW)
     foreign = record("theirs", kind=Kind.DECISION, content=QUERY, tenant_id="globex")
-    memory.replaced = FakeIndex([foreign], hits=memory.index.search(any_words))
+    memory.replaced = FakeIndex([foreign], hits=SearchHits(lexical=hits(("theirs", 0.9))))
     assert build(memory).messages == ()
 
 
