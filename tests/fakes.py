@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.engines.ports import ExpandRequest, SearchRequest
+    from braid.engines.ports_query import GraphQuery, GraphResult
     from braid.models import Answer, Relationship, Vertex
 
 TENANT = "acme"
@@ -106,6 +107,9 @@ class FakeGraph:
     def expand(self, request: ExpandRequest) -> Expansion:
         self.expanded.append(request)
         return self.walk(request) if self.walk else Expansion()
+
+    def query(self, query: GraphQuery) -> GraphResult:
+        raise NotImplementedError
 
     def stats(self, tenant_id: str) -> GraphStats:  # noqa: ARG002 - the port's
         if self.error:

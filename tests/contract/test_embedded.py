@@ -15,6 +15,7 @@ from braid.engines.embedded.store import EmbeddedStore
 
 from tests.contract import queue as queue_contract
 from tests.contract.cache import CacheContract
+from tests.contract.graph_query import GraphQueryContract
 from tests.contract.knowledge_graph import KnowledgeGraphContract
 from tests.contract.object_store import ObjectStoreContract
 from tests.contract.queue import QueueContract
@@ -50,7 +51,7 @@ class TestApproximateSearchIndex(SearchIndexContract):
         return EmbeddedSearchIndex(store, exact_rows=0)
 
 
-class TestKnowledgeGraph(KnowledgeGraphContract):
+class TestKnowledgeGraph(KnowledgeGraphContract, GraphQueryContract):
     @pytest.fixture
     def graph(self, store: EmbeddedStore) -> EmbeddedKnowledgeGraph:
         return EmbeddedKnowledgeGraph(store)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.gremlin import GremlinGraph
+from braid.engines.ports_query import QueryStep
 from braid.settings import Settings
 
+from tests.contract.graph_query import GraphQueryContract, query
 from tests.contract.knowledge_graph import KnowledgeGraphContract, walk
 from tests.contract.shapes import ACME, edge, vertex
 
@@ -30,7 +32,7 @@ def graph(connected: GremlinGraph) -> GremlinGraph:
     return connected
 
 
-class TestGremlinGraph(KnowledgeGraphContract):
+class TestGremlinGraph(KnowledgeGraphContract, GraphQueryContract):
     pass
 
 
@@ -63,7 +65,7 @@ def test_a_loop_is_one_edge_of_the_budget(graph: GremlinGraph) -> None:
     assert walk(graph, "hub", fan_out=2).truncated
 
 
-def test_a_walk_is_one_round_trip_whatever_the_number_of_seeds_and_hops(graph: GremlinGraph) -> None:
+def test_a_walk_or_a_query_is_one_round_trip_whatever_the_number_of_seeds_and_hops(graph: GremlinGraph) -> None:
     names = [f"v{number}" for number in range(30)]
     graph.upsert([vertex(name) for name in names], [edge(a, b) for a, b in itertools.pairwise(names)])
     sent: list[object] = []
@@ -76,4 +78,5 @@ def test_a_walk_is_one_round_trip_whatever_the_number_of_seeds_and_hops(graph: G
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(graph._connection, "submit", counted)
         assert len(walk(graph, *names[::3], max_hops=3, limit=200).hits) == 20
-    assert len(sent) == 1
+        assert len(query(graph, *names[::3], steps=(QueryStep(),) * 5, limit=200).hits) == 9
+    assert len(sent) == 2

@@ -14,6 +14,7 @@ from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.gremlin import GremlinGraph
 from braid.engines.opensearch import OpenSearchIndex
 from braid.engines.ports import ExpandRequest, SearchRequest
+from braid.engines.ports_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
 from braid.models import Direction, Embedding, Filters, TimeRange
 from braid.settings import Refresh, Settings
 
@@ -107,6 +108,46 @@ def test_every_walk_is_the_same(
         assert deployed.expand(request) == expected, request
         reached += len(expected.hits)
     assert reached > 200
+
+
+def test_every_query_is_the_same(graphs: tuple[EmbeddedKnowledgeGraph, GremlinGraph]) -> None:
+    embedded, deployed = graphs
+    generator = seeded(17)
+    hits = truncated = 0
+    for number in range(120):
+        starts = (
+            QueryStart(ids=tuple(f"n{generator.randrange(320):03}" for _ in range(4))),
+            QueryStart(names=tuple(f"{kind} {generator.randrange(250)}" for kind in ("Name", "alias", "NAME"))),
+            QueryStart(entity_types=("Event",), time_range=TimeRange(start=day(10), end=day(14))),
+        )
+        steps = tuple(
+            QueryStep(
+                direction=generator.choice(list(Direction)),
+                types=generator.choice(((), TYPES[:2], TYPES[2:])),
+                min_confidence=generator.choice((0.0, 0.0, 0.5)),
+                entity_types=generator.choice(((), (), ("Person",))),
+                time_range=generator.choice((None, None, None, TimeRange(), TimeRange(start=day(3), end=day(20)))),
+                name=generator.choice((None,) * 9 + (f"name {generator.randrange(250)}",)),
+            )
+            for _ in range(number % 4)
+        )
+        query = GraphQuery(
+            tenant_id=ACME,
+            start=generator.choice(starts),
+            steps=steps,
+            returns=generator.choice(list(QueryReturn)),
+            order_by=generator.choice(list(QueryOrder)),
+            descending=generator.choice((None, True, False)),
+            limit=generator.choice((5, 200)),
+            as_of=generator.choice((AS_OF, day(10))),
+            fan_out=generator.choice((2, 5, 50)),
+        )
+        expected = embedded.query(query)
+        assert deployed.query(query) == expected, query
+        hits += len(expected.hits)
+        truncated += expected.truncated
+    assert hits > 500
+    assert 10 < truncated < 110
 
 
 def test_every_link_is_the_same(graphs: tuple[EmbeddedKnowledgeGraph, GremlinGraph]) -> None:

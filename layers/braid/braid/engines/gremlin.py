@@ -14,6 +14,7 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import P
 
 from braid.engines import gremlin_elements as elements
+from braid.engines import gremlin_query, query_walks
 from braid.engines.gremlin_connection import GremlinConnection
 from braid.engines.gremlin_expansion import expansion, neighbourhood
 from braid.engines.ports import ExpandRequest, Expansion, GraphStats
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
+    from braid.engines.ports_query import GraphQuery, GraphResult
     from braid.models import Relationship, Vertex
     from braid.settings import Settings
 
@@ -135,6 +137,11 @@ class GremlinGraph:
             return Expansion()
         (collected,) = self._connection.submit(lambda g: neighbourhood(g, request))
         return expansion(collected, request)
+
+    def query(self, query: GraphQuery) -> GraphResult:
+        """Answer a declarative query. One traversal whatever its number of steps and starts."""
+        (collected,) = self._connection.submit(lambda g: gremlin_query.traversal(g, query))
+        return query_walks.answer(query, gremlin_query.gathered(collected, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts."""

@@ -31,6 +31,7 @@ from braid.models import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from braid.engines.ports_query import GraphQuery, GraphResult
     from braid.models import Relationship, Vertex
 
 
@@ -214,6 +215,9 @@ class KnowledgeGraph(Protocol):
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Walk from the seeds. One traversal whatever the number of seeds."""
+
+    def query(self, query: GraphQuery) -> GraphResult:
+        """Answer a declarative query. One traversal whatever its number of steps and starts."""
 
     def stats(self, tenant_id: TenantId) -> GraphStats:
         """Return stored counts."""

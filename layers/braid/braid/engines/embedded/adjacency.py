@@ -196,12 +196,12 @@ def walk(
     neighbours = graph.neighbours(direction)
     truncated = False
     for hop in range(1, max_hops + 1):
-        parents, edges, targets = _edges_of(neighbours, steps[-1].vertices)
+        parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
         keep = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of) & open_vertex[targets]
         if types is not None:
             keep &= types[graph.edge_types[edges]]
         parents, edges, targets = parents[keep], edges[keep], targets[keep]
-        within = _place_in_group(parents) < fan_out
+        within = place_in_group(parents) < fan_out
         if not within.all():
             truncated = True
             parents, edges, targets = parents[within], edges[within], targets[within]
@@ -229,7 +229,7 @@ def walk(
     return Reached(reached, best[reached], hop_of[reached], place_of[reached], steps, truncated)
 
 
-def _edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return all edges of some vertices: the place of the vertex, the edge, where it leads."""
     begins = neighbours.starts[vertices]
     counts = neighbours.starts[vertices + 1] - begins
@@ -239,7 +239,7 @@ def _edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Numbe
     return parents, neighbours.edges[places], neighbours.targets[places]
 
 
-def _place_in_group(groups: Numbers) -> Numbers:
+def place_in_group(groups: Numbers) -> Numbers:
     """Return each value's place among its equals; equals stand together."""
     if not len(groups):
         return groups

@@ -11,6 +11,8 @@ from braid.engines.embedded import graph_rows
 from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.engines.ports import Expansion, GraphStats
+from braid.engines.ports_query import GraphResult
+from braid.engines.query_walks import answer
 from braid.models import EntityLink, GraphHit
 from braid.scoring import clamp
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.adjacency import Adjacency, Reached
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import ExpandRequest
+    from braid.engines.ports_query import GraphQuery
     from braid.models import Relationship, Timestamp, Vertex
 
 NAME_SCORE = 1.0
@@ -129,6 +132,18 @@ class EmbeddedKnowledgeGraph:
             fan_out=request.fan_out,
         )
         return Expansion(hits=_hits(graph, reached, _choose(graph, reached, request)), truncated=reached.truncated)
+
+    def query(self, query: GraphQuery) -> GraphResult:
+        """Answer a declarative query from one moment of the store."""
+        from braid.engines.embedded import graph_query
+
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, query.tenant_id)
+            if tenant is None:
+                return GraphResult()
+            graph = self._adjacency(connection, tenant)
+            named = graph_rows.named(connection, tenant, graph_query.phrases(query))
+        return answer(query, graph_query.gather(graph, query, named))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts, counted again only after a write."""

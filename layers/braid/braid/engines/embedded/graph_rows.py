@@ -97,6 +97,19 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
     )
 
 
+def named(connection: sqlite3.Connection, tenant: int, phrases: Sequence[str]) -> dict[str, list[str]]:
+    """Return the ids of the vertices that have a normalised name or alias, by that phrase."""
+    found: dict[str, list[str]] = {}
+    for phrase, vertex_id in connection.execute(
+        "SELECT n.phrase, v.id FROM json_each(:phrases) AS asked"
+        " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value"
+        " CROSS JOIN vertices AS v ON v.number = n.vertex",
+        {"tenant": tenant, "phrases": json.dumps(list(phrases))},
+    ):
+        found.setdefault(phrase, []).append(vertex_id)
+    return found
+
+
 def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> int:
     """Remove vertices of one tenant with their names and edges and return how many vertices there were."""
     numbers = connection.execute(

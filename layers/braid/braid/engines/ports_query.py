@@ -1,0 +1,104 @@
+"""A question to the knowledge graph in a form that holds values and no code: where to begin, which way, what to return.
+
+Read-only and of one tenant. Every part is bounded, and an answer that a bound cut short says so.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field, model_validator
+
+from braid.models import Direction, Frozen, GraphHit, Label, Name, RecordId, Score, TenantId, TimeRange, Timestamp
+
+MAX_STEPS: Final = 5
+MAX_LIMIT: Final = 200
+MAX_FAN_OUT: Final = 200
+MAX_FRONTIER: Final = 1_000
+"""Vertices that one step is walked on from; of more, the first by id."""
+MAX_STARTS: Final = 10_000
+"""Vertices among which a query without steps chooses; of more, the first by id."""
+MAX_WALKS: Final = 5_000
+"""Walks kept after a step; of more, the best by score. To each vertex of an answer of nodes the best is always kept."""
+
+Types = Annotated[tuple[Label, ...], Field(max_length=32)]
+
+
+class QueryStart(Frozen):
+    """Where a query begins: at the vertices that meet every condition given, of which the first three need one."""
+
+    ids: Annotated[tuple[RecordId, ...], Field(max_length=200)] = ()
+    names: Annotated[tuple[Name, ...], Field(max_length=50)] = ()
+    """Names or aliases, compared as the graph links them: case, accents and punctuation do not matter."""
+    entity_types: Types = ()
+    time_range: TimeRange | None = None
+    """The vertex's timestamp is inside; without bounds, there is one."""
+
+    @model_validator(mode="after")
+    def _begins_somewhere(self) -> QueryStart:
+        if not (self.ids or self.names or self.entity_types):
+            message = "needs ids, names or entity_types"
+            raise ValueError(message)
+        return self
+
+
+class QueryStep(Frozen):
+    """One hop: along which edges, and to which vertices. Every condition given is met."""
+
+    direction: Direction = Direction.OUT
+    types: Types = ()
+    """Relationship types; empty means any."""
+    min_confidence: Score = 0.0
+    """Of the edge."""
+    entity_types: Types = ()
+    """Of the vertex that it leads to; empty means any."""
+    time_range: TimeRange | None = None
+    """The timestamp of that vertex is inside; without bounds, there is one."""
+    name: Name | None = None
+    """A name or alias of that vertex, compared as in :class:`QueryStart`."""
+
+
+class QueryOrder(StrEnum):
+    """By what the answer is ordered, before it is cut to the limit."""
+
+    SCORE = "score"
+    TIMESTAMP = "timestamp"
+    NAME = "name"
+    ID = "id"
+
+
+class QueryReturn(StrEnum):
+    """What one hit of the answer is."""
+
+    NODES = "nodes"
+    """A vertex that the last step leads to, once, with the best path to it."""
+    PATHS = "paths"
+    """A path, each that leads to such a vertex."""
+
+
+class GraphQuery(Frozen):
+    """A traversal: from the start along each step in turn. A path never passes a vertex twice."""
+
+    tenant_id: TenantId
+    start: QueryStart
+    steps: Annotated[tuple[QueryStep, ...], Field(max_length=MAX_STEPS)] = ()
+    """Without steps the answer is the start itself."""
+    returns: QueryReturn = QueryReturn.NODES
+    order_by: QueryOrder = QueryOrder.SCORE
+    descending: bool | None = None
+    """None: the best score first, and everything else ascending. What has no timestamp or name is last either way."""
+    limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] = 50
+    as_of: Timestamp
+    """Superseded edges and vertices at this moment are neither walked nor returned."""
+    fan_out: Annotated[int, Field(strict=True, ge=1, le=MAX_FAN_OUT)] = 50
+    """Edges followed from one vertex of those that a step asks for, the highest confidence first, then by identity."""
+
+
+class GraphResult(Frozen):
+    """What a query found, in the order asked for; equals stand by score, then id, then path."""
+
+    hits: tuple[GraphHit, ...] = ()
+    """Score: the product of the edges' confidence; 1 for a start itself."""
+    truncated: bool = False
+    """Whether a bound other than the limit kept something out."""
