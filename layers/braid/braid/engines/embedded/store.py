@@ -22,6 +22,9 @@ DATABASE = "braid.db"
 BUSY_TIMEOUT_MS = 5_000
 """How long a writer waits for another process's transaction before ``TransientStoreError``."""
 _CACHE_KIB = 16_384
+_MAPPED_BYTES = 2**31 - 2**16
+"""Bytes of the file that are read without a system call each time: vectors lie far apart, and reading them is most of a
+search. The log's index is mapped in any case. As much as SQLite allows."""
 
 
 class EmbeddedStore:
@@ -203,6 +206,7 @@ class EmbeddedStore:
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
+            connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES:d}")
             if not self.read_only:
                 connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error:
