@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, UnknownTenant
+from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 from braid.settings import EngineKind
 from rich.console import Console
@@ -72,6 +73,9 @@ def main() -> None:
     os.environ.setdefault("POWERTOOLS_LOG_LEVEL", "CRITICAL")
     try:
         app()
+    except StoresUnavailable as error:
+        _complain(f"neither the search index nor the knowledge graph answered: {error}")
+        sys.exit(EXIT_FAILED)
     except BraidError as error:
         _complain(str(error))
         sys.exit(EXIT_BAD_INPUT if isinstance(error, BAD_INPUT) else EXIT_FAILED)
@@ -90,7 +94,10 @@ def _wired(engine: EngineKind | None = None) -> Wired:
         os.environ["BRAID_ENGINE"] = engine  # where the handlers read it
     from braid.wiring import wired
 
-    return wired()
+    stages = wired()
+    if stages.settings.engine is EngineKind.AWS:
+        atexit.register(stages.close)  # a connection left open complains on standard error
+    return stages
 
 
 @contextmanager

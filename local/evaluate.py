@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from braid import pipeline
 from braid.engines.ports import SearchRequest
 from braid.errors import DatasetError
 from braid.models import Hints, Strategy
+from braid.settings import EngineKind
 from braid.stages.states import EmbedRequest, GraphOperation, GraphRequest, PlanRequest
 from braid.wiring import Wired
 
@@ -131,7 +133,8 @@ def evaluate_folder(
 ) -> Evaluation:
     """Ingest a dataset folder into engines of its own, once, and evaluate it there.
 
-    They lie under ``home``/eval, apart from what users ingested, and are kept: the next run only asks.
+    They lie under ``home``/eval, apart from what users ingested, and are kept: the next run only asks. In deployed
+    stores it is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again by each run.
 
     Raises
     ------
@@ -142,10 +145,13 @@ def evaluate_folder(
     if not dataset.judged:
         raise DatasetError(f"{folder}: no question of queries.jsonl has a relevant record in qrels/test.tsv")
     ensure_models(wired)
+    if wired.settings.engine is EngineKind.AWS:
+        dataset = read_dataset(folder, f"{RESERVED}-{dataset.content_hash[:12]}", judged=True)
     home = wired.settings.home / "eval" / f"{dataset.name}-{dataset.content_hash[:12]}"
     own = Wired(wired.settings.model_copy(update={"home": home, "models_dir": wired.settings.models_path()}))
-    ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
-    return evaluate(dataset.name, dataset.judged, own, on_progress=on_question)
+    with closing(own):
+        ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
+        return evaluate(dataset.name, dataset.judged, own, on_progress=on_question)
 
 
 def _strands(query: Query, wired: Wired) -> dict[str, list[str]]:

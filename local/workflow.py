@@ -22,11 +22,19 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from braid.models import Query
+    from moto.core.config import DefaultConfig
 
     from local.invoke import Handler
 
 DEFINITION = Path(__file__).resolve().parent.parent / "shared" / "statemachines" / "retrieve.asl.yaml"
 REGION = "us-east-1"
+ENDPOINT = f"https://states.{REGION}.amazonaws.com"
+"""Where moto answers; whatever address the environment gives for AWS is for the stages."""
+INTERPRETER: DefaultConfig = {
+    "stepfunctions": {"execute_state_machine": True},
+    # All else is the stages' own: their stores, and the credentials to sign with.
+    "core": {"mock_credentials": False, "passthrough": {"urls": [rf"(?!{ENDPOINT})"], "services": []}},
+}
 POLL_SECONDS = 0.005
 TIMEOUT_SECONDS = 90.0
 FUNCTION_ARNS = {
@@ -92,10 +100,15 @@ class Workflow:
         handlers = stage_handlers() if self._handlers is None else self._handlers
         with ExitStack() as stack:
             server = stack.enter_context(InvokeServer(handlers))
-            stack.enter_context(_environment(AWS_ENDPOINT_URL_LAMBDA=server.url, AWS_DEFAULT_REGION=REGION))
-            interpreter = mock_aws(config={"stepfunctions": {"execute_state_machine": True}})
-            stack.enter_context(interpreter)
-            self._client = boto3.client("stepfunctions", region_name=REGION)
+            stack.enter_context(_environment(AWS_ENDPOINT_URL_LAMBDA=server.url))
+            stack.enter_context(mock_aws(config=INTERPRETER))
+            self._client = boto3.client(
+                "stepfunctions",
+                region_name=REGION,
+                endpoint_url=ENDPOINT,
+                aws_access_key_id="local",
+                aws_secret_access_key="local",  # noqa: S106 - nobody checks it
+            )
             self._arn = self._client.create_state_machine(
                 name="retrieve",
                 definition=json.dumps(self._asl or definition()),

@@ -52,6 +52,7 @@ def both(
             opensearch_index=f"test-{uuid.uuid4().hex}",
             opensearch_refresh=Refresh.NOW,
             neptune_endpoint=gremlin_endpoint,
+            schema_table="schemas",
         )
     )
     ensure_models(embedded)

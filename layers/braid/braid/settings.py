@@ -159,8 +159,8 @@ class Settings(BaseSettings):
     """Workflow that a context asks; this process's own stages when not set."""
     retrieve_timeout_s: Annotated[float, Field(gt=0, le=300)] = 15.0
 
-    schema_table: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{3,255}$")] = "braid-schemas"
-    """DynamoDB table of schema versions."""
+    schema_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    """DynamoDB table of schema versions; ``home`` keeps them when not set, which only local stores allow."""
     dynamodb_timeout_s: Annotated[float, Field(gt=0, le=60)] = 1.0
     """Bound on connecting, and on each wait for an answer."""
     dynamodb_attempts: Annotated[int, Field(ge=1, le=10)] = 2
@@ -184,7 +184,11 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _aws_needs_endpoints(self) -> Self:
         if self.engine is EngineKind.AWS:
-            missing = [name for name in ("opensearch_endpoint", "neptune_endpoint") if not getattr(self, name)]
+            needed = ["opensearch_endpoint", "neptune_endpoint"]
+            if self.opensearch_endpoint.startswith("https://"):
+                # Whoever else writes to a store that is not this machine's has to see the same versions.
+                needed.append("schema_table")
+            missing = [name for name in needed if not getattr(self, name)]
             if missing:
                 message = f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}"
                 raise ValueError(message)
@@ -212,13 +216,13 @@ class Settings(BaseSettings):
             raise ValueError(message)
         return self
 
-    def models_path(self) -> Path:
-        """Return the folder that holds one folder a model."""
-        return self.models_dir or self.home / "models"
-
     def voyage_is_set_up(self) -> bool:
         """Return whether there is a key of Voyage, or a secret that holds one."""
         return bool(self.voyage_api_key.get_secret_value().strip() or self.voyage_api_key_secret)
+
+    def models_path(self) -> Path:
+        """Return the folder that holds one folder a model."""
+        return self.models_dir or self.home / "models"
 
 
 @cache
@@ -236,7 +240,7 @@ def load_settings() -> Settings:
         clauses = [
             f"BRAID_{'_'.join(str(part) for part in detail['loc']).upper()}: {detail['msg']}"
             if detail["loc"]
-            else detail["msg"]
+            else detail["msg"].removeprefix("Value error, ")
             for detail in error.errors(include_url=False)
         ]
         raise ConfigurationError("; ".join(clauses)) from error

@@ -52,6 +52,13 @@ class Wired:
         """Return the present moment, in UTC."""
         return datetime.now(UTC)
 
+    def close(self) -> None:
+        """Close what was opened; nothing may be asked afterwards."""
+        for name in ("index", "graph", "store"):
+            close = getattr(vars(self).get(name), "close", None)
+            if close:
+                close()
+
     # --- engines ---
 
     @cached_property
@@ -91,7 +98,7 @@ class Wired:
     @cached_property
     def schemas(self) -> SchemaRegistry:
         """The schema versions of each tenant."""
-        if self.settings.engine is EngineKind.EMBEDDED:
+        if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
             from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
 
             return EmbeddedSchemaRegistry(self.store)

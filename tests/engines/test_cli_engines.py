@@ -1,0 +1,139 @@
+"""The command line over the deployed engines: ingested, asked and measured as over the embedded ones."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.engines.gremlin import GremlinGraph
+from braid.engines.opensearch import OpenSearchIndex
+from braid.settings import EngineKind, Settings
+from gremlin_python.process.traversal import TextP
+
+from local.dataset import read_dataset
+from tests.e2e.conftest import DEMO, Done, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+TENANT = f"cli-{uuid.uuid4().hex[:8]}"
+QUESTION = "Why did label printing fail at the Lisbon depot?"
+SALTMARROW = DEMO / "saltmarrow"
+
+
+@pytest.fixture(scope="module")
+def stores(opensearch_endpoint: str, gremlin_endpoint: str) -> Iterator[Mapping[str, str]]:
+    """Return the variables that name the stores, and empty those afterwards."""
+    settings = Settings(
+        engine=EngineKind.AWS,
+        opensearch_endpoint=opensearch_endpoint,
+        opensearch_index=f"test-{uuid.uuid4().hex}",
+        neptune_endpoint=gremlin_endpoint,
+    )
+    yield {
+        "BRAID_OPENSEARCH_ENDPOINT": opensearch_endpoint,
+        "BRAID_OPENSEARCH_INDEX": settings.opensearch_index,
+        "BRAID_NEPTUNE_ENDPOINT": gremlin_endpoint,
+    }
+    index, graph = OpenSearchIndex.connect(settings), GremlinGraph.connect(settings)
+    index._client.indices.delete(index=f"{settings.opensearch_index}-*")
+    for prefix in (f"{TENANT}|", "eval-"):
+        graph._connection.submit(lambda g, prefix=prefix: g.V().has_id(TextP.starting_with(prefix)).drop())
+    index.close()
+    graph.close()
+
+
+@pytest.fixture(scope="module")
+def braid(stores: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
+    """Run ``braid`` in a process of its own, over the deployed engines, with the demo's tenant ingested."""
+    home = tmp_path_factory.mktemp("home")
+
+    def call(*arguments: str, **more: str) -> Done:
+        return run(home, *arguments, **(stores | more))
+
+    done = call("ingest", str(SALTMARROW), "--tenant", TENANT, "--engine", "aws", "--json")
+    assert (done.status, done.err) == (0, "")
+    written = json.loads(done.out)
+    dataset = read_dataset(SALTMARROW, TENANT)
+    assert written["records"] == len(dataset.records)
+    assert written["relationships"] == len(dataset.relationships)
+    return call
+
+
+def answered(done: Done) -> dict[str, Any]:
+    """Return an answer without what differs from run to run."""
+    assert (done.status, done.err) == (0, "")
+    answer: dict[str, Any] = json.loads(done.out)
+    for field in ("trace_id", "latency_ms"):
+        del answer[field]
+    return answer
+
+
+def test_the_state_machine_answers_from_the_deployed_engines_as_the_pipeline_does(braid: Callable[..., Done]) -> None:
+    asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--json")
+    through_states = answered(braid(*asked))
+    assert through_states["results"]
+    assert through_states["degraded"] == []
+    assert through_states == answered(braid(*asked, "--in-process"))
+
+
+def test_the_environment_chooses_the_engine_and_the_option_has_the_last_word(braid: Callable[..., Done]) -> None:
+    asked = ("search", QUESTION, "--tenant", TENANT, "--json", "--in-process")
+    assert answered(braid(*asked, BRAID_ENGINE="aws"))["results"]
+    embedded = braid(*asked, "--engine", "embedded", BRAID_ENGINE="aws")
+    assert embedded.status == 2
+    assert f"nothing is known of '{TENANT}'" in embedded.err
+
+
+def test_the_deployed_engines_are_measured_apart_from_what_was_ingested(braid: Callable[..., Done]) -> None:
+    done = braid("eval", str(SALTMARROW), "--engine", "aws", "--json")
+    assert (done.status, done.err) == (0, "")
+    measured = json.loads(done.out)
+    assert measured["degraded"] == 0
+    assert measured["runs"]["braid"]["recall@10"] > 0.8
+    asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--in-process", "--json")
+    ids = [result["id"] for result in answered(braid(*asked))["results"]]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("command", [("ingest", str(SALTMARROW)), ("search", "Why?"), ("eval", str(SALTMARROW))])
+def test_a_missing_address_is_named_by_its_variable(tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = run(tmp_path, *command, "--engine", "aws")
+    assert done.status == 2
+    assert done.err == "braid: engine aws needs BRAID_OPENSEARCH_ENDPOINT and BRAID_NEPTUNE_ENDPOINT\n"
+
+
+def test_stores_of_aws_need_the_schema_table_that_others_read_too(tmp_path: Path, gremlin_endpoint: str) -> None:
+    addresses = {"BRAID_OPENSEARCH_ENDPOINT": "https://search.example", "BRAID_NEPTUNE_ENDPOINT": gremlin_endpoint}
+    done = run(tmp_path, "search", "Why?", "--engine", "aws", **addresses)
+    assert (done.status, done.err) == (2, "braid: engine aws needs BRAID_SCHEMA_TABLE\n")
+
+
+NOBODY = {"BRAID_OPENSEARCH_ENDPOINT": "http://127.0.0.1:9", "BRAID_NEPTUNE_ENDPOINT": "ws://127.0.0.1:9/gremlin"}
+
+
+@pytest.mark.parametrize("way", [(), ("--in-process",)])
+def test_addresses_where_nobody_answers_are_an_outage_and_not_an_empty_answer(
+    braid: Callable[..., Done], way: tuple[str, ...]
+) -> None:
+    done = braid("search", QUESTION, "--tenant", TENANT, "--engine", "aws", *way, **NOBODY)
+    assert done.status == 1
+    assert done.out == ""
+    assert "neither" in done.err
+
+
+def test_nothing_is_ingested_where_nobody_answers(braid: Callable[..., Done]) -> None:
+    done = braid("ingest", str(SALTMARROW), "--tenant", TENANT, "--engine", "aws", **NOBODY)
+    assert done.status == 1
+    assert done.err.startswith("braid: the search index is unreachable")
+
+
+def test_a_graph_where_nobody_answers_degrades_and_says_so(braid: Callable[..., Done]) -> None:
+    lost = {"BRAID_NEPTUNE_ENDPOINT": NOBODY["BRAID_NEPTUNE_ENDPOINT"]}
+    asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--in-process", "--json")
+    answer = answered(braid(*asked, **lost))
+    assert answer["results"]
+    assert set(answer["degraded"]) == {"link", "graph_expand"}
