@@ -28,7 +28,7 @@ CHUNK_TOKENS = 512
 MAX_CHARACTERS = 32_000
 """Most characters of a question or text that the operation takes."""
 USD_PER_1000_QUERIES = {"amazon.rerank-v1:0": 1.0, "cohere.rerank-v3-5:0": 2.0}
-"""List prices of Amazon's price page; a model that is not here is taken to cost as much as the dearest."""
+"""Assumed prices, for estimates; a model that is not here is taken to cost as much as the dearest. Settings override them."""
 _PAGES = 10
 """Most pages that one answer may have: it holds places and scores, and is nearly always one."""
 _AGAIN = frozenset(
@@ -62,7 +62,7 @@ class BedrockReranker:
     window
         Tokens that a question and one text may have together; what is beyond is not sent.
     usd_per_1000_queries
-        Price; the list price of the model when None.
+        Price; the assumed price of the model when None.
     attempts
         How often a call is made at most.
     """
