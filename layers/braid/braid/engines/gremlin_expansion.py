@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from braid.engines.gremlin_elements import Reached, Step
 
 _EDGES, _VERTICES, _SEEN = "edges", "vertices", "seen"
-_MOST_EDGES = 1_000_000
+MOST_EDGES = 1_000_000
 """More than any vertex has."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
 """Where what has no time is listed: last."""
@@ -79,7 +79,7 @@ def _surest(request: ExpandRequest) -> GraphTraversal:
         steps = steps.dedup()  # a loop is one edge, not two
     steps = steps.order().by(elements.CONFIDENCE, Order.desc).by(elements.IDENTITY, Order.asc)
     # Only the first few far ends need to be looked at. Without a step between, TinkerPop would filter before it sorts.
-    steps = steps.limit(_MOST_EDGES)
+    steps = steps.limit(MOST_EDGES)
     if request.direction is not Direction.OUT:
         steps = steps.filter_(elements.valid(__.out_v(), request.as_of))
     if request.direction is not Direction.IN:

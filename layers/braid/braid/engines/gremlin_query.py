@@ -8,6 +8,7 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import Order, P, T
 
 from braid.engines import gremlin_elements as elements
+from braid.engines.gremlin_expansion import MOST_EDGES
 from braid.engines.ports_query import MAX_FRONTIER
 from braid.engines.query_walks import Edge, Gathered, Node, first_starts
 from braid.linking import normalise
@@ -112,8 +113,8 @@ def _surest(step: QueryStep, query: GraphQuery) -> GraphTraversal:
     steps = _walked(step, query)
     if step.direction is Direction.BOTH:
         steps = steps.dedup()  # a loop is one edge, not two
+    steps = steps.order().by(elements.CONFIDENCE, Order.desc).by(elements.IDENTITY, Order.asc).limit(MOST_EDGES)
     steps = steps.filter_(_led_to(_far_ends(__.identity(), step.direction), step, query))
-    steps = steps.order().by(elements.CONFIDENCE, Order.desc).by(elements.IDENTITY, Order.asc)
     return steps.limit(query.fan_out + 1)
 
 
