@@ -100,7 +100,7 @@ class Settings(BaseSettings):
     bedrock_region: Annotated[str, Field(pattern=r"^([a-z]{2}(-[a-z]+)+-[0-9])?$")] = ""
     """Region of the rerank model; that of the ARN, else the client's own, when not set."""
     bedrock_usd_per_1000_queries: Annotated[float, Field(ge=0)] | None = None
-    """Price of 1,000 queries of up to 100 texts; the model's list price when not set."""
+    """Price of 1,000 queries of up to 100 texts; an assumed price of the model when not set."""
     voyage_api_key: SecretStr = SecretStr("")
     voyage_api_key_secret: Annotated[
         str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")

@@ -28,7 +28,7 @@ CHUNK_TOKENS = 512
 MAX_CHARACTERS = 32_000
 """Most characters of a question or text that the operation takes."""
 USD_PER_1000_QUERIES = {"amazon.rerank-v1:0": 1.0, "cohere.rerank-v3-5:0": 2.0}
-"""Assumed prices, for estimates; a model that is not here is taken to cost as much as the dearest. Settings override them."""
+"""Assumed prices, for estimates, which a setting overrides; a model that is not here costs as much as the dearest."""
 _PAGES = 10
 """Most pages that one answer may have: it holds places and scores, and is nearly always one."""
 _AGAIN = frozenset(
