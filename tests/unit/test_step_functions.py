@@ -78,7 +78,7 @@ def test_a_throttled_start_is_transient(service: Stubber) -> None:
 def test_a_deployed_context_asks_the_workflow_that_the_settings_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields = {"opensearch_endpoint": "https://127.0.0.1:9", "neptune_endpoint": "wss://127.0.0.1:9/gremlin"}
+    fields = {"opensearch_endpoint": "http://127.0.0.1:9", "neptune_endpoint": "ws://127.0.0.1:9/gremlin"}
     wired = Wired(Settings(home=tmp_path, engine=EngineKind.AWS, retrieve_state_machine_arn=ARN, **fields))
     answer, opened = fused(), []
 
