@@ -18,6 +18,8 @@ ARTIFACTS = (
     maven.Artifact("org.apache.tinkerpop", "tinkergraph-gremlin", VERSION),
     maven.Artifact("org.slf4j", "slf4j-simple", "1.7.25"),
 )
+HEAP_VARIABLE, HEAP = "BRAID_GREMLIN_HEAP", "512m"
+"""The graph is in memory whole: 100,000 vertices and 400,000 edges need more than the 512 MB that tests do with."""
 MINIMUM_JAVA = 11
 MAXIMUM_JAVA = 21
 
@@ -75,7 +77,7 @@ def prepare(folder: Path) -> Launch:
         command=(
             str(home / "bin" / "java"),
             "-Xms256m",
-            "-Xmx512m",
+            f"-Xmx{os.environ.get(HEAP_VARIABLE, HEAP)}",
             # A batch of writes is one traversal of a thousand nested steps; not yet compiled, it fills a default stack.
             "-Xss4m",
             f"-Dbraid.folder={folder}",

@@ -22,6 +22,7 @@ ARTIFACTS = (
     maven.Artifact("org.opensearch.distribution.integ-test-zip", "opensearch", VERSION, "zip"),
     maven.Artifact("org.opensearch.plugin", "opensearch-knn", f"{VERSION}.0", "zip"),
 )
+HEAP = "512m"
 MINIMUM_JAVA = 21
 _UNPRIVILEGED = "nobody"
 
@@ -66,7 +67,7 @@ def prepare(folder: Path) -> Launch:
         command=(str(copy / "bin" / "opensearch"),),
         endpoint=endpoint,
         ready=lambda: answers(endpoint, cluster=name),
-        environment={"OPENSEARCH_JAVA_HOME": str(home), "OPENSEARCH_JAVA_OPTS": "-Xms512m -Xmx512m"},
+        environment={"OPENSEARCH_JAVA_HOME": str(home), "OPENSEARCH_JAVA_OPTS": f"-Xms{HEAP} -Xmx{HEAP}"},
         user=user,
         start_timeout_s=180,
     )
