@@ -1,7 +1,8 @@
-"""``python -m bench [DATASET-FOLDER …]``: measure on this machine and write the figures beside this file."""
+"""``python -m bench [DATASET-FOLDER …]`` or ``python -m bench engines``: measure, and write the figures here."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -9,13 +10,40 @@ from bench.main_job import as_markdown, measure, write
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "local" / "demo" / "saltmarrow"
+SIZES = "1000,10000,100000"
 
 
 def main(arguments: list[str]) -> None:
-    """Measure the named folders, or the demo corpus."""
+    """Measure the named folders, or the demo corpus; or the engines."""
+    if arguments[:1] == ["engines"]:
+        _engines(arguments[1:])
+        return
     runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
     write(runs, HERE)
     sys.stdout.write(as_markdown(runs))
+
+
+def _engines(arguments: list[str]) -> None:
+    from bench import engines, engines_report
+
+    parser = argparse.ArgumentParser(prog="python -m bench engines", description=engines.__doc__)
+    parser.add_argument("--sizes", default=SIZES, help="numbers of records, with commas between (%(default)s)")
+    parser.add_argument("--embedded-only", action="store_true", help="start no servers, and so need no Java")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for engines.json, engines.md and engines.svg")
+    options = parser.parse_args(arguments)
+    try:
+        sizes = sorted({int(size) for size in options.sizes.split(",")})
+    except ValueError:
+        parser.error(f"--sizes {options.sizes}: not whole numbers with commas between")
+    if sizes[0] < engines.SMALLEST:
+        parser.error(f"--sizes {options.sizes}: below {engines.SMALLEST}")
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    runs = [engines.measure(size, say, deployed=not options.embedded_only) for size in sizes]
+    engines_report.write(runs, options.out)
+    sys.stdout.write(engines_report.as_markdown(runs))
 
 
 if __name__ == "__main__":
