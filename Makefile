@@ -75,8 +75,12 @@ format: $(UV) ## apply the style
 	.venv/bin/ruff format
 
 .PHONY: bench
-bench: setup ## measure on this machine, and write the figures to bench/
+bench: setup ## measure on this machine, and write the figures to bench/; the engines: make bench-engines
 	.venv/bin/python -m bench
+
+.PHONY: bench-engines
+bench-engines: setup ## measure embedded and deployed engines side by side, on servers started for it (SIZES="1000,10000")
+	.venv/bin/python -m bench engines $(if $(SIZES),--sizes $(SIZES))
 
 .PHONY: evaluate
 evaluate: setup ## evaluate dataset folders (DATA="a b") and write the figures into the documentation

@@ -131,7 +131,7 @@ def charts(runs: Sequence[SizeFigures]) -> list[Chart]:
     drawn.append(Chart("relationships written a second", lines(lambda engine: engine.relationships_per_s), {}))
     drawn.append(
         Chart(
-            "memory, MiB: process and servers",
+            "memory with servers, MiB",
             lines(lambda engine: engine.process_mb + sum(engine.servers_mb.values())),
             {},
         )
