@@ -228,6 +228,21 @@ def test_a_reader_of_an_earlier_moment_finds_what_was_there_then(saved: Path) ->
         assert graph.nearest(earlier, nearest.np.frombuffer(QUESTION, dtype="<f4"), 5) is None
 
 
+def test_vectors_that_a_graph_s_rounding_mixes_up_are_ranked_as_stored(tmp_path: Path) -> None:
+    """A graph keeps half the digits: of equally near proposals the later ones must be looked at as well."""
+    question = nearest.np.frombuffer(QUESTION, dtype="<f4").astype("f8")
+    generator = nearest.np.random.default_rng(5)
+    records = []
+    for number in range(90):
+        aside = generator.normal(size=len(question))
+        aside -= (aside @ question) * question
+        cosine = 0.9 + 2e-6 * number
+        vector = cosine * question + (1 - cosine**2) ** 0.5 * aside / nearest.np.linalg.norm(aside)
+        records.append(record(f"r{number:02}", embeddings=(embedding(vector.astype("<f4").tobytes()),)))
+    opened(tmp_path).upsert(records)
+    assert through_graph(opened(tmp_path)) == exactly(tmp_path)
+
+
 @pytest.mark.parametrize("exact_rows", [0, 50, 10_000])
 def test_few_or_many_survivors_of_a_filter_are_all_found(tmp_path: Path, exact_rows: int) -> None:
     generator = random.Random(3)  # noqa: S311 - a fixed sequence
