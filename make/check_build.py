@@ -66,6 +66,7 @@ def call(python: str, build: Path, event: Path) -> tuple[dict[str, object], str]
         "BRAID_SHARED_DIR": str(ROOT / "shared"),
         "BRAID_OPENSEARCH_ENDPOINT": "https://127.0.0.1:9",
         "BRAID_NEPTUNE_ENDPOINT": "wss://127.0.0.1:9/gremlin",
+        "BRAID_SCHEMA_TABLE": "braid-schemas",
         "AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:9",
     }
     done = subprocess.run(  # noqa: S603 - the Python that the caller names, our own script

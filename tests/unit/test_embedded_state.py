@@ -322,7 +322,7 @@ def test_the_laptop_has_all_three_in_one_folder(tmp_path: Path) -> None:
 
 def test_a_deployment_without_a_table_has_no_cache_and_needs_none() -> None:
     settings = Settings(
-        engine="aws", opensearch_endpoint="https://127.0.0.1:9", neptune_endpoint="wss://127.0.0.1:9/gremlin"
+        engine="aws", opensearch_endpoint="http://127.0.0.1:9", neptune_endpoint="ws://127.0.0.1:9/gremlin"
     )
     cache = Wired(settings).cache
     cache.put(ACME, "a", b"1", 60)

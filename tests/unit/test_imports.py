@@ -38,6 +38,7 @@ def modules_after(script: str) -> set[str]:
         "BRAID_ENGINE": "aws",
         "BRAID_OPENSEARCH_ENDPOINT": "https://127.0.0.1:9",
         "BRAID_NEPTUNE_ENDPOINT": "wss://127.0.0.1:9/gremlin",
+        "BRAID_SCHEMA_TABLE": "braid-schemas",
     }
     done = subprocess.run(  # noqa: S603 - our own interpreter and script
         [sys.executable, "-c", f"{script}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"],

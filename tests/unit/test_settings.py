@@ -80,15 +80,25 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, name: str, v
         load_settings()
 
 
-def test_the_deployed_engines_need_both_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_deployed_engines_need_their_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRAID_ENGINE", "aws")
     with pytest.raises(ConfigurationError, match="BRAID_OPENSEARCH_ENDPOINT and BRAID_NEPTUNE_ENDPOINT"):
         load_settings()
     monkeypatch.setenv("BRAID_OPENSEARCH_ENDPOINT", "https://search.example")
-    with pytest.raises(ConfigurationError, match="needs BRAID_NEPTUNE_ENDPOINT"):
+    with pytest.raises(ConfigurationError, match="needs BRAID_NEPTUNE_ENDPOINT and BRAID_SCHEMA_TABLE"):
         load_settings()
     monkeypatch.setenv("BRAID_NEPTUNE_ENDPOINT", "wss://graph.example:8182/gremlin")
+    with pytest.raises(ConfigurationError, match="needs BRAID_SCHEMA_TABLE"):
+        load_settings()
+    monkeypatch.setenv("BRAID_SCHEMA_TABLE", "braid-schemas")
     assert load_settings().engine is EngineKind.AWS
+
+
+def test_stores_on_this_machine_need_no_table_of_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRAID_ENGINE", "aws")
+    monkeypatch.setenv("BRAID_OPENSEARCH_ENDPOINT", "http://127.0.0.1:9200")
+    monkeypatch.setenv("BRAID_NEPTUNE_ENDPOINT", "ws://127.0.0.1:8182/gremlin")
+    assert load_settings().schema_table == ""
 
 
 def test_a_reranker_needs_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
