@@ -41,8 +41,11 @@ def _engines(arguments: list[str]) -> None:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    runs = [engines.measure(size, say, deployed=not options.embedded_only) for size in sizes]
-    engines_report.write(runs, options.out)
+    runs: list[engines.SizeFigures] = []
+    for size in sizes:
+        runs.append(engines.measure(size, say, deployed=not options.embedded_only))
+        # After each: the largest takes longest, and should it fail the others are not lost.
+        engines_report.write(runs, options.out)
     sys.stdout.write(engines_report.as_markdown(runs))
 
 
