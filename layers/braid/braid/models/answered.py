@@ -1,0 +1,90 @@
+"""What is answered: results with their evidence."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from braid.models.found import Path
+from braid.models.planned import Plan, Weights
+from braid.models.scalars import Frozen, Label, RecordId, Score
+from braid.models.stored import SourceType
+from braid.models.vocabulary import Kind, Source
+
+
+class Citation(Frozen):
+    """Where a result's text can be read."""
+
+    type: SourceType
+    title: str
+    page: int | None = None
+    chunk_index: int | None = None
+    excerpt: str
+    confidence: Score
+
+
+class Result(Frozen):
+    """One answer, with its evidence."""
+
+    id: RecordId
+    rank: Annotated[int, Field(ge=1)]
+    kind: Kind
+    entity_type: Label | None
+    title: str
+    content: str
+    relevance: Score
+    recency: Score
+    final: Score
+    combined_score: Score
+    vector_score: Score | None
+    lexical_score: Score | None
+    graph_score: Score | None
+    rerank_score: Score | None
+    fused_rank: Annotated[int, Field(ge=1)]
+    """Rank after fusion, before rerank, drift and ranking profile."""
+    ranks: dict[Source, int]
+    sources: tuple[Source, ...]
+    reasons: tuple[str, ...]
+    paths: tuple[Path, ...]
+    citation: Citation
+    schema_version: int
+    needs_transformation: bool = False
+    timestamp: datetime | None = None
+    valid_at: datetime | None = None
+    invalid_at: datetime | None = None
+    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+
+
+class RelatedEntity(Frozen):
+    """An entity that the question names, or that a path to a result passes."""
+
+    id: RecordId
+    name: str
+    entity_type: Label
+    linked: bool
+    """Whether the question itself names it."""
+
+
+class Answer(Frozen):
+    """One ranked, cited list and how it came about."""
+
+    trace_id: str
+    results: tuple[Result, ...]
+    sources: tuple[Citation, ...]
+    related_entities: tuple[RelatedEntity, ...]
+    plan: Plan
+    weights: Weights
+    counts: dict[str, int]
+    """Candidates by source, and after fusion."""
+    superseded: int
+    """Records that would have been among the candidates, had they still been valid."""
+    truncated: bool
+    """Whether a hub's fan-out budget cut the walk short."""
+    degraded: tuple[str, ...]
+    """Stages that were lost."""
+    latency_ms: dict[str, float]
+    """Per stage, and ``total``."""
+    rerank_cost_usd: Annotated[float, Field(ge=0)] = 0.0
+    """Estimated price of the reranker's call in US dollars; 0 for a model of one's own."""

@@ -1,0 +1,106 @@
+"""What is asked: a question with its filters, constraint and hints."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from braid.models.scalars import Frozen, Label, Name, QueryText, Score, TenantId, Timestamp, Weight
+from braid.models.vocabulary import Direction, Fusion, Intent, Kind, Ranking, RerankerKind, Strategy
+
+
+class TimeRange(Frozen):
+    """A half-open interval ``start <= t < end``; either end may be open."""
+
+    start: Timestamp | None = None
+    end: Timestamp | None = None
+
+    @model_validator(mode="after")
+    def _is_ordered(self) -> TimeRange:
+        if self.start and self.end and self.end <= self.start:
+            message = "end is not after start"
+            raise ValueError(message)
+        return self
+
+
+class Filters(Frozen):
+    """Conditions that every result meets. An empty tuple means no condition."""
+
+    kinds: tuple[Kind, ...] = ()
+    entity_types: tuple[Label, ...] = ()
+    time_range: TimeRange | None = None
+    task_id: Name | None = None
+    tool_name: Name | None = None
+
+
+class TemporalContext(Frozen):
+    """What a temporal question is about; part of the embedded text."""
+
+    time_range: TimeRange | None = None
+    relation: Label | None = None
+
+
+class GraphConstraint(Frozen):
+    """Restrict the answer to what a walk from one entity reaches."""
+
+    entity: Name
+    types: Annotated[tuple[Label, ...], Field(max_length=32)] = ()
+    direction: Direction = Direction.BOTH
+    depth: Annotated[int, Field(strict=True, ge=1, le=3)] = 1
+
+
+class StepOperation(StrEnum):
+    """What one step of a multi-hop plan does."""
+
+    SEARCH = "search"
+    EXPAND = "expand"
+
+
+class PlanStep(Frozen):
+    """One step of a multi-hop plan: search, or walk from what the step before found."""
+
+    operation: StepOperation
+    entity_types: tuple[Label, ...] = ()
+    types: tuple[Label, ...] = ()
+    direction: Direction = Direction.BOTH
+    limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
+
+
+class Hints(Frozen):
+    """What the caller knows better than the planner."""
+
+    strategy: Strategy | None = None
+    steps: Annotated[tuple[PlanStep, ...], Field(max_length=6)] = ()
+    min_similarity: Score | None = None
+
+
+class Query(Frozen):
+    """One question of one tenant."""
+
+    text: QueryText
+    tenant_id: TenantId
+    intent: Intent | None = None
+    top_k: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
+    vector_weight: Weight = 0.5
+    graph_weight: Weight = 0.5
+    fusion: Fusion = Fusion.WEIGHTED
+    ranking: Ranking = Ranking.RELEVANCE
+    reranker: RerankerKind | None = None
+    temporal_context: TemporalContext | None = None
+    filters: Filters = Filters()
+    graph_constraint: GraphConstraint | None = None
+    hints: Hints = Hints()
+    as_of: Timestamp | None = None
+    explain: bool = False
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Query:
+        if self.vector_weight + self.graph_weight <= 0:
+            message = "vector_weight and graph_weight are both 0"
+            raise ValueError(message)
+        if self.hints.strategy is Strategy.GRAPH_FIRST and self.graph_constraint is None:
+            message = "hints.strategy graph_first needs a graph_constraint"
+            raise ValueError(message)
+        return self

@@ -1,0 +1,135 @@
+"""Types of single values: names, ids, times, scores, vectors."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+)
+
+
+class Frozen(BaseModel):
+    """Base of every shape: immutable, strict about its fields, no NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants")
+
+
+def _assume_utc(value: object) -> object:
+    """Read ISO 8601; a time without a zone is UTC, so that every stored time compares with every other.
+
+    Numbers are refused: as seconds since 1970, which is how pydantic reads them, the year 2024 is a January evening.
+    """
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            value = None
+    if not isinstance(value, datetime):
+        message = "not a date or time such as 2024-05-01 or 2024-05-01T09:30:00Z"
+        raise ValueError(message)  # noqa: TRY004 - pydantic reports a ValueError as the field's, and raises a TypeError
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _to_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as error:
+        message = "is before the year 1 or after the year 9999 in UTC"
+        raise ValueError(message) from error
+
+
+def _from_base64(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            message = "vector is not base64"
+            raise ValueError(message) from error
+    return value
+
+
+def _whole_floats(value: bytes) -> bytes:
+    if not value or len(value) % 4:
+        message = f"vector is {len(value)} bytes long, not a whole number of float32"
+        raise ValueError(message)
+    return value
+
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Unicode's category Cc, whole. Every id of every hit is looked through."""
+
+
+def no_controls(value: str) -> str:
+    """Return the text, or raise ValueError if it holds a control character or what is no character at all."""
+    if _CONTROLS.search(value):
+        message = "holds a control character"
+        raise ValueError(message)
+    return _encodable(value)
+
+
+def _encodable(value: str) -> str:
+    if "\x00" in value:
+        message = "holds a NUL character"
+        raise ValueError(message)
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        message = "holds a lone surrogate, which is not a character"
+        raise ValueError(message) from error
+    return value
+
+
+TenantId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+"""Isolation boundary, from the verified token. ASCII only, so that no two spellings look alike."""
+
+
+def _at_most_256_bytes(value: str) -> str:
+    if len(value.encode()) > MAX_ID_BYTES:
+        message = f"id is longer than {MAX_ID_BYTES} bytes"
+        raise ValueError(message)
+    return value
+
+
+MAX_ID_BYTES = 256
+"""Keeps the workflow's state, which carries ids and paths, well under its 256 KiB limit."""
+
+RecordId = Annotated[
+    str, StringConstraints(min_length=1), AfterValidator(no_controls), AfterValidator(_at_most_256_bytes)
+]
+
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+"""An entity type or relationship type: an identifier, never code."""
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls)]
+Text = Annotated[str, AfterValidator(_encodable)]
+QueryText = Annotated[
+    str, StringConstraints(min_length=1, max_length=10_000, strip_whitespace=True), AfterValidator(_encodable)
+]
+
+Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidator(_to_utc)]
+"""A moment in UTC. Input without a zone is read as UTC."""
+
+Score = Annotated[float, Field(ge=0.0, le=1.0)]
+"""The scoring contract: in [0, 1], higher is better; NaN and infinity are refused."""
+
+Weight = Annotated[float, Field(ge=0.0, le=1.0)]
+
+VectorBytes = Annotated[
+    bytes,
+    BeforeValidator(_from_base64),
+    AfterValidator(_whole_floats),
+    PlainSerializer(lambda value: base64.b64encode(value).decode("ascii"), return_type=str, when_used="json"),
+]
+"""Little-endian float32 values, L2-normalised; base64 in JSON."""

@@ -1,0 +1,95 @@
+"""The words of the field: modes, intents, strategies, sources, kinds."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """What kind of answer the question asks for."""
+
+    DOCUMENT = "document"
+    ENTITY = "entity"
+    HYBRID = "hybrid"
+
+
+class Intent(StrEnum):
+    """What the question wants to know; it decides how the graph is walked."""
+
+    LOOKUP = "lookup"
+    EXPLORATORY = "exploratory"
+    TEMPORAL = "temporal"
+    CAUSAL = "causal"
+
+
+class EmbeddingType(StrEnum):
+    """Which kind of model embeds the question."""
+
+    GENERAL = "general"
+    TEMPORAL = "temporal"
+    CAUSAL = "causal"
+    CODE = "code"
+    DOCUMENT = "document"
+
+
+class Strategy(StrEnum):
+    """In which order the two stores are asked."""
+
+    SEMANTIC = "semantic"
+    GRAPH_ONLY = "graph_only"
+    GRAPH_FIRST = "graph_first"
+    VECTOR_FIRST = "vector_first"
+    HYBRID = "hybrid"
+    MULTI_HOP = "multi_hop"
+
+
+class Ranking(StrEnum):
+    """How relevance, recency and use make the final score."""
+
+    RELEVANCE = "relevance"
+    MEMORY = "memory"
+    RECENCY = "recency"
+
+
+class Fusion(StrEnum):
+    """How ranked lists become one."""
+
+    WEIGHTED = "weighted"
+    RRF = "rrf"
+
+
+class Source(StrEnum):
+    """Which strand found a candidate."""
+
+    VECTOR = "vector"
+    LEXICAL = "lexical"
+    KNOWLEDGE = "knowledge"
+    GRAPH = "graph"
+
+
+class Kind(StrEnum):
+    """What a record is."""
+
+    CHUNK = "chunk"
+    ENTITY = "entity"
+    FACT = "fact"
+    DECISION = "decision"
+    TOOL_CALL = "tool_call"
+    MESSAGE = "message"
+
+
+class Direction(StrEnum):
+    """Which way an edge is walked."""
+
+    OUT = "out"
+    IN = "in"
+    BOTH = "both"
+
+
+class RerankerKind(StrEnum):
+    """Who rescores the first candidates."""
+
+    NONE = "none"
+    ONNX = "onnx"
+    BEDROCK = "bedrock"
+    VOYAGE = "voyage"
