@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,12 +52,22 @@ class LocalStack:
     python: Path
     """The Python 3.13 that it runs in."""
     log: Path
+    _clients: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def client(self, service: str) -> Any:
-        """Return a client that waits for long answers, and never asks twice."""
-        # StartSyncExecution is sent to sync-HOST, which no resolver knows here.
-        config = Config(inject_host_prefix=False, read_timeout=120, retries={"total_max_attempts": 1})
-        return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION, config=config, **CREDENTIALS)
+        """Return a client that waits for long answers, and never asks twice; it is closed with LocalStack."""
+        if service not in self._clients:
+            # StartSyncExecution is sent to sync-HOST, which no resolver knows here.
+            config = Config(inject_host_prefix=False, read_timeout=120, retries={"total_max_attempts": 1})
+            self._clients[service] = boto3.client(
+                service, endpoint_url=self.endpoint, region_name=REGION, config=config, **CREDENTIALS
+            )
+        return self._clients[service]
+
+    def close(self) -> None:
+        """Close every client."""
+        for client in self._clients.values():
+            client.close()
 
 
 @contextmanager
@@ -82,7 +92,8 @@ def localstack(folder: Path) -> Iterator[LocalStack]:
     log = folder / "localstack.log"
     pid = process.start(launch, folder=folder, log=log)
     try:
-        yield LocalStack(launch.endpoint, Path(launch.command[0]), log)
+        with closing(LocalStack(launch.endpoint, Path(launch.command[0]), log)) as running:
+            yield running
     finally:
         process.stop(pid, marker=str(folder))
 

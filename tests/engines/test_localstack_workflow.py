@@ -12,15 +12,16 @@ import socket
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 import pytest
 import yaml
 from braid import pipeline
+from braid.engines.dynamodb import DynamoSchemaRegistry
 from braid.engines.gremlin import GremlinGraph
 from braid.engines.opensearch import OpenSearchIndex
 from braid.models import Answer, GraphConstraint, Hints, Query, Strategy
@@ -34,6 +35,8 @@ from tests.engines.deployment import REGION, ROOT, LocalStack, deploy, localstac
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from botocore.client import BaseClient
 
     from local.dataset import Dataset
 
@@ -150,28 +153,30 @@ def deployed(
             stack.wake(function)
         stack.execute(question("warm"))
         yield stack
-        index, graph = stages.index, stages.graph
+        index, graph, schemas = stages.index, stages.graph, stages.schemas
         assert isinstance(index, OpenSearchIndex)
         assert isinstance(graph, GremlinGraph)
+        assert isinstance(schemas, DynamoSchemaRegistry)
+        cast("BaseClient", schemas._client).close()
         graph._connection.submit(lambda g: g.V().drop())
         index._client.indices.delete(index=f"{stages.settings.opensearch_index}-*")
-        index.close()
-        graph.close()
+        stages.close()
 
 
 def _create_table(name: str) -> None:
-    boto3.client("dynamodb").create_table(
-        TableName=name,
-        KeySchema=[
-            {"AttributeName": "tenant_id", "KeyType": "HASH"},
-            {"AttributeName": "version", "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": "tenant_id", "AttributeType": "S"},
-            {"AttributeName": "version", "AttributeType": "N"},
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    with closing(boto3.client("dynamodb")) as client:
+        client.create_table(
+            TableName=name,
+            KeySchema=[
+                {"AttributeName": "tenant_id", "KeyType": "HASH"},
+                {"AttributeName": "version", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "tenant_id", "AttributeType": "S"},
+                {"AttributeName": "version", "AttributeType": "N"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
 
 
 def question(text: str = "Why did label printing fail at the Lisbon depot?", **fields: Any) -> Query:
