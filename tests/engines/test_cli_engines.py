@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 from braid.engines.gremlin import GremlinGraph
 from braid.engines.opensearch import OpenSearchIndex
 from braid.settings import EngineKind, Settings
 from gremlin_python.process.traversal import TextP
+from moto.server import ThreadedMotoServer
 
 from local.dataset import read_dataset
 from tests.e2e.conftest import DEMO, Done, run
@@ -97,6 +100,49 @@ def test_the_deployed_engines_are_measured_apart_from_what_was_ingested(braid: C
     asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--in-process", "--json")
     ids = [result["id"] for result in answered(braid(*asked))["results"]]
     assert len(ids) == len(set(ids))
+
+
+@pytest.fixture
+def aws() -> Iterator[Mapping[str, str]]:
+    """Return the variables of an AWS on loopback, which has a schema table."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    variables = {
+        "AWS_ENDPOINT_URL": "http://{}:{}".format(*server.get_host_and_port()),
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+    }
+    client = boto3.client(
+        "dynamodb",
+        endpoint_url=variables["AWS_ENDPOINT_URL"],
+        region_name="eu-west-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",  # noqa: S106 - nobody checks it
+    )
+    with closing(client):
+        client.create_table(
+            TableName="schemas",
+            KeySchema=[
+                {"AttributeName": "tenant_id", "KeyType": "HASH"},
+                {"AttributeName": "version", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "tenant_id", "AttributeType": "S"},
+                {"AttributeName": "version", "AttributeType": "N"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+    yield variables
+    server.stop()
+
+
+def test_the_state_machine_is_run_here_while_its_stages_ask_aws(
+    braid: Callable[..., Done], aws: Mapping[str, str]
+) -> None:
+    asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--json")
+    assert answered(braid(*asked, BRAID_SCHEMA_TABLE="schemas", **aws))["degraded"] == []
+    assert answered(braid(*asked, BRAID_SCHEMA_TABLE="absent", **aws))["degraded"] == ["schema"]
 
 
 @pytest.mark.parametrize("command", [("ingest", str(SALTMARROW)), ("search", "Why?"), ("eval", str(SALTMARROW))])
