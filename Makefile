@@ -127,7 +127,7 @@ include make/deploy.mk
 # --- stores -----------------------------------------------------------------------------------------------------------
 
 include make/engines.mk
-engines-up engines-down test-engines: test-setup
+engines-up stores-up engines-down test-engines: test-setup
 
 # --- uv ---------------------------------------------------------------------------------------------------------------
 
