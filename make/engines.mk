@@ -1,4 +1,4 @@
-# What the deployed parts talk to, as local servers without Docker: Java 21 or newer and Maven; LocalStack also Python 3.13.
+# What the deployed parts talk to, as local servers without Docker: Java 21 and Maven; LocalStack also Python 3.13.
 .PHONY: engines-up stores-up engines-down engines-status test-engines
 
 PYTHON ?= .venv/bin/python
