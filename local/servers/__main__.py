@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("command", choices=["up", "down", "status"])
     parser.add_argument("names", nargs="*", help=f"which: {', '.join(SERVERS)}; the stores when none is named")
     parser.add_argument("--state", type=Path, default=state.default_folder(), help="folder for addresses and logs")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     unknown = sorted(set(options.names) - set(SERVERS))
     if unknown:
         parser.error(f"no server is called {', '.join(unknown)}; there are {', '.join(SERVERS)}")

@@ -199,3 +199,8 @@ def test_a_server_that_cannot_start_leaves_no_folder_and_no_entry(
     assert capsys.readouterr().err == "error: no Java\n"
     assert not tried[0].exists()
     assert state.read(tmp_path / "state") == {}
+
+
+def test_names_may_stand_behind_the_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["status", "--state", str(tmp_path), "gremlin"]) == 1
+    assert capsys.readouterr().out == "gremlin: does not run\n"
