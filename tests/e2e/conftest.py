@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from braid.settings import load_settings
 from braid.wiring import wired
 
 from local import cli
+from local.invoke import STAGE_FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,6 +75,9 @@ def braid(
         for name, value in {"BRAID_HOME": str(home), "POWERTOOLS_LOG_LEVEL": "CRITICAL", **more}.items():
             monkeypatch.setenv(name, value)
         forget()
+        for stage in STAGE_FUNCTIONS:
+            # Loggers live as long as the process: one that an earlier test made has that test's level.
+            logging.getLogger(stage).setLevel(logging.CRITICAL)
         monkeypatch.setattr(sys, "argv", ["braid", *arguments])
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
