@@ -124,7 +124,7 @@ class _Walk:
         return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
 
     def expand(self, searched: Searched | None) -> GraphFound:
-        """Walk from the first text hits, by intent; what is reached counts as much as the hit it was reached from."""
+        """Walk from the first text hits, by intent; what is reached counts half of the hit it was reached from."""
         weights = _seeds(searched, self.budget.seeds) if searched else {}
         if not weights:
             return GraphFound(took_ms=0)

@@ -7,16 +7,13 @@ piece that is None was not asked for, or was lost: then ``lost`` holds the error
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
 from braid.models import Embedding, EntityLink, Frozen, GraphHit, Hit, Plan, PlanStep, Query, RecordId, Timestamp
 
 Milliseconds = Annotated[float, Field(ge=0)]
-
-STAGES: Final = ("plan", "embed", "vector_search", "link", "graph_expand", "fuse_rerank")
-"""Names under which a stage is marked as lost; ``rerank`` and ``text`` are marked inside fuse_rerank."""
 
 
 class Lost(Frozen):

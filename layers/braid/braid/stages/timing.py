@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Self
 
 
 class Stopwatch:
@@ -20,8 +19,3 @@ class Stopwatch:
         """Return elapsed milliseconds and start again."""
         elapsed, self._start = self.ms(), time.perf_counter()
         return elapsed
-
-    @classmethod
-    def start(cls) -> Self:
-        """Start one."""
-        return cls()
