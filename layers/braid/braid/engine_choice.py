@@ -1,0 +1,179 @@
+"""Which engine stands behind each port, as the settings choose.
+
+Nothing is opened or imported before it is first used, so that a function pays only for what its stage needs.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from braid.models import RerankerKind
+from braid.profiles import Profiles, load_profiles, models_of, resolve
+from braid.settings import EngineKind
+
+if TYPE_CHECKING:
+    from braid.caching import ForgivingCache
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.engines.ports import Encoder, KnowledgeGraph, Reranker, SchemaRegistry, SearchIndex
+    from braid.engines.ports_state import Cache, ObjectStore, Queue
+    from braid.models import EmbeddingType
+    from braid.profiles import ModelConfig
+    from braid.rerankers import Rerankers
+    from braid.settings import Settings
+
+
+class Engines:
+    """Every store and model, opened when it is first asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._encoders: dict[str, Encoder] = {}
+        self._opening = threading.RLock()
+
+    def close(self) -> None:
+        """Close what was opened; nothing may be asked afterwards."""
+        for name in ("index", "graph", "store"):
+            close = getattr(vars(self).get(name), "close", None)
+            if close:
+                close()
+
+    @cached_property
+    def store(self) -> EmbeddedStore:
+        """The embedded engines' file."""
+        from braid.engines.embedded.store import EmbeddedStore
+
+        with self._opening:
+            return EmbeddedStore(self.settings.home)
+
+    @cached_property
+    def index(self) -> SearchIndex:
+        """The search index."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            with self._opening:
+                _import_numpy()
+                from braid.engines.embedded.search import EmbeddedSearchIndex
+
+                return EmbeddedSearchIndex(self.store)
+        from braid.engines.opensearch import OpenSearchIndex
+
+        return OpenSearchIndex.connect(self.settings)
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        """The knowledge graph."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            with self._opening:
+                _import_numpy()
+                from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+
+                return EmbeddedKnowledgeGraph(self.store)
+        from braid.engines.gremlin import GremlinGraph
+
+        return GremlinGraph.connect(self.settings)
+
+    @cached_property
+    def schemas(self) -> SchemaRegistry:
+        """The schema versions of each tenant."""
+        if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
+            from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+
+            return EmbeddedSchemaRegistry(self.store)
+        from braid.engines.dynamodb import DynamoSchemaRegistry
+
+        return DynamoSchemaRegistry.connect(self.settings)
+
+    @cached_property
+    def cache(self) -> ForgivingCache:
+        """The cache; a lost one is a miss."""
+        from braid.caching import ForgivingCache, NoCache
+
+        cache: Cache
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.cache import EmbeddedCache
+
+            cache = EmbeddedCache(self.store)
+        elif not self.settings.cache_table:
+            cache = NoCache()
+        else:
+            from braid.engines.dynamodb_cache import DynamoCache
+
+            cache = DynamoCache.connect(self.settings)
+        return ForgivingCache(cache, rest_s=self.settings.cache_rest_s)
+
+    @cached_property
+    def queue(self) -> Queue:
+        """The queue of what is to be embedded again."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.queue import EmbeddedQueue
+
+            return EmbeddedQueue(self.store)
+        from braid.engines.sqs import SqsQueue
+
+        return SqsQueue.connect(self.settings)
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """The files of each tenant."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.objects import EmbeddedObjectStore
+
+            return EmbeddedObjectStore(self.store)
+        from braid.engines.s3 import S3ObjectStore
+
+        return S3ObjectStore.connect(self.settings)
+
+    @cached_property
+    def profiles(self) -> Profiles:
+        """Every configured model and profile."""
+        return load_profiles(self.settings.shared_dir)
+
+    def model_for(self, embedding_type: EmbeddingType, model_id: str | None = None) -> ModelConfig:
+        """Return the model that embeds a type of question: the one named, or the profile's."""
+        forced = model_id or self.settings.embedding_model
+        return resolve(self.profiles, self.settings.model_profile, embedding_type, forced)
+
+    def models(self) -> tuple[ModelConfig, ...]:
+        """Return the distinct models of the profile; a record is embedded in the space of each."""
+        return models_of(self.profiles, self.settings.model_profile, self.settings.embedding_model)
+
+    def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
+        """Load a model, once a process.
+
+        Raises
+        ------
+        ModelError
+            If its folder is missing, tampered with or not a model, or its vectors are not as long as configured.
+        """
+        from braid.engines.model_files import ModelKind, open_model
+        from braid.engines.onnx import OnnxEncoder
+
+        threads = threads or self.settings.encoder_threads
+        key = f"{model.id}/{threads}"
+        with self._opening:
+            if key not in self._encoders:
+                folder = self.settings.models_path() / model.id
+                open_model(folder, ModelKind.ENCODER, dimension=model.dimension)
+                self._encoders[key] = OnnxEncoder.load(folder, threads=threads)
+            return self._encoders[key]
+
+    @cached_property
+    def _rerankers(self) -> Rerankers:
+        from braid.rerankers import Rerankers
+
+        return Rerankers(self.settings)
+
+    def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
+        """Return the reranker that the question asks for, or the settings; None leaves the fused order."""
+        kind = self.settings.reranker if asked is None else asked
+        return None if kind is RerankerKind.NONE else self._rerankers.lazy(kind)
+
+
+def _import_numpy() -> None:
+    """Import NumPy, while no other thread does.
+
+    The question is embedded on one thread while its names are looked up on another, and both need NumPy. Its modules
+    import one another, so two threads that first import it at the same time may each see it half made.
+    """
+    import numpy  # noqa: F401, ICN001 - the import is what is wanted
