@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from braid import linking, planning
+from braid import linking, planning, understanding
 from braid.models import EntityLink, Kind, Record, Relationship, SourceType
 
 from local.dataset import Dataset, JudgedQuery, read_dataset
@@ -262,8 +262,8 @@ def test_a_graph_only_answer_is_reached_from_what_its_question_names(tenant: str
 @both_tenants
 def test_a_graph_only_question_is_read_as_the_walk_that_answers_it(tenant: str) -> None:
     for question in questions(tenant, graph_only=True):
-        intent = planning.detect_intent(question.query.text)
-        direction = planning.walk_direction(question.query.text, intent)
+        intent = understanding.detect_intent(question.query.text)
+        direction = understanding.walk_direction(question.query.text, intent)
         walk = intent.value if intent.value in WALKS else "any"
         read = (walk, "both" if walk == "any" else direction.value)
         assert read == (question.metadata["walk"], question.metadata["direction"]), question.query.text
