@@ -7,6 +7,7 @@ from braid.engines.ports import GraphStats
 from braid.models import (
     Direction,
     EmbeddingType,
+    FusionParameters,
     GraphConstraint,
     Hints,
     Intent,
@@ -117,7 +118,13 @@ def test_weights_are_clamped_at_zero_and_normalised_to_one() -> None:
 def test_words_have_their_share_of_the_text_and_what_found_nothing_gives_its_weight_away() -> None:
     def weigh(vector: int, lexical: int, graph: int) -> tuple[float, float, float]:
         made = adaptive_weights(
-            0.5, 0.5, intent=X, vector_hits=vector, lexical_hits=lexical, graph_hits=graph, lexical_share=0.3
+            0.5,
+            0.5,
+            intent=X,
+            vector_hits=vector,
+            lexical_hits=lexical,
+            graph_hits=graph,
+            parameters=FusionParameters(lexical_share=0.3),
         )
         return made.vector, made.lexical, made.graph
 
@@ -128,6 +135,18 @@ def test_words_have_their_share_of_the_text_and_what_found_nothing_gives_its_wei
     assert weigh(0, 0, 3) == (0.0, 0.0, 1.0)
 
 
+shifts = st.floats(-1, 1)
+fusion_parameters = st.builds(
+    FusionParameters,
+    lexical_share=st.floats(0, 1),
+    temporal_shift=shifts,
+    causal_shift=shifts,
+    lookup_shift=shifts,
+    exploratory_shift=shifts,
+    count_shift=st.floats(0, 1),
+)
+
+
 @given(
     vector_weight=st.floats(0, 1),
     graph_weight=st.floats(0, 1),
@@ -135,7 +154,7 @@ def test_words_have_their_share_of_the_text_and_what_found_nothing_gives_its_wei
     vector_hits=st.integers(0, 60),
     graph_hits=st.integers(0, 60),
     lexical_hits=st.none() | st.integers(0, 60),
-    lexical_share=st.floats(0, 1),
+    parameters=fusion_parameters,
 )
 def test_weights_are_always_in_the_unit_interval_and_sum_to_one(**given_: object) -> None:
     weights: Weights = adaptive_weights(given_.pop("vector_weight"), given_.pop("graph_weight"), **given_)  # type: ignore[arg-type]

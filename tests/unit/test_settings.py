@@ -30,7 +30,7 @@ def test_without_any_variable_everything_runs_on_a_laptop() -> None:
     settings = load_settings()
     assert settings.engine is EngineKind.EMBEDDED
     assert (settings.candidates, settings.seeds, settings.expansion_limit) == (50, 10, 50)
-    assert (settings.rank_constant, settings.schema_drift_threshold) == (60, 3)
+    assert (settings.rank_constant, settings.lexical_share, settings.schema_drift_threshold) == (None, None, 3)
     assert (settings.model_profile, settings.embedding_model) == ("minilm", "auto")
     assert settings.slow_total_ms == 3_000
     assert settings.reranker is RerankerKind.NONE

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from braid.errors import RerankFailed, StoreError, StoresUnavailable, TransientStoreError
-from braid.models import Answer, Filters, Fusion, Intent, Kind, Mode, Ranking, Source, Strategy
+from braid.models import Answer, Filters, Fusion, FusionParameters, Intent, Kind, Mode, Ranking, Source, Strategy
 from braid.stages.fuse_rerank import Limits
 from braid.stages.states import Embedded, Lost, Searched
 
@@ -181,7 +181,12 @@ def test_reciprocal_ranks_can_be_asked_for() -> None:
     pieces: dict[str, Any] = {"searched": searched(("a", 0.9), ("b", 0.1))}
     answer = fused([record("a"), record("b")], **pieces, query=query(fusion=Fusion.RRF))
     assert [one.relevance for one in answer.results] == pytest.approx([1.0, 61 / 62])
-    other = fused([record("a")], **pieces, query=query(fusion=Fusion.RRF), limits=Limits(rank_constant=1))
+    other = fused(
+        [record("a")],
+        **pieces,
+        query=query(fusion=Fusion.RRF),
+        limits=Limits(parameters=FusionParameters(rank_constant=1)),
+    )
     assert other.results[0].combined_score == pytest.approx(1.0)
 
 

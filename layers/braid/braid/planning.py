@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from braid.models import Direction, Intent, Label, Mode, Plan, PlanStep, Query, StepOperation, Strategy, Weights
+from braid.models import (
+    Direction,
+    FusionParameters,
+    Intent,
+    Label,
+    Mode,
+    Plan,
+    PlanStep,
+    Query,
+    StepOperation,
+    Strategy,
+    Weights,
+)
 from braid.understanding import detect_embedding_type, detect_intent, detect_mode, walk_direction
 
 if TYPE_CHECKING:
@@ -83,8 +95,8 @@ def make_plan(query: Query, *, model_ids: dict[EmbeddingType, str], candidates: 
     )
 
 
-_SHIFT: Final = {Intent.TEMPORAL: -0.10, Intent.CAUSAL: -0.15, Intent.LOOKUP: 0.10, Intent.EXPLORATORY: 0.0}
-FEW_HITS, MANY_HITS, COUNT_SHIFT = 5, 10, 0.1
+FEW_HITS, MANY_HITS = 5, 10
+DEFAULT_PARAMETERS: Final = FusionParameters()
 
 
 def adaptive_weights(
@@ -95,12 +107,12 @@ def adaptive_weights(
     vector_hits: int,
     graph_hits: int,
     lexical_hits: int | None = None,
-    lexical_share: float = 0.0,
+    parameters: FusionParameters = DEFAULT_PARAMETERS,
 ) -> Weights:
     """Return how much each strand counts, after what the question is and what was found.
 
-    The intent shifts weight between text and graph; a strand that found much while the other found little gains a
-    tenth; weights are clamped at 0 and normalised to 1. The text strand's weight is then split between vectors and
+    The intent shifts weight between text and graph; a strand that found much while the other found little gains
+    some; weights are clamped at 0 and normalised to 1. The text strand's weight is then split between vectors and
     words. A strand that found nothing is neutral: its weight goes to those that did.
 
     Parameters
@@ -111,18 +123,18 @@ def adaptive_weights(
         What the question wants to know.
     vector_hits, graph_hits, lexical_hits
         Hits by strand; ``lexical_hits`` None means that words are no strand of their own.
-    lexical_share
-        Share of the words in the text strand, in [0, 1].
+    parameters
+        The shifts, and the words' share of the text.
     """
-    shift = _SHIFT[intent]
+    shift, count_shift = parameters.intent_shift(intent), parameters.count_shift
     text, graph = vector_weight + shift, graph_weight - shift
     text_hits = max(vector_hits, lexical_hits or 0)
     if text_hits < FEW_HITS and graph_hits > MANY_HITS:
-        text, graph = text - COUNT_SHIFT, graph + COUNT_SHIFT
+        text, graph = text - count_shift, graph + count_shift
     elif graph_hits < FEW_HITS and text_hits > MANY_HITS:
-        text, graph = text + COUNT_SHIFT, graph - COUNT_SHIFT
+        text, graph = text + count_shift, graph - count_shift
     text, graph = max(0.0, text), max(0.0, graph)
-    lexical = text * lexical_share if lexical_hits is not None else 0.0
+    lexical = text * parameters.lexical_share if lexical_hits is not None else 0.0
     strands = {
         "vector": (text - lexical, vector_hits),
         "lexical": (lexical, lexical_hits or 0),

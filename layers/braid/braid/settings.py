@@ -78,9 +78,13 @@ class Settings(BaseSettings):
     seeds: Annotated[int, Field(ge=1, le=50)] = 10
     expansion_limit: Annotated[int, Field(ge=1, le=200)] = 50
     fan_out: Annotated[int, Field(ge=1, le=10_000)] = 200
-    lexical_share: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """Share of the words in the text strand; the vectors have the rest."""
-    rank_constant: Annotated[int, Field(ge=1)] = 60
+    fitted_weights: Path | None = None
+    """File that `braid tune` wrote; when not set ``home``/fitted.json, else models/fitted.json in ``shared_dir``, if
+    either is there."""
+    lexical_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of the words in the text strand, the vectors having the rest; the fitted one when not set."""
+    rank_constant: Annotated[int, Field(ge=1)] | None = None
+    """The fitted one when not set."""
     schema_drift_threshold: Annotated[int, Field(ge=0)] = 3
 
     reranker: RerankerKind = RerankerKind.NONE

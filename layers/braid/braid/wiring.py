@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from braid.engine_choice import Engines
 from braid.errors import StoreError
+from braid.fitted import load_fitted
 from braid.models import EmbeddingType
 from braid.settings import EngineKind, load_settings
 from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from braid.engines.step_functions import RetrieveWorkflow
     from braid.memory import ContextLimits
     from braid.models import Answer, Query
+    from braid.settings import Settings
     from braid.stages.states import (
         Embedded,
         EmbedRequest,
@@ -31,7 +33,17 @@ if TYPE_CHECKING:
 
 
 class Wired(Engines):
-    """Every stage, over the engines that the settings choose."""
+    """Every stage, over the engines that the settings choose.
+
+    Attributes
+    ----------
+    fitted
+        The parameters of fusion; a file of them that is wrong is refused here, at cold start.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.fitted = load_fitted(settings)
 
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
@@ -71,7 +83,10 @@ class Wired(Engines):
     def graph_expand(self, request: GraphRequest) -> GraphFound:
         """Run the graph_expand stage."""
         budget = graph_expand.Budget(
-            seeds=self.settings.seeds, limit=self.settings.expansion_limit, fan_out=self.settings.fan_out
+            seeds=self.settings.seeds,
+            limit=self.settings.expansion_limit,
+            fan_out=self.settings.fan_out,
+            hit_share=self.fitted.parameters.hit_share,
         )
         return graph_expand.run(request, graph=self.graph, now=self.now(), budget=budget)
 
@@ -84,8 +99,7 @@ class Wired(Engines):
             now=self.now(),
             schema_version=self._schema_version(request.query.tenant_id),
             limits=fuse_rerank.Limits(
-                lexical_share=self.settings.lexical_share,
-                rank_constant=self.settings.rank_constant,
+                parameters=self.fitted.parameters,
                 drift_threshold=self.settings.schema_drift_threshold,
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,

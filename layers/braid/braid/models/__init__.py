@@ -14,6 +14,7 @@ from braid.models.asked import (
     TemporalContext,
     TimeRange,
 )
+from braid.models.fitted import FusionParameters
 from braid.models.found import Candidate, EntityLink, GraphHit, Hit, Path
 from braid.models.planned import Plan, Weights
 from braid.models.scalars import (
@@ -56,6 +57,7 @@ __all__ = [
     "Filters",
     "Frozen",
     "Fusion",
+    "FusionParameters",
     "GraphConstraint",
     "GraphHit",
     "Hints",

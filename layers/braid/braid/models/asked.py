@@ -83,8 +83,9 @@ class Query(Frozen):
     tenant_id: TenantId
     intent: Intent | None = None
     top_k: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
-    vector_weight: Weight = 0.5
-    graph_weight: Weight = 0.5
+    vector_weight: Weight | None = None
+    graph_weight: Weight | None = None
+    """Base weights of text and graph; those of the fitted parameters when not given."""
     fusion: Fusion = Fusion.WEIGHTED
     ranking: Ranking = Ranking.RELEVANCE
     reranker: RerankerKind | None = None
@@ -97,7 +98,7 @@ class Query(Frozen):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Query:
-        if self.vector_weight + self.graph_weight <= 0:
+        if self.vector_weight == 0 and self.graph_weight == 0:
             message = "vector_weight and graph_weight are both 0"
             raise ValueError(message)
         if self.hints.strategy is Strategy.GRAPH_FIRST and self.graph_constraint is None:

@@ -11,7 +11,7 @@ from braid.citations import cite
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.fusion import fuse
 from braid.models import Answer, Kind, Mode, RelatedEntity, Result, Source, Strategy
-from braid.planning import adaptive_weights
+from braid.planning import DEFAULT_PARAMETERS, adaptive_weights
 from braid.scoring import clamp, final, placeholder, recency
 from braid.stages.reading import Ranked, read, unread
 from braid.stages.timing import Stopwatch
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.engines.ports import Reranker, SearchIndex
-    from braid.models import GraphHit, Hit, Weights
+    from braid.models import FusionParameters, GraphHit, Hit, Weights
     from braid.stages.states import FuseRequest
-
-ENTITY_MODE_SHIFT = 0.15
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,8 +31,7 @@ _LOG = logging.getLogger(__name__)
 class Limits:
     """The stage's numbers."""
 
-    lexical_share: float = 0.3
-    rank_constant: int = 60
+    parameters: FusionParameters = DEFAULT_PARAMETERS
     drift_threshold: int = 3
     rerank_timeout_s: float = 1.5
     reranked: int = 50
@@ -65,15 +62,15 @@ def run(
         degraded.append("schema")
     if _nothing_answered(request):
         raise StoresUnavailable(_why(request))
-    vector, lexical, graph = _strands(request)
-    weights = _weigh(request, vector, lexical, graph, limits)
+    vector, lexical, graph = strands(request)
+    weights = weigh(request, vector, lexical, graph, limits.parameters)
     fused = fuse(
         vector=vector,
         lexical=lexical,
         graph=graph,
         weights=weights,
         method=request.query.fusion,
-        rank_constant=limits.rank_constant,
+        rank_constant=limits.parameters.rank_constant,
     )
     text_lost = False
     try:
@@ -131,7 +128,7 @@ def _why(request: FuseRequest) -> str:
     return "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
 
 
-def _strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:
+def strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:
     """Return the hits of each strand. The last step of a multi-hop plan alone is its answer, when it found any."""
     searched, expanded = request.searched, request.expanded
     if (
@@ -152,18 +149,25 @@ def _strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequen
     return (searched.vector, searched.lexical, graph) if searched else ((), (), graph)
 
 
-def _weigh(
-    request: FuseRequest, vector: Sequence[Hit], lexical: Sequence[Hit], graph: Sequence[GraphHit], limits: Limits
+def weigh(
+    request: FuseRequest,
+    vector: Sequence[Hit],
+    lexical: Sequence[Hit],
+    graph: Sequence[GraphHit],
+    parameters: FusionParameters,
 ) -> Weights:
-    shift = ENTITY_MODE_SHIFT if request.plan.mode is Mode.ENTITY else 0.0
+    """Return how much each strand counts for this question."""
+    query, shift = request.query, parameters.entity_shift if request.plan.mode is Mode.ENTITY else 0.0
+    text_weight = parameters.vector_weight if query.vector_weight is None else query.vector_weight
+    graph_weight = parameters.graph_weight if query.graph_weight is None else query.graph_weight
     return adaptive_weights(
-        clamp(request.query.vector_weight - shift),
-        clamp(request.query.graph_weight + shift),
+        clamp(text_weight + shift),
+        clamp(graph_weight - shift),
         intent=request.plan.intent,
         vector_hits=len(vector),
         lexical_hits=len(lexical),
         graph_hits=len({hit.id for hit in graph}),
-        lexical_share=limits.lexical_share,
+        parameters=parameters,
     )
 
 

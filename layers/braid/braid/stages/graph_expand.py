@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 MAX_LINKS = 10
 MENTIONS = "MENTIONS"
-HIT_SHARE = 0.5
-"""A name in the question is certain, a hit of the text search a guess: what it leads to counts half."""
 ONE_HOP = 0.5
 """What is one hop from a name counts half of it, as on every other walk: ``1 / (1 + hops)``."""
 ONE_HOP_WITH_EVIDENCE = 0.6
@@ -38,6 +36,8 @@ class Budget:
     seeds: int = 10
     limit: int = 50
     fan_out: int = 200
+    hit_share: float = 0.5
+    """A name in the question is certain, a hit of the text search a guess: what it leads to counts half."""
 
 
 def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: Budget) -> GraphFound:
@@ -124,8 +124,8 @@ class _Walk:
         return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
 
     def expand(self, searched: Searched | None) -> GraphFound:
-        """Walk from the first text hits, by intent; what is reached counts half of the hit it was reached from."""
-        weights = _seeds(searched, self.budget.seeds) if searched else {}
+        """Walk from the first text hits, by intent; what is reached counts a share of the hit it came from."""
+        weights = _seeds(searched, self.budget) if searched else {}
         if not weights:
             return GraphFound(took_ms=0)
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
@@ -198,12 +198,12 @@ class _Walk:
         )
 
 
-def _seeds(searched: Searched, limit: int) -> dict[str, float]:
+def _seeds(searched: Searched, budget: Budget) -> dict[str, float]:
     """Return the first text hits and their weights: a share of the better of their vector and word scores."""
     scores: dict[str, float] = {}
     for hit in (*searched.vector, *searched.lexical):
         scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
-    return {identity: HIT_SHARE * scores[identity] for identity in searched.frontier[:limit]}
+    return {identity: budget.hit_share * scores[identity] for identity in searched.frontier[: budget.seeds]}
 
 
 def _weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
