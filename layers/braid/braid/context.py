@@ -58,11 +58,10 @@ Message = Annotated[
 """A chat message, whatever its fields: never read more than to count its words, never copied or changed."""
 
 
-class ContextRequest(Frozen):
+class ContextQuestion(Frozen):
     """What is asked next, and the conversation so far."""
 
     query: QueryText
-    tenant_id: TenantId
     messages: tuple[Message, ...] = ()
     """Oldest first."""
     task_id: Name | None = None
@@ -73,6 +72,12 @@ class ContextRequest(Frozen):
     semantic: bool = True
     episodic: bool = True
     ranking: Ranking = Ranking.RECENCY
+
+
+class ContextRequest(ContextQuestion):
+    """The same, of one tenant."""
+
+    tenant_id: TenantId
 
 
 class ContextScores(Frozen):

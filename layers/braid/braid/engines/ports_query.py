@@ -77,10 +77,9 @@ class QueryReturn(StrEnum):
     """A path, each that leads to such a vertex."""
 
 
-class GraphQuery(Frozen):
+class GraphQuestion(Frozen):
     """A traversal: from the start along each step in turn. A path never passes a vertex twice."""
 
-    tenant_id: TenantId
     start: QueryStart
     steps: Annotated[tuple[QueryStep, ...], Field(max_length=MAX_STEPS)] = ()
     """Without steps the answer is the start itself."""
@@ -89,10 +88,16 @@ class GraphQuery(Frozen):
     descending: bool | None = None
     """None: the best score first, and everything else ascending. What has no timestamp or name is last either way."""
     limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] = 50
-    as_of: Timestamp
-    """Superseded edges and vertices at this moment are neither walked nor returned."""
     fan_out: Annotated[int, Field(strict=True, ge=1, le=MAX_FAN_OUT)] = 50
     """Edges followed from one vertex of those that a step asks for, the highest confidence first, then by identity."""
+
+
+class GraphQuery(GraphQuestion):
+    """A traversal of one tenant's graph, as it was at one moment."""
+
+    tenant_id: TenantId
+    as_of: Timestamp
+    """Superseded edges and vertices at this moment are neither walked nor returned."""
 
 
 class GraphResult(Frozen):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from braid.models.scalars import Frozen, Label, Name, QueryText, Score, TenantId, Timestamp, Weight
 from braid.models.vocabulary import Direction, Fusion, Intent, Kind, Ranking, RerankerKind, Strategy
+
+MAX_TYPES = 100
+"""Entity types that one condition may name: what is asked travels in the workflow's state."""
 
 
 class TimeRange(Frozen):
@@ -28,8 +31,8 @@ class TimeRange(Frozen):
 class Filters(Frozen):
     """Conditions that every result meets. An empty tuple means no condition."""
 
-    kinds: tuple[Kind, ...] = ()
-    entity_types: tuple[Label, ...] = ()
+    kinds: Annotated[tuple[Kind, ...], Field(max_length=32)] = ()
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES)] = ()
     time_range: TimeRange | None = None
     task_id: Name | None = None
     tool_name: Name | None = None
@@ -62,8 +65,8 @@ class PlanStep(Frozen):
     """One step of a multi-hop plan: search, or walk from what the step before found."""
 
     operation: StepOperation
-    entity_types: tuple[Label, ...] = ()
-    types: tuple[Label, ...] = ()
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES)] = ()
+    types: Annotated[tuple[Label, ...], Field(max_length=32)] = ()
     direction: Direction = Direction.BOTH
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
 
@@ -76,11 +79,10 @@ class Hints(Frozen):
     min_similarity: Score | None = None
 
 
-class Query(Frozen):
-    """One question of one tenant."""
+class Question(Frozen):
+    """One question, of whoever asks it."""
 
     text: QueryText
-    tenant_id: TenantId
     intent: Intent | None = None
     top_k: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
     vector_weight: Weight | None = None
@@ -94,10 +96,10 @@ class Query(Frozen):
     graph_constraint: GraphConstraint | None = None
     hints: Hints = Hints()
     as_of: Timestamp | None = None
-    explain: bool = False
+    explain: Annotated[bool, Field(strict=True)] = False
 
     @model_validator(mode="after")
-    def _is_consistent(self) -> Query:
+    def _is_consistent(self) -> Self:
         if self.vector_weight == 0 and self.graph_weight == 0:
             message = "vector_weight and graph_weight are both 0"
             raise ValueError(message)
@@ -105,3 +107,9 @@ class Query(Frozen):
             message = "hints.strategy graph_first needs a graph_constraint"
             raise ValueError(message)
         return self
+
+
+class Query(Question):
+    """One question of one tenant."""
+
+    tenant_id: TenantId

@@ -124,7 +124,7 @@ Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidato
 Score = Annotated[float, Field(ge=0.0, le=1.0)]
 """The scoring contract: in [0, 1], higher is better; NaN and infinity are refused."""
 
-Weight = Annotated[float, Field(ge=0.0, le=1.0)]
+Weight = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
 
 VectorBytes = Annotated[
     bytes,
