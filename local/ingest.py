@@ -78,7 +78,7 @@ def ingest(
     encoders = [wired.encoder_for(model, threads=threads) for model in models]
     # From here to the end the store holds neither the content before nor this one.
     _mark(wired, dataset.tenant_id, marker, UNFINISHED)
-    for schema in dataset.schemas:
+    for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
         wired.schemas.register(schema)
     embedding, writing = 0.0, 0.0
     # Similar lengths together: padding is the cost of a batch.

@@ -35,14 +35,33 @@ class SchemaRegistryContract:
         assert registry.current(ACME) == 1
 
     def test_the_newest_version_is_the_current_one(self, registry: SchemaRegistry) -> None:
-        for version in (1, 2, 10):
+        for version in range(1, 12):
             registry.register(schema(version))
-        assert registry.current(ACME) == 10
+        assert registry.current(ACME) == 11
 
-    def test_a_version_written_late_does_not_become_current(self, registry: SchemaRegistry) -> None:
-        registry.register(schema(3, at=day(1)))
-        registry.register(schema(2, at=day(20)))
-        assert registry.current(ACME) == 3
+    def test_versions_are_listed_oldest_first_as_they_were_registered(self, registry: SchemaRegistry) -> None:
+        assert registry.versions(ACME) == []
+        written = [schema(version, changes=f"change {version}") for version in range(1, 12)]
+        for each in written:
+            registry.register(each)
+        assert registry.versions(ACME) == written
+
+    def test_a_registry_may_begin_with_the_second_version(self, registry: SchemaRegistry) -> None:
+        registry.register(schema(2))
+        assert registry.current(ACME) == 2
+        with pytest.raises(InvalidRequest, match=r"next version .* is 3, not 1"):
+            registry.register(schema(1))
+
+    @pytest.mark.parametrize(("registered", "version"), [((), 3), ((1,), 3), ((1, 2), 9)])
+    def test_a_version_that_is_not_the_next_is_refused(
+        self, registry: SchemaRegistry, registered: tuple[int, ...], version: int
+    ) -> None:
+        for each in registered:
+            registry.register(schema(each))
+        with pytest.raises(InvalidRequest, match=rf"next version .* not {version}") as caught:
+            registry.register(schema(version))
+        assert caught.value.field == "version"
+        assert [each.version for each in registry.versions(ACME)] == list(registered)
 
     def test_writing_a_version_again_does_nothing(self, registry: SchemaRegistry) -> None:
         registry.register(schema(2))
@@ -55,7 +74,15 @@ class SchemaRegistryContract:
             registry.register(schema(2, changes="removes Person"))
         assert caught.value.field == "version"
 
+    def test_an_older_version_may_be_written_again_too(self, registry: SchemaRegistry) -> None:
+        for version in (1, 2, 3):
+            registry.register(schema(version))
+        registry.register(schema(1))
+        assert registry.current(ACME) == 3
+
     def test_each_tenant_has_its_own_versions(self, registry: SchemaRegistry) -> None:
-        registry.register(schema(4))
+        for version in (1, 2, 3, 4):
+            registry.register(schema(version))
         registry.register(schema(2, tenant=GLOBEX))
         assert (registry.current(ACME), registry.current(GLOBEX)) == (4, 2)
+        assert [each.tenant_id for each in registry.versions(GLOBEX)] == [GLOBEX]

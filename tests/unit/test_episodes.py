@@ -163,7 +163,8 @@ def test_an_episode_is_written_in_the_tenants_schema_version_and_makes_cached_an
 ) -> None:
     advanced: list[str] = []
     monkeypatch.setattr(NoCache, "advance", lambda _cache, tenant: advanced.append(tenant) or 1)
-    memory.schemas.register(SchemaVersion(tenant_id=TENANT, version=4, created_at=NOW))
+    for version in (2, 3, 4):
+        memory.schemas.register(SchemaVersion(tenant_id=TENANT, version=version, created_at=NOW))
     assert decide(memory, "gateway").schema_version == 4
     assert advanced == [TENANT]
 

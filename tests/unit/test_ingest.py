@@ -102,7 +102,7 @@ def test_a_record_newer_than_the_tenants_schema_is_named_and_nothing_is_written(
     with pytest.raises(NewerSchema, match=rf"corpus\.jsonl:{ROWS + 1}: schema_version: 4 is newer .* 1 .*'acme'"):
         ingest(read_dataset(folder, TENANT), stages)
     assert stages.store.tenants() == []
-    write(tmp_path / "first", rows=1, schemas=[1, 4])
+    write(tmp_path / "first", rows=1, schemas=[1, 2, 3, 4])
     ingest(read_dataset(tmp_path / "first", TENANT), stages)
     assert ingest(read_dataset(folder, TENANT), stages).records == ROWS + 1
 

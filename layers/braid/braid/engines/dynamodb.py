@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from braid.engines.aws import code_of, named_errors, open_client
 from braid.engines.ports import SchemaVersion
-from braid.errors import InvalidRequest
+from braid.schema_changes import check_next
 
 if TYPE_CHECKING:
     from braid.settings import Settings
@@ -18,8 +18,6 @@ class _Table(Protocol):
     """The calls of a DynamoDB client that are made here."""
 
     def put_item(self, **request: object) -> dict[str, Any]: ...
-
-    def get_item(self, **request: object) -> dict[str, Any]: ...
 
     def query(self, **request: object) -> dict[str, Any]: ...
 
@@ -46,13 +44,15 @@ class DynamoSchemaRegistry:
         return cls(client, settings.schema_table)
 
     def register(self, schema: SchemaVersion) -> None:
-        """Write one version; writing it again with the same content does nothing.
+        """Write the next version; writing one again with the same content does nothing.
 
         Raises
         ------
         InvalidRequest
-            If the version is registered with other content: records were written by it.
+            If the version is registered with other content, or is not the next one.
         """
+        if not check_next(schema, self.versions(schema.tenant_id)):
+            return
         key = {"tenant_id": {"S": schema.tenant_id}, "version": {"N": str(schema.version)}}
         item = {**key, "body": {"S": schema.model_dump_json()}}
         with named_errors(f"table {self._table}"):
@@ -63,15 +63,8 @@ class DynamoSchemaRegistry:
             except ClientError as error:
                 if code_of(error) != "ConditionalCheckFailedException":
                     raise
-            else:
-                return
-            stored = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        if SchemaVersion.model_validate_json(stored["Item"]["body"]["S"]) != schema:
-            message = (
-                f"version: version {schema.version} of tenant {schema.tenant_id}'s schema is registered"
-                " with other content; register the change as a new version"
-            )
-            raise InvalidRequest(message, field="version")
+                # Somebody else registered one meanwhile: the same, or another, which is then said.
+                check_next(schema, self.versions(schema.tenant_id))
 
     def current(self, tenant_id: str) -> int:
         """Return the newest version, 1 when none is registered."""
@@ -87,3 +80,21 @@ class DynamoSchemaRegistry:
                 ConsistentRead=True,
             )
         return max((int(item["version"]["N"]) for item in found["Items"]), default=1)
+
+    def versions(self, tenant_id: str) -> list[SchemaVersion]:
+        """Return all versions, oldest first."""
+        found: list[SchemaVersion] = []
+        start: dict[str, Any] = {}
+        while True:
+            with named_errors(f"table {self._table}"):
+                answer = self._client.query(
+                    TableName=self._table,
+                    KeyConditionExpression="tenant_id = :tenant",
+                    ExpressionAttributeValues={":tenant": {"S": tenant_id}},
+                    ConsistentRead=True,
+                    **start,
+                )
+            found += [SchemaVersion.model_validate_json(item["body"]["S"]) for item in answer["Items"]]
+            if "LastEvaluatedKey" not in answer:
+                return found
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}

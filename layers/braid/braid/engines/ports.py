@@ -270,7 +270,19 @@ class SchemaRegistry(Protocol):
     """The schema versions of each tenant."""
 
     def register(self, schema: SchemaVersion) -> None:
-        """Write one version; writing it again with the same content does nothing."""
+        """Write the next version; writing one again with the same content does nothing.
+
+        A tenant without versions may begin with 1 or, because its records count as of version 1, with 2.
+
+        Raises
+        ------
+        InvalidRequest
+            If the version is registered with other content, or is not the next one: a version left out would make all
+            records look further behind than they are.
+        """
 
     def current(self, tenant_id: TenantId) -> int:
         """Return the newest version, 1 when none is registered."""
+
+    def versions(self, tenant_id: TenantId) -> list[SchemaVersion]:
+        """Return all versions, oldest first."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.engines.ports import SchemaVersion
-from braid.errors import InvalidRequest
+from braid.schema_changes import check_next
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from braid.engines.embedded.store import EmbeddedStore
 
 
@@ -18,28 +20,19 @@ class EmbeddedSchemaRegistry:
         self._store = store
 
     def register(self, schema: SchemaVersion) -> None:
-        """Write one version; writing it again with the same content does nothing.
+        """Write the next version; writing one again with the same content does nothing.
 
         Raises
         ------
         InvalidRequest
-            If the version is registered with other content: records were written by it.
+            If the version is registered with other content, or is not the next one.
         """
         with self._store.transaction() as connection:
             tenant = self._store.make_number(connection, schema.tenant_id)
-            row = connection.execute(
-                "SELECT body FROM schemas WHERE tenant = ? AND version = ?", (tenant, schema.version)
-            ).fetchone()
-            if row is None:
+            if check_next(schema, _versions(connection, tenant)):
                 connection.execute(
                     "INSERT INTO schemas VALUES (?, ?, ?)", (tenant, schema.version, schema.model_dump_json())
                 )
-            elif SchemaVersion.model_validate_json(row[0]) != schema:
-                message = (
-                    f"version: version {schema.version} of tenant {schema.tenant_id}'s schema is registered"
-                    " with other content; register the change as a new version"
-                )
-                raise InvalidRequest(message, field="version")
 
     def current(self, tenant_id: str) -> int:
         """Return the newest version, 1 when none is registered."""
@@ -50,3 +43,14 @@ class EmbeddedSchemaRegistry:
                 (tenant_id,),
             ).fetchone()
             return int(row[0])
+
+    def versions(self, tenant_id: str) -> list[SchemaVersion]:
+        """Return all versions, oldest first."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            return [] if tenant is None else _versions(connection, tenant)
+
+
+def _versions(connection: sqlite3.Connection, tenant: int) -> list[SchemaVersion]:
+    rows = connection.execute("SELECT body FROM schemas WHERE tenant = ? ORDER BY version", (tenant,))
+    return [SchemaVersion.model_validate_json(row[0]) for row in rows]
