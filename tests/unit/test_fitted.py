@@ -11,7 +11,8 @@ from braid.fitted import Fitted, load_fitted
 from braid.models import FusionParameters, Intent, Mode
 from braid.planning import adaptive_weights
 from braid.settings import Settings
-from braid.stages.fuse_rerank import Limits, weigh
+from braid.stages.combining import weigh
+from braid.stages.fuse_rerank import Limits
 from braid.stages.states import FuseRequest
 from braid.wiring import Wired
 from pydantic import ValidationError

@@ -62,24 +62,12 @@ def fuse(
     most that can be reached, so that both methods end on the same scale. A graph score is the best of all walks and
     name matches that reached the record.
     """
-    best: dict[str, GraphHit] = {}
     found: defaultdict[str, list[GraphHit]] = defaultdict(list)
     for walked in graph:
         found[walked.id].append(walked)
-        if walked.id not in best or walked.score > best[walked.id].score:
-            best[walked.id] = walked
-    strands: dict[Source, tuple[float, dict[str, float]]] = {
-        Source.VECTOR: (weights.vector, {hit.id: hit.score for hit in vector}),
-        Source.LEXICAL: (weights.lexical, {hit.id: hit.score for hit in lexical}),
-        Source.GRAPH: (weights.graph, {identity: walked.score for identity, walked in best.items()}),
-    }
-    if method is Fusion.RRF:
-        combined = reciprocal_rank_fusion(
-            [(weight, _ranks(scores)) for weight, scores in strands.values()], rank_constant
-        )
-        combined = {identity: score * (rank_constant + 1) for identity, score in combined.items()}
-    else:
-        combined = weighted_sum(list(strands.values()))
+    strands = {Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)}
+    strands[Source.GRAPH] = best_scores(hit for hits_of_one in found.values() for hit in hits_of_one)
+    combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant)
     ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)
     for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
         for hit in hits:
@@ -91,10 +79,10 @@ def fuse(
     candidates = [
         Candidate(
             id=identity,
-            combined_score=clamp(score),
-            vector_score=strands[Source.VECTOR][1].get(identity),
-            lexical_score=strands[Source.LEXICAL][1].get(identity),
-            graph_score=strands[Source.GRAPH][1].get(identity),
+            combined_score=score,
+            vector_score=strands[Source.VECTOR].get(identity),
+            lexical_score=strands[Source.LEXICAL].get(identity),
+            graph_score=strands[Source.GRAPH].get(identity),
             ranks={source: ranks[identity][source] for source in Source if source in ranks[identity]},
             sources=tuple(source for source in Source if source in ranks[identity]),
             reasons=tuple(dict.fromkeys(hit.reason for hit in _best_first(found[identity]) if hit.reason)),
@@ -103,6 +91,37 @@ def fuse(
         for identity, score in combined.items()
     ]
     return sorted(candidates, key=lambda candidate: (-candidate.combined_score, candidate.id))
+
+
+def best_scores(hits: Iterable[Hit | GraphHit]) -> dict[str, float]:
+    """Return each id's best score."""
+    best: dict[str, float] = {}
+    for hit in hits:
+        best[hit.id] = max(hit.score, best.get(hit.id, 0.0))
+    return best
+
+
+def combine(
+    strands: Mapping[Source, Mapping[str, float]], *, weights: Weights, method: Fusion, rank_constant: int
+) -> dict[str, float]:
+    """Return the fused score, in [0, 1], of every id that a strand found.
+
+    Parameters
+    ----------
+    strands
+        Scores by id of the vector, the lexical and the graph strand.
+    """
+    weighted = [
+        (weights.vector, strands[Source.VECTOR]),
+        (weights.lexical, strands[Source.LEXICAL]),
+        (weights.graph, strands[Source.GRAPH]),
+    ]
+    if method is Fusion.RRF:
+        ranked = reciprocal_rank_fusion([(weight, _ranks(scores)) for weight, scores in weighted], rank_constant)
+        combined = {identity: score * (rank_constant + 1) for identity, score in ranked.items()}
+    else:
+        combined = weighted_sum(weighted)
+    return {identity: clamp(score) for identity, score in combined.items()}
 
 
 def weighted_sum(strands: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:

@@ -10,9 +10,10 @@ from braid import schema
 from braid.citations import cite
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.fusion import fuse
-from braid.models import Answer, Kind, Mode, RelatedEntity, Result, Source, Strategy
-from braid.planning import DEFAULT_PARAMETERS, adaptive_weights
+from braid.models import Answer, Kind, RelatedEntity, Result, Source
+from braid.planning import DEFAULT_PARAMETERS
 from braid.scoring import clamp, final, placeholder, recency
+from braid.stages.combining import strands, weigh
 from braid.stages.reading import Ranked, read, unread
 from braid.stages.timing import Stopwatch
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.engines.ports import Reranker, SearchIndex
-    from braid.models import FusionParameters, GraphHit, Hit, Weights
+    from braid.models import FusionParameters
     from braid.stages.states import FuseRequest
 
 _LOG = logging.getLogger(__name__)
@@ -126,49 +127,6 @@ def _nothing_answered(request: FuseRequest) -> bool:
 
 def _why(request: FuseRequest) -> str:
     return "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
-
-
-def strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:
-    """Return the hits of each strand. The last step of a multi-hop plan alone is its answer, when it found any."""
-    searched, expanded = request.searched, request.expanded
-    if (
-        request.plan.strategy is Strategy.MULTI_HOP
-        and expanded
-        and expanded.hits
-        and "graph_expand" not in request.lost
-    ):
-        reached = {hit.id for hit in expanded.hits}
-        vector = [hit for hit in searched.vector if hit.id in reached] if searched else []
-        lexical = [hit for hit in searched.lexical if hit.id in reached] if searched else []
-        return vector, lexical, expanded.hits
-    graph = [hit for found in (request.linked, expanded) if found for hit in found.hits]
-    if request.plan.strategy is Strategy.GRAPH_FIRST and searched is not None:
-        # The constraint decides what may be an answer; being inside it says nothing of relevance.
-        found = {hit.id for hit in (*searched.vector, *searched.lexical)}
-        graph = [hit for hit in graph if hit.id in found]
-    return (searched.vector, searched.lexical, graph) if searched else ((), (), graph)
-
-
-def weigh(
-    request: FuseRequest,
-    vector: Sequence[Hit],
-    lexical: Sequence[Hit],
-    graph: Sequence[GraphHit],
-    parameters: FusionParameters,
-) -> Weights:
-    """Return how much each strand counts for this question."""
-    query, shift = request.query, parameters.entity_shift if request.plan.mode is Mode.ENTITY else 0.0
-    text_weight = parameters.vector_weight if query.vector_weight is None else query.vector_weight
-    graph_weight = parameters.graph_weight if query.graph_weight is None else query.graph_weight
-    return adaptive_weights(
-        clamp(text_weight + shift),
-        clamp(graph_weight - shift),
-        intent=request.plan.intent,
-        vector_hits=len(vector),
-        lexical_hits=len(lexical),
-        graph_hits=len({hit.id for hit in graph}),
-        parameters=parameters,
-    )
 
 
 def _rerank(
