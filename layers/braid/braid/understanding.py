@@ -14,42 +14,78 @@ def _any_of(*alternatives: str) -> re.Pattern[str]:
 
 _DOCUMENT_MODE = _any_of("pages?", "sections?", "summar(?:y|ies)", "summari[sz](?:e|es|ed|ing)")
 _ENTITY_MODE = _any_of(
-    "relationships? between", r"how\b[^?.!]{0,80}\b(?:related|connected|linked)", "compar(?:e|es|ed|ing|ison|isons)"
+    "relationships? between", r"how\b[^?.!]{0,80}\b(?:relate[ds]?|connected|linked)", "compar(?:e|es|ed|ing|ison|isons)"
 )
 
 _MONTHS = (
     "january|february|march|april|june|july|august|september|october|november|december|"
     "jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
 )
+_YEAR = r"(?:19|20)\d\d"
+_DAY = r"(?:[12]?\d|3[01])(?:st|nd|rd|th)?(?!-)"
+_ORDINAL = "first|second|third|fourth|1st|2nd|3rd|4th"
+_NEAR = "last|next|this|previous"
 _TEMPORAL = _any_of(
     "when",
     "before",
     "after",
     "during",
     "since",
-    r"(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?",
+    rf"{_YEAR}(?:s|-\d\d(?:-\d\d)?(?:t\d\d:\d\d\S*)?)?",
     r"\d{1,2}/\d{1,2}/\d{2,4}",
-    rf"(?:{_MONTHS})\.? \d{{1,4}}(?:st|nd|rd|th)?",
-    rf"in (?:{_MONTHS}|may)",
-    rf"\d{{1,2}}(?:st|nd|rd|th)? (?:{_MONTHS}|may)",
-    r"q[1-4]",
-    "(?:first|second|third|fourth|last|next|this|previous) (?:quarter|month|week|year)",
-    "quarters?",
-    "yesterday|today|tomorrow",
+    rf"\d{{1,2}}\.\d{{1,2}}\.{_YEAR}",
+    rf"(?:{_MONTHS}|may)\.?,? (?:the )?(?:{_DAY}|{_YEAR})",
+    rf"(?:in|early|late|mid|until|{_NEAR}|(?:end|start|beginning) of)[ -](?:early |late |mid[ -])?"
+    rf"(?:{_MONTHS}|may)(?! (?-i:[A-Z]))",
+    rf"{_DAY}(?: of)? (?:{_MONTHS}|may)",
+    r"(?:on|until|last|next|this) (?:mon|tues|wednes|thurs|fri|satur|sun)days?",
+    rf"(?:{_YEAR}[- /]?)?q[1-4](?:[- /]?{_YEAR})?",
+    rf"(?:{_ORDINAL}) quarters?",
+    rf"(?:{_NEAR}) (?:quarter|month|week|year|decade|century)",
+    rf"(?:the|that|which|what|each|every|per) (?-i:quarters?)(?!-| of (?!{_YEAR}))",
+    "yesterday|today|tomorrow|ago",
 )
+"""A quarter is a part of a year, but no part of a town or an inch. "May" is a verb or a name as often as a month."""
+_NUMBERED = _any_of(
+    rf"(?:room|number|no\.?|nr\.?|part|port|gate|berth|flat|model|version|order|invoice|ticket|line|route|unit)"
+    rf" #?{_YEAR}",
+    rf"{_YEAR}(?=-[a-z]|[.,:]\d)",
+    r"(?:19|20)00(?= \w+s\b)",
+)
+"""Numbers that look like years: names of things, parts of codes and of longer numbers, and round counts."""
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)")
+_NAME_WORD = re.compile(
+    r"(?<=\w )(?:Before|After|During|Since|When|Why|Because|Causes?|Due|Prevents?|Enables?|Today|Tomorrow|Yesterday)\b"
+)
+"""Words that tell of times and causes, with a capital inside a sentence: there they are parts of names."""
+_SENTENCE_CASE = re.compile(
+    r"(?<![\w'’])(?!(?:a|an|and|as|at|by|for|from|in|into|of|on|or|the|to|with)\b)[a-z]+\b",
+)
+"""A word without a capital that has one in headlines: where there is any, capitals tell names."""
 _EFFECT = _any_of(
     "le(?:a)?ds? to",
     "prevent(?:s|ed|ing)?",
     "enabl(?:e|es|ed|ing)",
-    "result(?:s|ed)? in",
+    "result(?:s|ed|ing)? in",
+    r"(?:what|which)(?: \w+){0,2} result(?:s|ed) from",
     "consequences?",
     "effects? of",
     "impact of",
     r"(?:what|which)(?: \w+){0,2} (?:did|does|do|has|have|will|would|could) [^?.!]{1,120}?(?<!that )caus(?:e|ed)",
     r"(?:what|which)(?: \w+){0,3} (?:is|was|are|were|been)(?: \w+ly)? caused by",
 )
-_CAUSE = _any_of("why", "caus(?:e|es|ed|ing)", "because", "due to", "root causes?", "reasons?(?: for| behind)?")
+_CAUSE = _any_of(
+    "why",
+    "caus(?:e|es|ed|ing)",
+    "because",
+    "due to",
+    "result(?:s|ed|ing)? from",
+    "root causes?",
+    "reasons?(?: for| behind)?",
+)
 _REASON = _any_of("why", "causes? of", "root causes?", "reasons? (?:for|behind)")
+_NAMED_CAUSE = _any_of(r"(?:because|due to) (?!(?:of )?(?:what|which|whom)\b)\w+")
+"""The cause is given: "Who resigned because of the leak?" asks for its effects."""
 _HELPING = "did|does|do|is|was|are|were|has|have|had|will|would|could|can|may|might|should"
 _CAUSE_IS_SUBJECT = re.compile(
     rf"(?:\bwhat|^\s*(?:who|which))(?:\s+(?!(?:{_HELPING})\b)[\w'-]+){{0,4}}"
@@ -59,7 +95,13 @@ _CAUSE_IS_SUBJECT = re.compile(
     re.IGNORECASE,
 )
 """What brought it about is the subject of the verb: "What led to X?", but not "What did X lead to?"."""
-_LOOKUP = _any_of("who", "whose", "which", "find", "where", "what is", "what are", "what was", "what were")
+_CAUSE_IS_OBJECT = re.compile(
+    rf"\s*(?:what|which)(?:\s+(?!(?:{_HELPING})\b)\w+){{0,4}}\s+(?:{_HELPING})\s+[^?.!]{{1,120}}?"
+    r"\s(?:caus(?:e|ed)|prevent(?:ed)?|enabled?|le(?:a)?d\s+to|result(?:ed)?\s+in)(?!\w)",
+    re.IGNORECASE,
+)
+"""What is asked for is what the verb brings about: "What did X lead to?", whatever date X has."""
+_LOOKUP = _any_of("who", "whose", "which", "find", "where", r"what(?: is| are| was| were|['’](?:s|re))")
 
 _CODE = _any_of(
     "cod(?:es?|ed|ing)",
@@ -71,7 +113,14 @@ _CODE = _any_of(
     "buggy",
     "errors?",
 )
-_DOCUMENT = _any_of("documents?", "files?", "notes?", "articles?", "papers?")
+_GRADE = _any_of(
+    rf"(?:{_ORDINAL}|business|economy|world|working|middle|upper|lower|ruling|social)[ -]class(?:es)?(?! functions?)"
+)
+"""A class that is no code: of mail, seats, hotels, people."""
+_DOCUMENT = _any_of(
+    "document(?:s|ed|ing)?", r"files?(?! an?\b)", r"notes?(?! that\b)", "articles?", r"papers?(?! over\b)"
+)
+"""Not "file a complaint" or "note that": there the word is a verb."""
 
 
 def detect_mode(text: str) -> Mode:
@@ -83,14 +132,27 @@ def detect_mode(text: str) -> Mode:
 
 
 def detect_intent(text: str) -> Intent:
-    """Return what the question wants to know; causal wins over temporal where a reason is asked for outright."""
+    """Return what the question wants to know; causal wins over temporal where it is asked outright."""
+    asked, text = text, _without_names(text)
     causal = bool(_CAUSE.search(text) or _EFFECT.search(text))
-    outright = re.match(r"\s*why\b", text, re.IGNORECASE) or _CAUSE_IS_SUBJECT.match(text.strip())
-    if _TEMPORAL.search(text) and not (causal and outright):
+    outright = (
+        re.match(r"\s*why\b", text, re.IGNORECASE)
+        or _CAUSE_IS_SUBJECT.match(text.strip())
+        or _CAUSE_IS_OBJECT.match(text)
+    )
+    if _TEMPORAL.search(_NUMBERED.sub(" ", text)) and not (causal and outright):
         return Intent.TEMPORAL
     if causal:
         return Intent.CAUSAL
-    return Intent.LOOKUP if _LOOKUP.search(text) else Intent.EXPLORATORY
+    return Intent.LOOKUP if _LOOKUP.search(asked) else Intent.EXPLORATORY
+
+
+def _without_names(text: str) -> str:
+    """Blank what stands in quotation marks, and words with a capital that are parts of names."""
+    unquoted = _QUOTED.sub(" _ ", text)
+    if not unquoted.strip(" _?.!"):
+        return text
+    return _NAME_WORD.sub("_", unquoted) if _SENTENCE_CASE.search(unquoted) else unquoted
 
 
 def detect_embedding_type(text: str, intent: Intent) -> EmbeddingType:
@@ -99,7 +161,7 @@ def detect_embedding_type(text: str, intent: Intent) -> EmbeddingType:
         return EmbeddingType.TEMPORAL
     if intent is Intent.CAUSAL:
         return EmbeddingType.CAUSAL
-    if _CODE.search(text):
+    if _CODE.search(_GRADE.sub(" ", text)):
         return EmbeddingType.CODE
     return EmbeddingType.DOCUMENT if _DOCUMENT.search(text) else EmbeddingType.GENERAL
 
@@ -119,6 +181,10 @@ def walk_direction(text: str, intent: Intent) -> Direction:
 
 def _seeks_causes(text: str) -> bool:
     """Whether the question names an effect and asks what brought it about."""
-    if _REASON.search(text) or _EFFECT.search(text) is None:
+    text = _without_names(text)
+    if _REASON.search(text):
         return True
+    if _EFFECT.search(text) is None:
+        yes_or_no = re.match(rf"\s*(?:{_HELPING})\b", text, re.IGNORECASE)
+        return bool(yes_or_no) or _NAMED_CAUSE.search(text) is None
     return bool(_CAUSE_IS_SUBJECT.search(text))
