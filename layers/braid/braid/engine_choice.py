@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from braid.caching import ForgivingCache
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import Encoder, KnowledgeGraph, Reranker, SchemaRegistry, SearchIndex
+    from braid.engines.ports_members import Members
     from braid.engines.ports_state import Cache, ObjectStore, Queue
     from braid.models import EmbeddingType
     from braid.profiles import ModelConfig
@@ -83,6 +84,17 @@ class Engines:
         from braid.engines.dynamodb import DynamoSchemaRegistry
 
         return DynamoSchemaRegistry.connect(self.settings)
+
+    @cached_property
+    def members(self) -> Members:
+        """Who may ask for which tenant."""
+        if self.settings.members_table:
+            from braid.engines.dynamodb_members import DynamoMembers
+
+            return DynamoMembers.connect(self.settings)
+        from braid.engines.embedded.members import EmbeddedMembers
+
+        return EmbeddedMembers(self.store)
 
     @cached_property
     def cache(self) -> ForgivingCache:

@@ -40,6 +40,11 @@ _PLAINER = {"extra_forbidden": "unknown field", "missing": "missing"}
 """What pydantic says for programmers, by its type of error, as said to whoever wrote the input."""
 
 
+def plainly(kind: str, message: str) -> str:
+    """Return pydantic's message of one error, by its type, as said to whoever wrote the input."""
+    return _PLAINER.get(kind, message.removeprefix("Value error, "))
+
+
 class BraidError(Exception):
     """Base of every error that Braid raises on purpose."""
 
@@ -68,8 +73,7 @@ class InvalidRequest(BraidError):
             field = ".".join(str(part) for part in detail["loc"]) or "request"
             field = (names or {}).get(field, field)
             first = first or field
-            message = _PLAINER.get(detail["type"], detail["msg"].removeprefix("Value error, "))
-            clauses.append(f"{field}: {message}")
+            clauses.append(f"{field}: {plainly(detail['type'], detail['msg'])}")
         return cls("; ".join(clauses), field=first)
 
 

@@ -22,7 +22,7 @@ from braid.models import Frozen, Plan, Query
 from braid.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -103,6 +103,62 @@ def stage_handler(
         return result.model_dump(mode="json")
 
     return logger.inject_lambda_context(_traced(stage, handler), log_event=False)
+
+
+class RequestLog:
+    """What is written of the requests of one function: figures, and never what was asked or answered.
+
+    Parameters
+    ----------
+    service
+        Name of the function in logs and metrics.
+    """
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._logger = _logger(service)
+
+    def done(
+        self,
+        *,
+        route: str | None,
+        method: str,
+        status: int,
+        tenant_id: str | None,
+        request_id: str | None,
+        elapsed_ms: float,
+    ) -> None:
+        """Write one request. ``route`` is the rule and not the path, which holds ids; None is a path that is none."""
+        fields = {"route": route, "method": method, "status": status, "tenant_id": tenant_id}
+        self._logger.info(
+            "request done", extra={**fields, "latency_ms": round(elapsed_ms, 1), "function_request_id": request_id}
+        )
+        if _in_lambda():
+            metrics = EphemeralMetrics(namespace=NAMESPACE, service=self._service)
+            metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
+            metrics.add_metric(name=f"Status{status // 100}xx", unit=MetricUnit.Count, value=1)
+            metrics.add_metadata(key="route", value=route)
+            metrics.flush_metrics()
+
+    def audit(self, message: str, fields: Mapping[str, object]) -> None:
+        """Write what somebody may have to account for."""
+        self._logger.warning(message, extra={"audit": dict(fields)})
+
+    def failed(self, error: str, *, reason: str | None = None, where: Sequence[str] = ()) -> None:
+        """Write a failure: the kind of error, and what a store said or the lines where it happened."""
+        self._logger.error("request failed", extra={"error": error, "reason": reason, "where": list(where)})
+
+
+def request_log(service: str) -> RequestLog:
+    """Return what writes down the requests of one function.
+
+    Raises
+    ------
+    ConfigurationError
+        If a setting is missing or malformed: a function that answers requests reads its settings first of all.
+    """
+    load_settings()
+    return RequestLog(service)
 
 
 def _in_lambda() -> bool:

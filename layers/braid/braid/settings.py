@@ -57,6 +57,15 @@ def _shared_dir() -> Path:
     return checkout if checkout and checkout.is_dir() else Path("/opt")
 
 
+class Membership(StrEnum):
+    """What says whether a caller belongs to a tenant."""
+
+    CLAIMS = "claims"
+    """The verified token alone."""
+    STORE = "store"
+    """The memberships that are kept here, and the token if it names tenants."""
+
+
 class Settings(BaseSettings):
     """All settings; the defaults run everything on a laptop."""
 
@@ -184,6 +193,16 @@ class Settings(BaseSettings):
     """S3 bucket of each tenant's files."""
     s3_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
     s3_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+
+    tenant_claim: Annotated[str, Field(pattern=r"^[A-Za-z0-9_:./-]{1,128}$")] = "tenant_id"
+    """Claim of a verified token that names the caller's tenant, or several."""
+    membership: Membership = Membership.CLAIMS
+    members_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    """DynamoDB table of memberships; ``home`` keeps them when not set."""
+    api_max_body_bytes: Annotated[int, Field(ge=1_024, le=6_000_000)] = 2_000_000
+    """Longest body that is read; Lambda takes no more than 6 MB."""
+    trace_ttl_s: Annotated[int, Field(ge=0, le=604_800)] = 3_600
+    """For how long it can be asked how an answer came about; 0 keeps nothing."""
 
     @model_validator(mode="after")
     def _aws_needs_endpoints(self) -> Self:

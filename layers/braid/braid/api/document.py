@@ -1,0 +1,68 @@
+"""The OpenAPI document, from the routes themselves."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer
+
+from braid import __version__
+from braid.api.problems import MEDIA_TYPE, ProblemDetails
+
+if TYPE_CHECKING:
+    from braid.api.resolver import Api
+
+PROBLEMS = {
+    "400": "The body cannot be read as JSON.",
+    "401": "No valid token.",
+    "403": "No member of the tenant, or one who may only read.",
+    "404": "There is none.",
+    "413": "The body is too long.",
+    "415": "The body is not application/json.",
+    "422": "Fields are wrong; the answer names them.",
+    "429": "Too many requests at once.",
+    "503": "A store did not answer, or there is too much to do at once.",
+}
+_OF_BODIES = frozenset({"400", "413", "415"})
+_DESCRIPTION = (
+    "One question in, one ranked and cited list out, from vectors, words and a knowledge graph. The tenant comes from "
+    "the verified token; a caller who belongs to several names one in the header Braid-Tenant."
+)
+
+
+def document(api: Api) -> str:
+    """Return the document as JSON, its keys in order."""
+    schema = json.loads(
+        api.get_openapi_json_schema(
+            title="Braid",
+            version=__version__,
+            description=_DESCRIPTION,
+            security_schemes={"bearer": HTTPBearer(bearerFormat="JWT")},
+            security=[{"bearer": []}],
+        )
+    )
+    schema.pop("servers", None)
+    schema["components"]["schemas"]["ProblemDetails"] = _problem_schema(schema)
+    for operations in schema["paths"].values():
+        for operation in operations.values():
+            _describe_problems(operation)
+    return json.dumps(schema, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _problem_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    problem = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema["components"]["schemas"].update(problem.pop("$defs"))
+    return problem
+
+
+def _describe_problems(operation: dict[str, Any]) -> None:
+    """Say how each route may refuse, in place of what Powertools assumes."""
+    asked_by_anyone = operation.get("security") == []
+    responses = {code: answer for code, answer in operation["responses"].items() if code != "422"}
+    for code, description in PROBLEMS.items():
+        if (asked_by_anyone and code not in {"429", "503"}) or (code in _OF_BODIES and "requestBody" not in operation):
+            continue
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
+        responses[code] = {"description": description, "content": content}
+    operation["responses"] = responses

@@ -1,0 +1,181 @@
+"""One request from beginning to end: who asks, what they sent, the route, the answer, and what is written of it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+import traceback
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
+
+from braid.api.bodies import check_body
+from braid.api.callers import TENANT_HEADER, Refused, authorise, identify
+from braid.api.housekeeping import add_housekeeping, is_open
+from braid.api.problems import Problem, from_error, from_validation, internal, not_found
+from braid.api.questions import add_questions
+from braid.api.resolver import Api
+from braid.errors import BraidError
+from braid.observability import request_log
+from braid.settings import Membership
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from braid.api.callers import Caller
+    from braid.api.resolver import Library
+    from braid.observability import Handler, RequestLog
+
+SERVICE = "search_api"
+WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+MAX_ANSWER_BYTES = 5_500_000
+"""Lambda returns no more than 6 MB."""
+
+
+def make_handler(library: Library) -> Handler:
+    """Make the Lambda handler of the whole interface; safe to call from several threads.
+
+    Parameters
+    ----------
+    library
+        What the routes ask.
+
+    Returns
+    -------
+    Callable
+        ``handler(event, context)`` for events of API Gateway's HTTP API, format 2.0. It never raises: what went wrong
+        is its answer, as RFC 9457 problem details.
+    """
+    log = request_log(SERVICE)
+    routers = threading.local()
+
+    def router() -> Api:
+        if not hasattr(routers, "api"):
+            routers.api = make_api(library)
+        api: Api = routers.api
+        return api
+
+    def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        started = time.perf_counter()
+        api, request = router(), _Request(event)
+        try:
+            answer = request.respond(api, context)
+        except Exception as error:  # noqa: BLE001 - nobody but the log learns what a fault of ours looks like
+            answer = _problem(error, log).response()
+        log.done(
+            route=api.place(request.path),
+            method=request.method,
+            status=answer["statusCode"],
+            tenant_id=request.caller.tenant_id if request.caller else None,
+            request_id=getattr(context, "aws_request_id", None),
+            elapsed_ms=(time.perf_counter() - started) * 1000,
+        )
+        return answer
+
+    return handler
+
+
+def make_api(library: Library) -> Api:
+    """Return a router with every route."""
+    api = Api(library)
+    add_questions(api)
+    add_housekeeping(api)
+    return api
+
+
+class _Request:
+    """One request, and who asks once that is known."""
+
+    def __init__(self, event: Mapping[str, Any]) -> None:
+        http = event["requestContext"]["http"]
+        self.event = event
+        self.method = str(http["method"]).upper()
+        self.path = str(event["rawPath"])
+        stage = event["requestContext"].get("stage")
+        if stage and stage != "$default":
+            self.path = self.path.removeprefix(f"/{stage}") or "/"
+        self.caller: Caller | None = None
+
+    def respond(self, api: Api, context: LambdaContext) -> dict[str, Any]:
+        """Return the answer.
+
+        Raises
+        ------
+        Exception
+            What is answered as a problem.
+        """
+        if not is_open(self.path):
+            self.caller = self._authorised(api)
+        allowed = api.methods(self.path)
+        if not allowed:
+            raise not_found("no such path")
+        if self.method not in allowed:
+            raise Problem(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                "method-not-allowed",
+                f"this path answers {', '.join(allowed)}",
+                headers={"Allow": ", ".join(allowed)},
+            )
+        event = {**self.event, "isBase64Encoded": False, "body": None}
+        if self.method in WITH_BODY:
+            event["body"] = check_body(self.event, limit_bytes=api.library.settings.api_max_body_bytes)
+        answer = api.respond(event, context, self.caller)
+        return self._with_tag(_of_bearable_size(answer))
+
+    def _authorised(self, api: Api) -> Caller:
+        settings = api.library.settings
+        identity = identify(self.event, tenant_claim=settings.tenant_claim)
+        asked = self.event.get("headers", {}).get(TENANT_HEADER)
+        return authorise(identity, asked, api.library.members if settings.membership is Membership.STORE else None)
+
+    def _with_tag(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Tag what can be asked again, and leave out what the caller has already."""
+        if self.method != "GET" or answer["statusCode"] != HTTPStatus.OK:
+            return answer
+        tag = f'"{hashlib.sha256(answer["body"].encode()).hexdigest()[:32]}"'
+        headers = {"Cache-Control": "private, no-cache", **answer["headers"], "ETag": tag}
+        known = self.event.get("headers", {}).get("if-none-match", "")
+        if tag in {part.strip().removeprefix("W/") for part in known.split(",")}:
+            return {
+                "statusCode": HTTPStatus.NOT_MODIFIED.value,
+                "headers": headers,
+                "body": "",
+                "isBase64Encoded": False,
+            }
+        return {**answer, "headers": headers}
+
+
+def _of_bearable_size(answer: dict[str, Any]) -> dict[str, Any]:
+    if len(answer["body"]) > MAX_ANSWER_BYTES:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "answer-too-large", "the answer is too long to be sent; ask for less"
+        )
+    return answer
+
+
+def _problem(error: Exception, log: RequestLog) -> Problem:
+    """Return how an error is answered, and log what the caller is not told."""
+    match error:
+        case Refused():
+            log.audit("access refused", error.audit)
+            return error
+        case Problem():
+            return error
+        case NotFoundError():
+            return not_found("no such path")
+        case RequestValidationError():
+            return from_validation(error.errors())
+        case BraidError():
+            problem = from_error(error)
+            if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                log.failed(type(error).__name__, reason=str(error))
+            return problem
+        case _:
+            # Where it happened, without the message, which may hold what was sent.
+            log.failed(type(error).__name__, where=traceback.format_tb(error.__traceback__)[-3:])
+            return internal()

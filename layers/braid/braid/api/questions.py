@@ -1,0 +1,143 @@
+"""Routes that ask: searches, the graph, entities, contexts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
+from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
+
+from braid.api import traces
+from braid.api.problems import not_found
+from braid.api.shapes import Entity, GraphRequest, Related, SemanticQuestion, Trace
+from braid.citations import cite
+from braid.context import Context, ContextQuestion, ContextRequest
+from braid.engines.ports_query import GraphQuery, GraphResult, QueryStart
+from braid.linking import normalise
+from braid.models import Answer, Direction, Hints, Label, Query, Question, RecordId, Strategy, Timestamp
+from braid.relations import related_request
+
+if TYPE_CHECKING:
+    from braid.api.resolver import Api
+    from braid.models import Record
+
+TraceId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9:_-]{1,128}$")]
+
+
+def add_questions(api: Api) -> None:
+    """Add the routes."""
+    _add_searches(api)
+    _add_entities(api)
+
+
+def _add_searches(api: Api) -> None:
+    library = api.library
+
+    @api.post("/search", summary="Ask one question", tags=["ask"])
+    def search(question: Question) -> Answer:
+        query = Query(tenant_id=api.tenant_id, **dict(question))
+        return _answer(api, query)
+
+    @api.post("/search/semantic", summary="Search by meaning and words, without the graph", tags=["ask"])
+    def search_semantic(question: SemanticQuestion) -> Answer:
+        query = Query(
+            tenant_id=api.tenant_id,
+            text=question.text,
+            top_k=question.limit,
+            filters=question.filters(),
+            as_of=question.as_of,
+            hints=Hints(strategy=Strategy.SEMANTIC, min_similarity=question.min_similarity),
+        )
+        return _answer(api, query)
+
+    @api.post("/graph/query", summary="Walk the graph step by step", tags=["ask"])
+    def graph_query(question: GraphRequest) -> GraphResult:
+        asked = dict(question) | {"as_of": question.as_of or library.now()}
+        return library.graph.query(GraphQuery(tenant_id=api.tenant_id, **asked))
+
+    @api.post("/context", summary="Choose what to show a model next", tags=["ask"])
+    def context(question: ContextQuestion) -> Context:
+        return library.context(ContextRequest(tenant_id=api.tenant_id, **dict(question)))
+
+    @api.get("/traces/<trace_id>", summary="How an answer came about", tags=["ask"])
+    def trace(trace_id: TraceId) -> Trace:
+        kept = traces.find(library, api.tenant_id, trace_id)
+        if kept is None:
+            detail = "no trace of this id is kept, or no longer"
+            raise not_found(detail)
+        return kept
+
+
+def _add_entities(api: Api) -> None:
+    library = api.library
+
+    # Before the route of the entity itself, whose id may hold any character.
+    @api.get("/entities/<entity_id>/related", summary="What stands in relation to an entity", tags=["ask"])
+    def related(
+        entity_id: Annotated[RecordId, InPath(description="Id of the entity, or its name.")],
+        *,
+        types: Annotated[list[Label] | None, InQuery(max_length=32)] = None,
+        direction: Annotated[Direction, InQuery()] = Direction.BOTH,
+        depth: Annotated[int, InQuery(ge=1, le=3)] = 1,
+        limit: Annotated[int, InQuery(ge=1, le=200)] = 50,
+        as_of: Annotated[Timestamp | None, InQuery()] = None,
+    ) -> Related:
+        moment = as_of or library.now()
+        request = related_request(
+            api.tenant_id,
+            entity_id,
+            as_of=moment,
+            links=library.graph.link(api.tenant_id, [normalise(entity_id)], as_of=moment),
+            types=tuple(types or ()),
+            direction=direction,
+            depth=depth,
+            limit=limit,
+            fan_out=library.settings.fan_out,
+        )
+        expansion = library.graph.expand(request)
+        if not expansion.hits and _entity(api, entity_id) is None:
+            raise not_found("no entity of this id or name")
+        return Related(hits=expansion.hits, truncated=expansion.truncated)
+
+    @api.get("/entities/<entity_id>", summary="One entity or record", tags=["ask"])
+    def entity(entity_id: Annotated[RecordId, InPath(description="Its id.")]) -> Entity:
+        found = _entity(api, entity_id)
+        if found is None:
+            raise not_found("no entity of this id")
+        return found
+
+
+def _answer(api: Api, query: Query) -> Answer:
+    answer = api.library.answer(query)
+    traces.keep(api.library, query, answer)
+    return answer
+
+
+def _entity(api: Api, entity_id: str) -> Entity | None:
+    """Return an entity from its record, or else from its vertex."""
+    library = api.library
+    for record in library.index.get_many(api.tenant_id, [entity_id]):
+        if record.tenant_id == api.tenant_id:
+            return _of_record(record)
+    start = QueryStart(ids=(entity_id,))
+    found = library.graph.query(GraphQuery(tenant_id=api.tenant_id, start=start, limit=1, as_of=library.now()))
+    for hit in found.hits:
+        return Entity(id=hit.id, kind=None, entity_type=hit.entity_type, name=hit.name, timestamp=hit.timestamp)
+    return None
+
+
+def _of_record(record: Record) -> Entity:
+    return Entity(
+        id=record.id,
+        kind=record.kind,
+        entity_type=record.entity_type,
+        name=record.name,
+        aliases=record.aliases,
+        content=record.content,
+        schema_version=record.schema_version,
+        timestamp=record.timestamp,
+        valid_at=record.valid_at,
+        invalid_at=record.invalid_at,
+        citation=cite(record),
+        metadata=record.metadata,
+    )

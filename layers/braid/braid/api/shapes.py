@@ -1,0 +1,124 @@
+"""What requests and answers look like where they are not the shapes of the library itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from braid.engines.ports_query import GraphQuestion
+from braid.models import (
+    Citation,
+    Filters,
+    Frozen,
+    GraphHit,
+    Kind,
+    Label,
+    Plan,
+    QueryText,
+    Record,
+    RecordId,
+    Score,
+    Source,
+    TimeRange,
+    Timestamp,
+    Weights,
+)
+
+
+class SemanticQuestion(Frozen):
+    """A search by meaning and words alone, without the graph."""
+
+    text: QueryText
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=100)] = ()
+    time_range: TimeRange | None = None
+    limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
+    min_similarity: Score | None = None
+    as_of: Timestamp | None = None
+
+    def filters(self) -> Filters:
+        """Return its conditions as a question has them."""
+        return Filters(entity_types=self.entity_types, time_range=self.time_range)
+
+
+class GraphRequest(GraphQuestion):
+    """A traversal, as the graph is now or was at a moment."""
+
+    as_of: Timestamp | None = None
+
+
+class Entity(Frozen):
+    """One record by its id; of a vertex that has no record, its name and type."""
+
+    id: RecordId
+    kind: Kind | None
+    """What the record is; null of a vertex that has none."""
+    entity_type: Label | None
+    name: str | None
+    aliases: tuple[str, ...] = ()
+    content: str = ""
+    schema_version: int | None = None
+    timestamp: Timestamp | None = None
+    valid_at: Timestamp | None = None
+    invalid_at: Timestamp | None = None
+    citation: Citation | None = None
+    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+
+
+class Related(Frozen):
+    """What stands in relation to an entity, the nearest first."""
+
+    hits: tuple[GraphHit, ...]
+    truncated: bool = False
+    """Whether a hub's fan-out budget cut the walk short."""
+
+
+class RecordPage(Frozen):
+    """Some of a tenant's records, in the order of their ids."""
+
+    records: tuple[Record, ...]
+    next: str | None = None
+    """Ask again with this as ``after``; none when these are the last."""
+
+
+class TraceResult(Frozen):
+    """Where one result stood at each stage; no text of it."""
+
+    id: RecordId
+    rank: int
+    fused_rank: int
+    final: Score
+    relevance: Score
+    combined_score: Score
+    vector_score: Score | None
+    lexical_score: Score | None
+    graph_score: Score | None
+    rerank_score: Score | None
+    ranks: dict[Source, int]
+    sources: tuple[Source, ...]
+    path_ids: tuple[tuple[RecordId, ...], ...]
+    path_types: tuple[tuple[Label, ...], ...]
+
+
+class Trace(Frozen):
+    """How one answer came about. It holds no text, unless an operator lets logs hold the text of questions."""
+
+    trace_id: str
+    asked_at: Timestamp
+    question: str | None = None
+    plan: Plan
+    weights: Weights
+    counts: dict[str, int]
+    superseded: int
+    truncated: bool
+    degraded: tuple[str, ...]
+    latency_ms: dict[str, float]
+    rerank_cost_usd: float
+    results: tuple[TraceResult, ...]
+
+
+class Health(Frozen):
+    """That the function runs. It asks no store: whoever checks health often must not cost a query each time."""
+
+    status: str
+    version: str

@@ -1,0 +1,77 @@
+"""What is kept of an answer for a while: how it came about, under its trace id and its tenant, in the cache.
+
+Ids, scores, timings and the plan; neither the question nor anything that quotes it or a record, unless an operator lets
+logs hold the text of questions. A cache that is lost or not deployed keeps none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from braid.api.shapes import Trace, TraceResult
+
+if TYPE_CHECKING:
+    from braid.api.resolver import Library
+    from braid.models import Answer, Query, Result
+
+
+def keep(library: Library, query: Query, answer: Answer) -> None:
+    """Keep the trace of an answer for the time that the settings say."""
+    if library.settings.trace_ttl_s == 0:
+        return
+    with_text = library.settings.log_queries
+    trace = Trace(
+        trace_id=answer.trace_id,
+        asked_at=library.now(),
+        question=query.text if with_text else None,
+        # Reasons quote names that the question mentions.
+        plan=answer.plan if with_text else answer.plan.model_copy(update={"reasons": ()}),
+        weights=answer.weights,
+        counts=answer.counts,
+        superseded=answer.superseded,
+        truncated=answer.truncated,
+        degraded=answer.degraded,
+        latency_ms=answer.latency_ms,
+        rerank_cost_usd=answer.rerank_cost_usd,
+        results=tuple(_result(result) for result in answer.results),
+    )
+    library.cache.put(
+        query.tenant_id, _key(answer.trace_id), trace.model_dump_json().encode(), library.settings.trace_ttl_s
+    )
+
+
+def find(library: Library, tenant_id: str, trace_id: str) -> Trace | None:
+    """Return a tenant's trace; None when it is not kept, or not this tenant's."""
+    kept = library.cache.get(tenant_id, _key(trace_id))
+    if kept is None:
+        return None
+    try:
+        return Trace.model_validate_json(kept)
+    except ValidationError:
+        # Written by another version.
+        return None
+
+
+def _key(trace_id: str) -> str:
+    return f"trace/{trace_id}"
+
+
+def _result(result: Result) -> TraceResult:
+    return TraceResult(
+        id=result.id,
+        rank=result.rank,
+        fused_rank=result.fused_rank,
+        final=result.final,
+        relevance=result.relevance,
+        combined_score=result.combined_score,
+        vector_score=result.vector_score,
+        lexical_score=result.lexical_score,
+        graph_score=result.graph_score,
+        rerank_score=result.rerank_score,
+        ranks=result.ranks,
+        sources=result.sources,
+        path_ids=tuple(path.ids for path in result.paths),
+        path_types=tuple(path.types for path in result.paths),
+    )

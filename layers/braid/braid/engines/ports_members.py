@@ -1,0 +1,49 @@
+"""Who may ask for which tenant."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Protocol, runtime_checkable
+
+from pydantic import AfterValidator, StringConstraints
+
+from braid.models import Frozen, TenantId
+from braid.models.scalars import no_controls
+
+
+class Role(StrEnum):
+    """What a member may do."""
+
+    READER = "reader"
+    """Ask."""
+    WRITER = "writer"
+    """Ask, write and remove."""
+
+
+Subject = Annotated[str, StringConstraints(min_length=1, max_length=1_024), AfterValidator(no_controls)]
+"""Who asks: ``user:`` and the subject of a token, or ``iam:`` and the ARN of a user or role."""
+
+
+class Membership(Frozen):
+    """One subject's place in one tenant."""
+
+    subject: Subject
+    tenant_id: TenantId
+    role: Role = Role.READER
+
+
+@runtime_checkable
+class Members(Protocol):
+    """Every membership. What is written is read by whoever asks next."""
+
+    def role(self, subject: str, tenant_id: str) -> Role | None:
+        """Return what a subject may do in a tenant; None when it is no member."""
+
+    def of(self, subject: str) -> list[Membership]:
+        """Return a subject's memberships, in the order of the tenants' names."""
+
+    def add(self, membership: Membership) -> None:
+        """Write a membership, instead of the role that the subject had in that tenant."""
+
+    def remove(self, subject: str, tenant_id: str) -> bool:
+        """Remove a membership and return whether there was one."""
