@@ -140,13 +140,16 @@ class RequestLog:
             metrics.add_metadata(key="route", value=route)
             metrics.flush_metrics()
 
-    def audit(self, message: str, fields: Mapping[str, object]) -> None:
+    def audit(self, message: str, fields: Mapping[str, object], request_id: str | None) -> None:
         """Write what somebody may have to account for."""
-        self._logger.warning(message, extra={"audit": dict(fields)})
+        self._logger.warning(message, extra={"audit": dict(fields), "function_request_id": request_id})
 
-    def failed(self, error: str, *, reason: str | None = None, where: Sequence[str] = ()) -> None:
+    def failed(
+        self, error: str, request_id: str | None, *, reason: str | None = None, where: Sequence[str] = ()
+    ) -> None:
         """Write a failure: the kind of error, and what a store said or the lines where it happened."""
-        self._logger.error("request failed", extra={"error": error, "reason": reason, "where": list(where)})
+        fields = {"error": error, "reason": reason, "where": list(where), "function_request_id": request_id}
+        self._logger.error("request failed", extra=fields)
 
 
 def request_log(service: str) -> RequestLog:

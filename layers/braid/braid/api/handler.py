@@ -62,17 +62,19 @@ def make_handler(library: Library) -> Handler:
 
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         started = time.perf_counter()
+        request_id = getattr(context, "aws_request_id", None)
         api, request = router(), _Request(event)
         try:
             answer = request.respond(api, context)
         except Exception as error:  # noqa: BLE001 - nobody but the log learns what a fault of ours looks like
-            answer = _problem(error, log).response()
+            answer = _problem(error, log, request_id).response()
+        answer["headers"] = {**answer["headers"], "X-Content-Type-Options": "nosniff"}
         log.done(
             route=api.place(request.path),
             method=request.method,
             status=answer["statusCode"],
             tenant_id=request.caller.tenant_id if request.caller else None,
-            request_id=getattr(context, "aws_request_id", None),
+            request_id=request_id,
             elapsed_ms=(time.perf_counter() - started) * 1000,
         )
         return answer
@@ -158,11 +160,11 @@ def _of_bearable_size(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _problem(error: Exception, log: RequestLog) -> Problem:
+def _problem(error: Exception, log: RequestLog, request_id: str | None) -> Problem:
     """Return how an error is answered, and log what the caller is not told."""
     match error:
         case Refused():
-            log.audit("access refused", error.audit)
+            log.audit("access refused", error.audit, request_id)
             return error
         case Problem():
             return error
@@ -173,9 +175,9 @@ def _problem(error: Exception, log: RequestLog) -> Problem:
         case BraidError():
             problem = from_error(error)
             if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                log.failed(type(error).__name__, reason=str(error))
+                log.failed(type(error).__name__, request_id, reason=str(error))
             return problem
         case _:
             # Where it happened, without the message, which may hold what was sent.
-            log.failed(type(error).__name__, where=traceback.format_tb(error.__traceback__)[-3:])
+            log.failed(type(error).__name__, request_id, where=traceback.format_tb(error.__traceback__)[-3:])
             return internal()

@@ -83,11 +83,12 @@ def _add_entities(api: Api) -> None:
         as_of: Annotated[Timestamp | None, InQuery()] = None,
     ) -> Related:
         moment = as_of or library.now()
+        links = library.graph.link(api.tenant_id, [normalise(entity_id)], as_of=moment)
         request = related_request(
             api.tenant_id,
             entity_id,
             as_of=moment,
-            links=library.graph.link(api.tenant_id, [normalise(entity_id)], as_of=moment),
+            links=links,
             types=tuple(types or ()),
             direction=direction,
             depth=depth,
@@ -95,7 +96,7 @@ def _add_entities(api: Api) -> None:
             fan_out=library.settings.fan_out,
         )
         expansion = library.graph.expand(request)
-        if not expansion.hits and _entity(api, entity_id) is None:
+        if not (expansion.hits or links) and _entity(api, entity_id) is None:
             raise not_found("no entity of this id or name")
         return Related(hits=expansion.hits, truncated=expansion.truncated)
 

@@ -1,0 +1,103 @@
+"""The front door over the demo corpus: requests as API Gateway sends them, without a server."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
+
+from braid.api.handler import make_handler
+
+from local.invoke import LocalContext
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from braid.api.resolver import Library
+
+WRITER = "saltmarrow"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the function answered."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+    @property
+    def problem(self) -> str:
+        """The kind of problem, without its prefix."""
+        assert self.headers["Content-Type"] == "application/problem+json"
+        body = self.json()
+        assert body["status"] == self.status
+        return str(body["type"]).removeprefix("urn:braid:problem:")
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that a problem names."""
+        return [error["field"] for error in self.json().get("errors", [])]
+
+
+def claims(tenant: object = WRITER, sub: str = "ada") -> dict[str, Any]:
+    """Return what API Gateway's authorizer adds for a verified token."""
+    return {"jwt": {"claims": {"sub": sub, "tenant_id": tenant}, "scopes": None}}
+
+
+def event(
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    raw: str | bytes | None = None,
+    query: Mapping[str, Any] | str = "",
+    headers: Mapping[str, str] | None = None,
+    authorizer: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return an event of API Gateway's HTTP API, format 2.0."""
+    query = query if isinstance(query, str) else urlencode(query, doseq=True)
+    parameters: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
+    text = json.dumps(body) if raw is None and body is not None else raw
+    has_body = text is not None
+    encoded = isinstance(text, bytes)
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": {**({"content-type": "application/json"} if has_body else {}), **(headers or {})},
+        **({"queryStringParameters": parameters} if parameters else {}),
+        "requestContext": {
+            "http": {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"},
+            "stage": "$default",
+            "requestId": "request-1",
+            **({} if authorizer is None else {"authorizer": dict(authorizer)}),
+        },
+        **({"body": base64.b64encode(text).decode() if isinstance(text, bytes) else text} if has_body else {}),
+        "isBase64Encoded": encoded,
+    }
+
+
+class FrontDoor:
+    """Asks the function itself."""
+
+    def __init__(self, library: Library) -> None:
+        self.handler = make_handler(library)
+
+    def ask(self, method: str, path: str, body: Any = None, **options: Any) -> Answered:
+        """Send one request, as a writer of the demo's tenant unless it says otherwise."""
+        options.setdefault("authorizer", claims())
+        return self.send(event(method, path, body, **options))
+
+    def send(self, event: dict[str, Any]) -> Answered:
+        answer = self.handler(event, LocalContext("search_api"))  # type: ignore[arg-type]
+        assert not answer.get("isBase64Encoded")
+        return Answered(answer["statusCode"], dict(answer["headers"]), answer["body"])

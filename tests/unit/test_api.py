@@ -1,0 +1,288 @@
+"""The front door: what each path answers, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.errors import (
+    ConfigurationError,
+    InvalidRequest,
+    StoreError,
+    StoreFull,
+    StoresUnavailable,
+    TransientModelError,
+    TransientStoreError,
+    UnknownTenant,
+)
+
+from tests.front_door import FrontDoor, claims, event
+from tests.stages import DemoStages, demo_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+QUESTION = {"text": "What caused the Beacon text storm?", "top_k": 3}
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
+    stages = demo_stages(tmp_path_factory.mktemp("api"))
+    yield stages
+    stages.close()
+
+
+@pytest.fixture
+def door(stages: DemoStages) -> FrontDoor:
+    stages.healthy()
+    return FrontDoor(stages)
+
+
+# --- what is answered -------------------------------------------------------------------------------------------------
+
+
+def test_a_question_is_answered_as_the_library_answers_it(door: FrontDoor, stages: DemoStages) -> None:
+    from braid.models import Query
+
+    answered = door.ask("POST", "/search", QUESTION)
+    assert answered.status == 200
+    expected = stages.answer(Query(tenant_id="saltmarrow", text=QUESTION["text"], top_k=3))
+    assert [result["id"] for result in answered.json()["results"]] == [result.id for result in expected.results]
+    assert answered.json()["plan"]["strategy"] == expected.plan.strategy
+
+
+def test_a_question_may_say_everything_but_its_tenant(door: FrontDoor) -> None:
+    answered = door.ask("POST", "/search", {**QUESTION, "tenant_id": "pellworth"})
+    assert (answered.status, answered.fields) == (422, ["tenant_id"])
+
+
+def test_a_semantic_search_leaves_the_graph_out(door: FrontDoor) -> None:
+    answer = door.ask("POST", "/search/semantic", {"text": "text storm", "limit": 2}).json()
+    assert answer["plan"]["strategy"] == "semantic"
+    assert len(answer["results"]) == 2
+    assert "graph_expand" not in answer["latency_ms"]
+
+
+def test_the_graph_is_walked_as_asked(door: FrontDoor) -> None:
+    question = {"start": {"names": ["Beacon"]}, "steps": [{"types": ["CAUSES"], "direction": "both"}], "limit": 5}
+    answer = door.ask("POST", "/graph/query", question).json()
+    assert set(answer) == {"hits", "truncated"}
+    question["start"] = {"entity_types": ["Event"]}
+    assert door.ask("POST", "/graph/query", question).json()["hits"]
+
+
+def test_an_entity_is_read_by_its_id_whatever_characters_it_has(door: FrontDoor) -> None:
+    answered = door.ask("GET", "/entities/postmortem-text-storm.pdf#chunk-1")
+    assert answered.json()["citation"]["chunk_index"] == 1
+    assert door.ask("GET", "/entities/event:text-storm").json()["entity_type"] == "Event"
+
+
+def test_what_is_related_to_an_entity_is_found_by_its_id_and_by_its_name(door: FrontDoor) -> None:
+    by_name = door.ask("GET", "/entities/Beacon/related", query={"limit": 3}).json()
+    by_id = door.ask("GET", "/entities/service:beacon/related", query={"limit": 3}).json()
+    assert by_name == by_id
+    assert len(by_id["hits"]) == 3
+
+
+def test_relations_are_narrowed_by_type_direction_and_depth(door: FrontDoor) -> None:
+    query = {"types": ["CAUSES", "ENABLES"], "direction": "in", "depth": 3}
+    hits = door.ask("GET", "/entities/event:text-storm/related", query=query).json()["hits"]
+    assert {kind for hit in hits for kind in hit["path"]["types"]} <= {"CAUSES", "ENABLES"}
+    assert hits
+
+
+def test_a_context_is_built_for_the_callers_tenant(door: FrontDoor) -> None:
+    message = {"role": "user", "content": "Tell me about the Beacon text storm", "anything": [1]}
+    answer = door.ask("POST", "/context", {"query": "Beacon text storm", "messages": [message]}).json()
+    assert message in answer["messages"]
+    assert len(answer["messages"]) > 1
+
+
+def test_health_the_document_and_the_page_are_for_anyone(door: FrontDoor) -> None:
+    for path, kind in (("/health", "json"), ("/openapi.json", "json"), ("/explorer", "html")):
+        answered = door.ask("GET", path, authorizer=None)
+        assert answered.status == 200
+        assert kind in answered.headers["Content-Type"]
+
+
+def test_the_page_is_served_with_its_files_and_may_load_no_others(door: FrontDoor) -> None:
+    page = door.ask("GET", "/explorer", authorizer=None)
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    for name in ("explorer.js", "explorer.css"):
+        assert f"/explorer/{name}" in page.text
+        assert door.ask("GET", f"/explorer/{name}", authorizer=None).status == 200
+    for name in ("../handler.py", "index.py", "x.js"):
+        assert door.ask("GET", f"/explorer/{name}", authorizer=None).status == 404
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+
+def test_how_an_answer_came_about_can_be_asked_afterwards_and_holds_no_text(door: FrontDoor) -> None:
+    answer = door.ask("POST", "/search", QUESTION).json()
+    kept = door.ask("GET", f"/traces/{answer['trace_id']}")
+    assert kept.json()["latency_ms"] == answer["latency_ms"]
+    assert [result["id"] for result in kept.json()["results"]] == [result["id"] for result in answer["results"]]
+    for text in (QUESTION["text"], answer["results"][0]["content"][:40], answer["results"][0]["title"]):
+        assert str(text) not in kept.text
+
+
+def test_another_tenant_has_no_such_trace(door: FrontDoor) -> None:
+    trace_id = door.ask("POST", "/search", QUESTION).json()["trace_id"]
+    answered = door.ask("GET", f"/traces/{trace_id}", authorizer=claims("pellworth"))
+    assert answered.problem == "not-found"
+
+
+# --- what a caller has already ----------------------------------------------------------------------------------------
+
+
+def test_what_did_not_change_is_not_sent_again(door: FrontDoor) -> None:
+    first = door.ask("GET", "/entities/event:text-storm")
+    again = door.ask("GET", "/entities/event:text-storm", headers={"if-none-match": first.headers["ETag"]})
+    assert (again.status, again.text) == (304, "")
+    other = door.ask("GET", "/entities/service:beacon", headers={"if-none-match": first.headers["ETag"]})
+    assert other.status == 200
+
+
+# --- how it refuses ---------------------------------------------------------------------------------------------------
+
+
+def test_a_request_that_nobody_verified_is_refused_before_it_is_read(door: FrontDoor) -> None:
+    for path in ("/search", "/nope"):
+        answered = door.ask("POST", path, raw="no json", authorizer=None)
+        assert (answered.status, answered.problem) == (401, "unauthenticated")
+        assert answered.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_path_that_is_none_and_a_method_that_it_has_not(door: FrontDoor) -> None:
+    assert door.ask("GET", "/nope").problem == "not-found"
+    answered = door.ask("DELETE", "/search")
+    assert (answered.status, answered.headers["Allow"]) == (405, "POST")
+
+
+def test_every_wrong_field_is_named(door: FrontDoor) -> None:
+    body = {"text": "", "top_k": True, "filters": {"kinds": ["nothing"]}, "hints": {"strategy": 5}, "more": 1}
+    answered = door.ask("POST", "/search", body)
+    assert (answered.status, answered.problem) == (422, "invalid-request")
+    assert set(answered.fields) == {"text", "top_k", "filters.kinds.0", "hints.strategy", "more"}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (InvalidRequest("text: is wrong", field="text"), 422, "invalid-request"),
+        (UnknownTenant("saltmarrow"), 404, "not-found"),
+        (StoresUnavailable("secret.host:9200"), 503, "unavailable"),
+        (TransientStoreError("secret.host:9200 timed out"), 503, "unavailable"),
+        (TransientModelError("secret"), 503, "unavailable"),
+        (StoreFull("/secret/path"), 503, "unavailable"),
+        (StoreError("secret"), 503, "unavailable"),
+        (ConfigurationError("secret"), 503, "unavailable"),
+        (RuntimeError("secret"), 500, "internal"),
+    ],
+)
+def test_each_error_has_its_status_and_tells_nothing_of_the_inside(
+    error: Exception,
+    status: int,
+    kind: str,
+    *,
+    stages: DemoStages,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(stages, "answer", fail)
+    answered = FrontDoor(stages).ask("POST", "/search", QUESTION)
+    assert (answered.status, answered.problem) == (status, kind)
+    assert "secret" not in answered.text
+    assert ("Retry-After" in answered.headers) == (status == 503)
+    logged = capsys.readouterr().err
+    assert ("request failed" in logged) == (status >= 500)
+    if isinstance(error, RuntimeError):
+        assert "secret" not in logged  # a library's message may hold what it was given
+        assert "RuntimeError" in logged
+
+
+def test_an_answer_that_could_not_be_sent_is_a_problem_of_its_own(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("braid.api.handler.MAX_ANSWER_BYTES", 1_000)
+    assert door.ask("POST", "/search", QUESTION).problem == "answer-too-large"
+
+
+# --- who asks ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_of_several_tenants_says_which_in_a_header(door: FrontDoor) -> None:
+    both = claims("[saltmarrow pellworth]")
+    assert door.ask("POST", "/search", QUESTION, authorizer=both).fields == ["Braid-Tenant"]
+    for tenant in ("saltmarrow", "pellworth"):
+        answered = door.ask("POST", "/search", QUESTION, authorizer=both, headers={"braid-tenant": tenant})
+        assert answered.status == 200
+
+
+@pytest.mark.parametrize("tenant", ["a b", "../x", "ten٣nté", "*", "a,b", "a::b", "", "[]", "[ ]", "saltmarrow\n"])
+def test_a_claim_that_is_no_tenants_name_is_refused(door: FrontDoor, tenant: str) -> None:
+    assert door.ask("POST", "/search", QUESTION, authorizer=claims(tenant)).status == 403
+
+
+def test_a_tenant_that_the_token_does_not_name_is_refused_and_written_down(
+    door: FrontDoor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answered = door.ask("POST", "/search", QUESTION, headers={"braid-tenant": "pellworth"})
+    assert answered.problem == "forbidden"
+    (line,) = [json.loads(line) for line in capsys.readouterr().err.splitlines() if "access refused" in line]
+    assert line["audit"] == {"subject": "user:ada", "tenant_id": "pellworth", "reason": "claim"}
+
+
+def test_a_signed_request_names_no_tenant_and_is_refused_without_memberships(door: FrontDoor) -> None:
+    iam = {"iam": {"userArn": "arn:aws:sts::123456789012:assumed-role/Ask/session-1"}}
+    assert door.ask("POST", "/search", QUESTION, authorizer=iam).status == 403
+    assert door.ask("POST", "/search", QUESTION, authorizer=iam, headers={"braid-tenant": "saltmarrow"}).status == 403
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_is_logged_by_its_rule_without_what_was_asked(
+    door: FrontDoor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    door.ask("POST", "/search", QUESTION)
+    door.ask("GET", "/entities/event:text-storm")
+    logged = capsys.readouterr().err
+    lines = [json.loads(line) for line in logged.splitlines()]
+    assert [(line["route"], line["status"], line["tenant_id"]) for line in lines] == [
+        ("/search", 200, "saltmarrow"),
+        ("/entities/<entity_id>", 200, "saltmarrow"),
+    ]
+    assert "storm" not in logged
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def test_requests_of_two_tenants_at_once_never_meet(door: FrontDoor) -> None:
+    wrong: list[Any] = []
+    begin = threading.Barrier(4)
+
+    def ask(tenant: str, entity: str) -> None:
+        begin.wait()
+        for _ in range(40):
+            answered = door.send(event("GET", f"/entities/{entity}", authorizer=claims(tenant)))
+            if answered.status != 200 or answered.json()["id"] != entity:
+                wrong.append((tenant, answered))
+
+    mine = {"saltmarrow": "event:text-storm", "pellworth": PELLWORTH}
+    threads = [threading.Thread(target=ask, args=item) for item in [*mine.items(), *mine.items()]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+PELLWORTH = "person:ines-duarte"
