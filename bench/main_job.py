@@ -63,7 +63,7 @@ def measure(folder: Path) -> Figures:
     """
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
-        wired = Wired(Settings(home=home))
+        wired = Wired(Settings(home=home).uncached())
         ensure_models(wired)
         dataset = read_dataset(folder, TENANT, judged=True)
         embed_s, ingest_s = _ingest_beside_embedding(dataset, wired)

@@ -148,7 +148,7 @@ def evaluate_folder(
     if wired.settings.engine is EngineKind.AWS:
         dataset = read_dataset(folder, f"{RESERVED}-{dataset.content_hash[:12]}", judged=True)
     home = wired.settings.home / "eval" / f"{dataset.name}-{dataset.content_hash[:12]}"
-    own = Wired(wired.settings.model_copy(update={"home": home, "models_dir": wired.settings.models_path()}))
+    own = Wired(wired.settings.uncached().model_copy(update={"home": home, "models_dir": wired.settings.models_path()}))
     with closing(own):
         ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
         return evaluate(dataset.name, dataset.judged, own, on_progress=on_question)

@@ -78,23 +78,27 @@ def ingest(
     encoders = [wired.encoder_for(model, threads=threads) for model in models]
     # From here to the end the store holds neither the content before nor this one.
     _mark(wired, dataset.tenant_id, marker, UNFINISHED)
-    for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
-        wired.schemas.register(schema)
     embedding, writing = 0.0, 0.0
-    # Similar lengths together: padding is the cost of a batch.
-    ordered = sorted(dataset.records, key=lambda record: (len(record.text()), record.id))
-    for start in range(0, len(ordered), BATCH):
+    try:
+        for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
+            wired.schemas.register(schema)
+        # Similar lengths together: padding is the cost of a batch.
+        ordered = sorted(dataset.records, key=lambda record: (len(record.text()), record.id))
+        for start in range(0, len(ordered), BATCH):
+            began = time.perf_counter()
+            batch = _embed(ordered[start : start + BATCH], encoders)
+            embedded = time.perf_counter()
+            wired.index.upsert(batch)
+            embedding, writing = embedding + embedded - began, writing + time.perf_counter() - embedded
+            if on_progress:
+                on_progress(start + len(batch), len(ordered))
         began = time.perf_counter()
-        batch = _embed(ordered[start : start + BATCH], encoders)
-        embedded = time.perf_counter()
-        wired.index.upsert(batch)
-        embedding, writing = embedding + embedded - began, writing + time.perf_counter() - embedded
-        if on_progress:
-            on_progress(start + len(batch), len(ordered))
-    began = time.perf_counter()
-    wired.graph.upsert(dataset.vertices, dataset.relationships)
-    _mark(wired, dataset.tenant_id, marker, fingerprint)
-    writing += time.perf_counter() - began
+        wired.graph.upsert(dataset.vertices, dataset.relationships)
+        _mark(wired, dataset.tenant_id, marker, fingerprint)
+        writing += time.perf_counter() - began
+    finally:
+        # Also of a write that broke off: what it did write is found, and answers from before it are old.
+        wired.cache.advance(dataset.tenant_id)
     return Ingested(
         records=len(dataset.records),
         vertices=len(dataset.vertices),

@@ -78,6 +78,9 @@ class FakeIndex:
     def stats(self, tenant_id: str) -> IndexStats:
         raise NotImplementedError
 
+    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
+        raise NotImplementedError
+
 
 class FakeGraph:
     """A graph of given links and walks, which keeps every call.
@@ -115,6 +118,9 @@ class FakeGraph:
         if self.error:
             raise self.error
         return self.counts
+
+    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
+        raise NotImplementedError
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         raise NotImplementedError

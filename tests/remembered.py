@@ -19,6 +19,7 @@ from tests.fakes import NOW, TENANT, fused, searched
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from braid.answer_cache import ContextCache
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import SearchIndex
     from braid.models import Answer, Query, Record
@@ -57,6 +58,8 @@ class Remembered:
     @cached_property
     def cache(self) -> ForgivingCache:
         return ForgivingCache(NoCache())
+
+    retrieved_before: ContextCache | None = None
 
     def answer(self, query: Query) -> Answer:
         self.asked.append(query)

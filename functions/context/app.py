@@ -5,4 +5,4 @@ from braid.memory import measures
 from braid.observability import stage_handler
 from braid.wiring import wired
 
-handler = stage_handler("context", ContextRequest, wired().context, measure=measures)
+handler = stage_handler("context", ContextRequest, wired().context, measure=measures, count=wired().cache_counts)

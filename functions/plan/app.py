@@ -4,4 +4,4 @@ from braid.observability import stage_handler
 from braid.stages.states import PlanRequest
 from braid.wiring import wired
 
-handler = stage_handler("plan", PlanRequest, wired().plan)
+handler = stage_handler("plan", PlanRequest, wired().plan, count=wired().cache_counts)

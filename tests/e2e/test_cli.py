@@ -40,7 +40,7 @@ def one_line(done: Done) -> str:
 
 def comparable(answer: dict[str, Any]) -> dict[str, Any]:
     """Return an answer without what differs between two runs."""
-    return {name: value for name, value in answer.items() if name not in {"trace_id", "latency_ms"}}
+    return {name: value for name, value in answer.items() if name not in {"trace_id", "latency_ms", "answered_at"}}
 
 
 # --- the first minutes ------------------------------------------------------------------------------------------------

@@ -102,6 +102,7 @@ def answer_to(request: FuseRequest) -> Answer:
         truncated=False,
         degraded=tuple(request.lost),
         latency_ms={},
+        answered_at=NOW,
     )
 
 

@@ -80,6 +80,7 @@ def answer(*results: Result, **changed: Any) -> Answer:
         "truncated": False,
         "degraded": (),
         "latency_ms": {"plan": 0.5, "embed": 8.0, "total": 12.25},
+        "answered_at": "2026-01-15T09:30:00Z",
     }
     return Answer(**(fields | changed))
 

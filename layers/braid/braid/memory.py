@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from braid import context
+from braid.aging import FOREVER
+from braid.answer_cache import Retrieved
 from braid.context import Context, ContextRequest, ContextSource
 from braid.episodes import EPISODES, search_episodes
 from braid.errors import InvalidRequest, StoreError
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from braid.answer_cache import ContextCache
     from braid.context import ContextItem
     from braid.engines.ports import SearchIndex
-    from braid.models import Answer
+    from braid.models import Answer, Record
 
 KNOWLEDGE = tuple(kind for kind in Kind if kind not in EPISODES)
 """What the semantic source searches: episodes have a source of their own, and would be shown twice."""
@@ -57,6 +60,10 @@ class Memory(Protocol):
     @property
     def context_limits(self) -> ContextLimits:
         """What the settings say of contexts."""
+
+    @property
+    def retrieved_before(self) -> ContextCache | None:
+        """What was retrieved for earlier contexts; None when that is not kept."""
 
     def answer(self, query: Query) -> Answer:
         """Answer a question by the retrieval workflow."""
@@ -136,16 +143,21 @@ def run(request: ContextRequest, memory: Memory) -> Context:
         recent = context.working_state(
             request.query, request.messages, window=limits.window, ranking=request.ranking, now=now
         )
-    retrieved, degraded, anything_left = _retrieve(request, memory, limits, now)
-    if degraded and not anything_left:
+    retrieved = _retrieve(request, memory, limits, now)
+    if retrieved.degraded and not retrieved.anything_left:
         found, kept = recent, list(reversed(recent))
     else:
-        found = [*recent, *retrieved]
+        results = retrieved.answer.results if retrieved.answer else ()
+        found = [
+            *recent,
+            *context.semantic(results, ranking=request.ranking),
+            *context.episodic(request.query, retrieved.episodes, ranking=request.ranking, now=now),
+        ]
         kept = context.select(found, min_final=limits.min_final, limit=limits.limit)
     return Context(
         messages=tuple(item.message for item in kept),
         scores=tuple(context.scores_of(item) for item in kept),
-        degraded=degraded,
+        degraded=retrieved.degraded,
         metrics=context.measured(found, kept),
     )
 
@@ -166,32 +178,85 @@ def measures(built: Context) -> dict[str, int | float]:
     return {**counts, **{name: mean for name, mean in means.items() if mean is not None}}
 
 
-def _retrieve(
-    request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime
-) -> tuple[list[ContextItem], tuple[str, ...], bool]:
-    """Ask what is to be asked side by side; return what was found, what was lost, and whether anything answered."""
-    sources: dict[ContextSource, Callable[[], tuple[list[ContextItem], tuple[str, ...]]]] = {}
-    if request.semantic and limits.semantic:
-        sources[ContextSource.SEMANTIC] = lambda: _semantic(request, memory, limits)
-    if request.episodic and limits.episodic:
-        sources[ContextSource.EPISODIC] = lambda: _episodic(request, memory, limits, now)
-    if not sources:
-        return [], (), True
-    found: list[ContextItem] = []
-    degraded: list[str] = []
-    answered = 0
+@dataclass(frozen=True)
+class _Found:
+    """What was retrieved for one context, and what was lost on the way."""
+
+    answer: Answer | None = None
+    episodes: tuple[Record, ...] = ()
+    degraded: tuple[str, ...] = ()
+    anything_left: bool = True
+    """Whether any source answered, or none was to be asked."""
+
+
+def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:
+    """Return what was retrieved before for an equal request, or ask anew."""
+    asked = request.model_copy(
+        update={
+            "semantic": request.semantic and limits.semantic,
+            "episodic": request.episodic and limits.episodic,
+        }
+    )
+    before = memory.retrieved_before
+    if before is None or not (asked.semantic or asked.episodic):
+        return _ask(asked, memory, limits, now)
+
+    def anew() -> tuple[_Found, Retrieved | None]:
+        found = _ask(asked, memory, limits, now)
+        return found, _to_keep(asked, found, memory, now)
+
+    found, kept = before.retrieved(asked, anew)
+    if found is None and kept is not None:
+        return _Found(answer=kept.answer, episodes=kept.episodes)
+    return found or _Found()
+
+
+def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:
+    """Ask what is to be asked side by side."""
+    if not (request.semantic or request.episodic):
+        return _Found()
     _attempt("index", lambda: memory.index)  # opened here, so that no two threads do it at once
-    with ThreadPoolExecutor(len(sources), thread_name_prefix="braid-context") as pool:
-        outcomes = {source: pool.submit(_attempt, source.value, ask) for source, ask in sources.items()}
-    for source, outcome in outcomes.items():
-        got = outcome.result()
-        if got is None:
-            degraded.append(source.value)
-            continue
-        answered += 1
-        found += got[0]
-        degraded += [f"{source.value}.{stage}" for stage in got[1]]
-    return found, tuple(degraded), bool(answered)
+    answer: Answer | None = None
+    episodes: list[Record] | None = None
+    with ThreadPoolExecutor(2, thread_name_prefix="braid-context") as pool:
+        searching = listing = None
+        if request.semantic:
+            searching = pool.submit(_attempt, ContextSource.SEMANTIC.value, lambda: _semantic(request, memory, limits))
+        if request.episodic:
+            listing = pool.submit(
+                _attempt, ContextSource.EPISODIC.value, lambda: _episodic(request, memory, limits, now)
+            )
+    degraded: list[str] = []
+    if searching is not None:
+        answer = searching.result()
+        marks = [f"{ContextSource.SEMANTIC.value}.{stage}" for stage in answer.degraded] if answer else None
+        degraded += [ContextSource.SEMANTIC.value] if marks is None else marks
+    if listing is not None:
+        episodes = listing.result()
+        degraded += [ContextSource.EPISODIC.value] if episodes is None else []
+    return _Found(
+        answer=answer,
+        episodes=tuple(episodes or ()),
+        degraded=tuple(degraded),
+        anything_left=answer is not None or episodes is not None,
+    )
+
+
+def _to_keep(request: ContextRequest, found: _Found, memory: Memory, now: datetime) -> Retrieved | None:
+    """Return what may be kept of it: all, if nothing was lost and it is known until when it holds."""
+    if found.degraded or (request.semantic and (found.answer is None or found.answer.holds_until is None)):
+        return None
+    try:
+        change = memory.index.next_change(request.tenant_id, after=now) or FOREVER
+    except StoreError:
+        return None
+    ends = [change, found.answer.holds_until] if found.answer else [change]
+    return Retrieved(
+        answer=found.answer,
+        episodes=found.episodes,
+        retrieved_at=now,
+        holds_until=min(end for end in ends if end is not None),
+    )
 
 
 def _attempt(name: str, ask: Callable[[], _T]) -> _T | None:
@@ -203,9 +268,7 @@ def _attempt(name: str, ask: Callable[[], _T]) -> _T | None:
         return None
 
 
-def _semantic(
-    request: ContextRequest, memory: Memory, limits: ContextLimits
-) -> tuple[list[ContextItem], tuple[str, ...]]:
+def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) -> Answer:
     """Search what is stored.
 
     Raises
@@ -225,13 +288,11 @@ def _semantic(
     if "text" in answer.degraded:
         message = "the records could not be read"
         raise StoreError(message)
-    return context.semantic(answer.results, ranking=request.ranking), answer.degraded
+    return answer
 
 
-def _episodic(
-    request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime
-) -> tuple[list[ContextItem], tuple[str, ...]]:
-    records = search_episodes(
+def _episodic(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> list[Record]:
+    return search_episodes(
         memory.index,
         request.query,
         tenant_id=request.tenant_id,
@@ -240,4 +301,3 @@ def _episodic(
         task_id=request.task_id,
         tool_name=request.tool_name,
     )
-    return context.episodic(request.query, records, ranking=request.ranking, now=now), ()

@@ -43,6 +43,7 @@ def stage_handler(
     run: Callable[[Request], Response],
     *,
     measure: Callable[[Response], Mapping[str, int | float]] | None = None,
+    count: Callable[[], Mapping[str, int]] | None = None,
 ) -> Handler:
     """Make the Lambda handler of one stage.
 
@@ -58,6 +59,8 @@ def stage_handler(
         The stage itself; what it imports heavily it imports when it is first called.
     measure
         Figures of a response, by the names of their metrics: whole numbers are counts.
+    count
+        Returns what was counted since it was last called, by the names of the metrics, such as hits of caches.
 
     Returns
     -------
@@ -96,6 +99,8 @@ def stage_handler(
             raise
         finally:
             elapsed_ms = (time.perf_counter() - started) * 1000
+            for name, number in (count() if count else {}).items():
+                metrics.add_metric(name=name, unit=MetricUnit.Count, value=number)
             metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
             if _in_lambda():
                 metrics.flush_metrics()

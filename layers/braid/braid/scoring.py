@@ -94,6 +94,24 @@ RECENCY_SHARE = {
 }
 """Relevance and recency weights by kind; working state is ``message``."""
 OTHER_SHARE = (0.5, 0.5)
+MEMORY_SHARE = 0.1
+"""Recency's share of the ranking profile ``memory``."""
+
+
+def freshness(ranking: Ranking, at: datetime | None, now: datetime) -> float:
+    """Return what age does to a score in a ranking profile, in [0, 1]; it never grows as time passes."""
+    if ranking is not Ranking.MEMORY:
+        return recency(at, now)
+    if at is None:
+        return RECENCY_UNKNOWN
+    return math.exp(-MEMORY_DECAY_PER_DAY * max(0.0, (now - at).total_seconds() / 86_400.0))
+
+
+def freshness_share(ranking: Ranking, kind: str) -> float:
+    """Return how much of the final score is :func:`freshness`."""
+    if ranking is Ranking.RELEVANCE:
+        return 0.0
+    return MEMORY_SHARE if ranking is Ranking.MEMORY else RECENCY_SHARE.get(kind, OTHER_SHARE)[1]
 
 
 def final(
@@ -130,8 +148,7 @@ def final(
     if ranking is Ranking.RELEVANCE:
         return clamp(relevance)
     if ranking is Ranking.MEMORY:
-        days = max(0.0, (now - at).total_seconds() / 86_400.0) if at else None
-        fresh = math.exp(-MEMORY_DECAY_PER_DAY * days) if days is not None else RECENCY_UNKNOWN
-        return clamp(0.5 * relevance + 0.2 * importance + 0.1 * fresh + 0.1 * access + 0.1 / (1 + hops))
+        fresh = MEMORY_SHARE * freshness(ranking, at, now)
+        return clamp(0.5 * relevance + 0.2 * importance + fresh + 0.1 * access + 0.1 / (1 + hops))
     relevance_share, recency_share = RECENCY_SHARE.get(kind, OTHER_SHARE)
     return clamp(relevance_share * relevance + recency_share * recency(at, now))

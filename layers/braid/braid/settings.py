@@ -185,6 +185,19 @@ class Settings(BaseSettings):
     cache_attempts: Annotated[int, Field(ge=1, le=10)] = 1
     cache_rest_s: Annotated[float, Field(ge=0, le=3600)] = 5.0
     """For how long a cache that failed is not asked again."""
+    cache_embedding_s: Annotated[int, Field(ge=0, le=604_800)] = 86_400
+    """Seconds for which the vector of a question is kept; 0 keeps none, here and below."""
+    cache_result_s: Annotated[int, Field(ge=0, le=86_400)] = 300
+    """Seconds for which an answer is kept, at most: a write, or a moment at which something ceases to be valid, ends
+    it sooner."""
+    cache_context_s: Annotated[int, Field(ge=0, le=86_400)] = 3_600
+    """The same for what is retrieved for a context."""
+    cache_graph_entries: Annotated[int, Field(ge=0, le=100_000)] = 256
+    """Look-ups and walks of the graph that one process remembers, some tens of KB each."""
+    cache_settle_s: Annotated[float, Field(ge=0, le=3600)] | None = None
+    """For how long a tenant must not have been written to before anything read from it is kept, because a store may
+    show a write late. When not set: 0 with the engine embedded, 5 with aws, 90 where writes to the search index return
+    before they are searchable."""
     reembed_queue_url: str = ""
     """SQS FIFO queue of what is to be embedded again."""
     sqs_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
@@ -242,6 +255,20 @@ class Settings(BaseSettings):
     def voyage_is_set_up(self) -> bool:
         """Return whether there is a key of Voyage, or a secret that holds one."""
         return bool(self.voyage_api_key.get_secret_value().strip() or self.voyage_api_key_secret)
+
+    def settle_s(self) -> float:
+        """Return after how many seconds every read sees a write."""
+        if self.cache_settle_s is not None:
+            return self.cache_settle_s
+        if self.engine is EngineKind.EMBEDDED:
+            return 0.0
+        late = self.opensearch_service is OpenSearchService.SERVERLESS or self.opensearch_refresh is Refresh.NONE
+        return 90.0 if late else 5.0
+
+    def uncached(self) -> Self:
+        """Return these settings with every cache off, for whoever measures."""
+        off = dict.fromkeys(("cache_embedding_s", "cache_result_s", "cache_context_s", "cache_graph_entries"), 0)
+        return self.model_copy(update=off)
 
     def models_path(self) -> Path:
         """Return the folder that holds one folder a model."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from braid.aging import FOREVER
 from braid.engine_choice import Engines
 from braid.errors import StoreError
 from braid.fitted import load_fitted
@@ -14,6 +15,8 @@ from braid.settings import EngineKind, load_settings
 from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
 
 if TYPE_CHECKING:
+    from braid.answer_cache import ContextCache
+    from braid.caches import Caches
     from braid.context import Context, ContextRequest
     from braid.engines.step_functions import RetrieveWorkflow
     from braid.memory import ContextLimits
@@ -45,6 +48,17 @@ class Wired(Engines):
         super().__init__(settings)
         self.fitted = load_fitted(settings)
 
+    @cached_property
+    def caches(self) -> Caches:
+        """What is kept of earlier questions."""
+        from braid.caches import Caches
+
+        return Caches(self)
+
+    def cache_counts(self) -> dict[str, int]:
+        """Return how often each cache was hit and missed since this was last asked, by the names of the metrics."""
+        return self.caches.counts.drain()
+
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
         return datetime.now(UTC)
@@ -59,7 +73,34 @@ class Wired(Engines):
     def plan(self, request: PlanRequest) -> Planned:
         """Run the plan stage."""
         model_ids = {kind: self.model_for(kind).id for kind in EmbeddingType}
-        return plan.run(request, graph=self.graph, model_ids=model_ids, candidates=self.settings.candidates)
+        return plan.run(
+            request,
+            graph=self.caches.graph(request.query.tenant_id),
+            model_ids=model_ids,
+            candidates=self.settings.candidates,
+            holds_from=self._holds_from(request.query, request.started_at),
+        )
+
+    def _holds_from(self, query: Query, started_at: datetime) -> datetime | None:
+        """Return the moment after which a change of validity changes the answer; None when nobody wants to know."""
+        if not self.caches.asks_validity or query.as_of is not None:
+            return None
+        return min(started_at, self.now())
+
+    def _valid_until(self, request: FuseRequest) -> datetime | None:
+        """Return when validity next changes anything of the tenant; None when that is not known."""
+        if not self.caches.asks_validity:
+            return None
+        since = self._holds_from(request.query, request.started_at)
+        if since is None:
+            return FOREVER
+        if request.graph_holds_until is None or request.lost:
+            return None
+        try:
+            change = self.index.next_change(request.query.tenant_id, after=since)
+        except StoreError:
+            return None
+        return min(request.graph_holds_until, change or FOREVER)
 
     def embed(self, request: EmbedRequest) -> Embedded:
         """Run the embed stage."""
@@ -68,6 +109,7 @@ class Wired(Engines):
             model=self.model_for(request.plan.embedding_type, request.plan.model_id),
             default=self.model_for(EmbeddingType.GENERAL),
             encoder_for=self.encoder_for,
+            kept=self.caches.embeddings,
         )
 
     def vector_search(self, request: SearchStageRequest) -> Searched:
@@ -88,7 +130,8 @@ class Wired(Engines):
             fan_out=self.settings.fan_out,
             hit_share=self.fitted.parameters.hit_share,
         )
-        return graph_expand.run(request, graph=self.graph, now=self.now(), budget=budget)
+        graph = self.caches.graph(request.query.tenant_id)
+        return graph_expand.run(request, graph=graph, now=self.now(), budget=budget)
 
     def fuse_rerank(self, request: FuseRequest) -> Answer:
         """Run the fuse_rerank stage."""
@@ -104,6 +147,7 @@ class Wired(Engines):
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,
             ),
+            valid_until=self._valid_until(request),
         )
 
     @cached_property
@@ -113,7 +157,12 @@ class Wired(Engines):
         return RetrieveWorkflow.connect(self.settings)
 
     def answer(self, query: Query) -> Answer:
-        """Answer a question: by the deployed workflow where one is named, else by the stages of this process."""
+        """Answer a question from what is kept, else by :meth:`work_out`."""
+        answers = self.caches.answers
+        return answers.answer(query, self.work_out) if answers else self.work_out(query)
+
+    def work_out(self, query: Query) -> Answer:
+        """Answer a question anew: by the deployed workflow where one is named, else by the stages of this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
             return self._workflow.answer(query)
         from braid import pipeline
@@ -136,6 +185,11 @@ class Wired(Engines):
             min_final=self.settings.context_min_final,
             limit=self.settings.context_limit,
         )
+
+    @property
+    def retrieved_before(self) -> ContextCache | None:
+        """What was retrieved for earlier contexts."""
+        return self.caches.contexts
 
     def context(self, request: ContextRequest) -> Context:
         """Build the context of the next answer."""

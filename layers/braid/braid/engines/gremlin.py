@@ -158,6 +158,14 @@ class GremlinGraph:
             by_relationship_type=by_relationship_type,
         )
 
+    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when validity changes something; None if there is none."""
+        found = [
+            *self._connection.submit(lambda g: elements.next_change(g.V(), tenant_id, after)),
+            *self._connection.submit(lambda g: elements.next_change(g.E(), tenant_id, after)),
+        ]
+        return min((elements.moment_of(stored) for stored in found), default=None)
+
     def _require_ends(self, written: set[str], edges: Sequence[Relationship]) -> None:
         ends = {
             elements.vertex_id(edge.tenant_id, end) for edge in edges for end in (edge.source, edge.target)

@@ -83,6 +83,19 @@ def valid(steps: GraphTraversal, as_of: datetime) -> GraphTraversal:
     return steps.has(VALID_FROM, P.lte(now)).has(VALID_UNTIL, P.gt(now))
 
 
+def moment_of(stored: int) -> datetime:
+    """Read what :func:`microseconds` wrote."""
+    return _EPOCH + stored * _MICROSECOND
+
+
+def next_change(steps: GraphTraversal, tenant_id: str, after: datetime) -> GraphTraversal:
+    """Return the first moment after another when one of these elements becomes or ceases to be valid; or nothing."""
+    # Two conditions, each a plain comparison, which an index may answer.
+    moment, never = microseconds(after, 0), long(LAST_MOMENT)
+    firsts = [__.has(key, P.gt(moment)).has(key, P.lt(never)).values(key) for key in (VALID_FROM, VALID_UNTIL)]
+    return steps.has(TENANT, tenant_id).union(*firsts).min_()
+
+
 def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> GraphTraversal:
     """Write vertices in one traversal. Merge maps are constants, which Neptune runs natively."""
     steps: Any = source

@@ -23,6 +23,7 @@ from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from opensearchpy import OpenSearch
 
@@ -205,6 +206,11 @@ class OpenSearchIndex:
         """Return stored counts."""
         (answer,) = self._msearch([query.stats(tenant_id)])
         return query.stats_of(answer)
+
+    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when validity changes something; None if there is none."""
+        (answer,) = self._msearch([query.next_change(tenant_id, after)])
+        return query.next_change_of(answer)
 
     # --- the calls themselves ---
 

@@ -43,6 +43,11 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+def moment_of(stored: int) -> datetime:
+    """Read what :func:`microseconds` wrote."""
+    return _EPOCH + stored * _MICROSECOND
+
+
 def document_id(tenant_id: str, record_id: str) -> str:
     """Return the document's id, which carries the tenant.
 

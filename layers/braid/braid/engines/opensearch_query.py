@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from braid import scoring
 from braid.engines.opensearch_mapping import (
+    LAST_MOMENT,
     MODEL_IDS,
     SOURCE_EXCLUDES,
     SPACES,
     WORDS,
     floats,
     microseconds,
+    moment_of,
     vector_field,
 )
 from braid.engines.ports import IndexStats
@@ -19,10 +21,12 @@ from braid.models import Hit, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from braid.engines.ports import SearchRequest
     from braid.models import Embedding
 
+_VALIDITY = ("valid_from_us", "valid_until_us")
 _EXPLORED = 100
 """Fewest neighbours asked for: fewer right ones are missed, and ties at the k-th place are settled by id."""
 _TYPES = 1_000
@@ -113,6 +117,28 @@ def stats_of(answer: Mapping[str, Any]) -> IndexStats:
         by_entity_type={bucket["key"]: bucket["doc_count"] for bucket in aggregations["types"]["buckets"]},
         newest_schema_version=int(aggregations["newest"]["value"] or 1),
     )
+
+
+def next_change(tenant_id: str, after: datetime) -> dict[str, Any]:
+    """Return the search for the first moment after another when a record becomes or ceases to be valid."""
+    moment = microseconds(after)
+    ahead = {field: {"range": {field: {"gt": moment, "lt": LAST_MOMENT}}} for field in _VALIDITY}
+    return {
+        "size": 0,
+        "track_total_hits": False,
+        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}, {"bool": {"should": list(ahead.values())}}]}},
+        "aggs": {
+            field: {"filter": clause, "aggs": {"first": {"min": {"field": field}}}} for field, clause in ahead.items()
+        },
+    }
+
+
+def next_change_of(answer: Mapping[str, Any]) -> datetime | None:
+    """Return the moment that :func:`next_change` asked for; None when there is none."""
+    found = [answer["aggregations"][field]["first"]["value"] for field in _VALIDITY]
+    firsts = [value for value in found if value is not None]
+    # Minima are floating-point numbers, which hold every microsecond up to the year 2255.
+    return moment_of(int(min(firsts))) if firsts else None
 
 
 def _body(query: dict[str, Any], k: int) -> dict[str, Any]:

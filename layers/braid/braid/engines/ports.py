@@ -30,6 +30,7 @@ from braid.models import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from braid.engines.ports_query import GraphQuery, GraphResult
     from braid.models import Relationship, Vertex
@@ -146,6 +147,12 @@ class SearchIndex(Protocol):
     def stats(self, tenant_id: TenantId) -> IndexStats:
         """Return stored counts."""
 
+    def next_change(self, tenant_id: TenantId, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when a record becomes or ceases to be valid; None if there is none.
+
+        Searches as of two moments with the same next change, and no write between them, find the same.
+        """
+
 
 class ExpandRequest(Frozen):
     """A bounded walk from seeds; each vertex is reached once, by its best path."""
@@ -221,6 +228,12 @@ class KnowledgeGraph(Protocol):
 
     def stats(self, tenant_id: TenantId) -> GraphStats:
         """Return stored counts."""
+
+    def next_change(self, tenant_id: TenantId, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when a vertex or an edge becomes or ceases to be valid.
+
+        None if there is none. Walks as of two moments with the same next change, and no write between them, are equal.
+        """
 
 
 @runtime_checkable

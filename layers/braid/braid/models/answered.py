@@ -9,7 +9,7 @@ from pydantic import Field
 
 from braid.models.found import Path
 from braid.models.planned import Plan, Weights
-from braid.models.scalars import Frozen, Label, RecordId, Score
+from braid.models.scalars import Frozen, Label, RecordId, Score, Timestamp
 from braid.models.stored import SourceType
 from braid.models.vocabulary import Kind, Source
 
@@ -52,6 +52,8 @@ class Result(Frozen):
     schema_version: int
     needs_transformation: bool = False
     timestamp: datetime | None = None
+    aged_from: datetime | None = None
+    """What ``recency`` counts from: when it was last updated, else when it happened, else when it was written."""
     valid_at: datetime | None = None
     invalid_at: datetime | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
@@ -86,5 +88,11 @@ class Answer(Frozen):
     """Stages that were lost."""
     latency_ms: dict[str, float]
     """Per stage, and ``total``."""
+    answered_at: Timestamp
+    """The moment that it was worked out at; ages, and without ``as_of`` validity, are as of then."""
+    holds_until: Timestamp | None = None
+    """Until when the same question finds the same in the same order if nothing is written; None, it is not known."""
+    cached: bool = False
+    """Whether it was worked out for an earlier question that was equal; ages are of this call nevertheless."""
     rerank_cost_usd: Annotated[float, Field(ge=0)] = 0.0
     """Estimated price of the reranker's call in US dollars; 0 for a model of one's own."""

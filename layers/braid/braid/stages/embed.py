@@ -13,12 +13,18 @@ from braid.stages.timing import Stopwatch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from braid.embedding_cache import EmbeddingCache
     from braid.engines.ports import Encoder
     from braid.profiles import ModelConfig
 
 
 def run(
-    request: EmbedRequest, *, model: ModelConfig, default: ModelConfig, encoder_for: Callable[[ModelConfig], Encoder]
+    request: EmbedRequest,
+    *,
+    model: ModelConfig,
+    default: ModelConfig,
+    encoder_for: Callable[[ModelConfig], Encoder],
+    kept: EmbeddingCache | None = None,
 ) -> Embedded:
     """Return the question's vector.
 
@@ -32,6 +38,8 @@ def run(
         The model that stands in when that one cannot be loaded.
     encoder_for
         Loads a model.
+    kept
+        The tenant's vectors of earlier questions; with one that the chosen model made, no model is loaded.
 
     Raises
     ------
@@ -39,12 +47,24 @@ def run(
         If neither model can be loaded; the question is then answered by words alone.
     """
     watch = Stopwatch()
-    plan, query = request.plan, request.query
+    query = request.query
+    text, instruction = _embedded(request, model)
+    if kept and (found := kept.find(query.tenant_id, model, instruction=instruction, text=text)):
+        return Embedded(embedding=found, took_ms=watch.ms())
     encoder, loaded = _first_that_loads([model, default], encoder_for)
-    text = embedded_text(query.text, plan.embedding_type, query.temporal_context, loaded)
-    (vector,) = encoder.encode([text], instruction=loaded.instruction(plan.embedding_type))
+    text, instruction = _embedded(request, loaded)
+    (vector,) = encoder.encode([text], instruction=instruction)
     embedding = Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector)
+    if kept:
+        kept.keep(query.tenant_id, embedding, instruction=instruction, text=text)
     return Embedded(embedding=embedding, fallback=loaded.id != model.id, took_ms=watch.ms())
+
+
+def _embedded(request: EmbedRequest, model: ModelConfig) -> tuple[str, str]:
+    """Return the text that a model is given, and what it is told before."""
+    kind = request.plan.embedding_type
+    text = embedded_text(request.query.text, kind, request.query.temporal_context, model)
+    return text, model.instruction(kind)
 
 
 def _first_that_loads(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from braid import schema
+from braid.aging import Aging, steady_until
 from braid.citations import cite
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.fusion import fuse
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.engines.ports import Reranker, SearchIndex
-    from braid.models import FusionParameters
+    from braid.models import FusionParameters, Record
     from braid.stages.states import FuseRequest
 
 _LOG = logging.getLogger(__name__)
@@ -47,8 +48,14 @@ def run(
     now: datetime,
     schema_version: int | None,
     limits: Limits,
+    valid_until: datetime | None = None,
 ) -> Answer:
     """Return the answer.
+
+    Parameters
+    ----------
+    valid_until
+        When validity next changes anything that is stored; None when that is not known.
 
     Raises
     ------
@@ -87,7 +94,8 @@ def run(
     if rerank_lost:
         degraded.append("rerank")
     rerank_ms = watch.ms()
-    results = _results(request, ranked, now)
+    results, steady = _results(request, ranked, now)
+    degraded = list(dict.fromkeys(degraded))
     searched, linked, expanded = request.searched, request.linked, request.expanded
     return Answer(
         trace_id=request.trace_id,
@@ -106,7 +114,9 @@ def run(
         },
         superseded=(searched.superseded if searched else 0) + dropped,
         truncated=any(found.truncated for found in (linked, expanded) if found),
-        degraded=tuple(dict.fromkeys(degraded)),
+        degraded=tuple(degraded),
+        answered_at=now,
+        holds_until=None if degraded or valid_until is None else min(valid_until, steady),
         latency_ms={
             **_latencies(request),
             "fuse": fuse_ms,
@@ -168,14 +178,14 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
     return [replace(item, relevance=placeholder(position)) for position, item in enumerate(ranked)]
 
 
-def _results(request: FuseRequest, ranked: Sequence[Ranked], now: datetime) -> list[Result]:
-    """Score by the ranking profile, and keep the first ``top_k``."""
+def _results(request: FuseRequest, ranked: Sequence[Ranked], now: datetime) -> tuple[list[Result], datetime]:
+    """Score by the ranking profile, and keep the first ``top_k``; say until when age leaves them as they are."""
     query = request.query
     most_read = max((item.record.access_count for item in ranked), default=0)
     scored = []
     for position, item in enumerate(ranked):
         record, candidate = item.record, item.candidate
-        at = record.updated_at or record.timestamp or record.created_at
+        at = _aged_from(record)
         fresh = recency(at, now)
         value = final(
             query.ranking,
@@ -191,10 +201,21 @@ def _results(request: FuseRequest, ranked: Sequence[Ranked], now: datetime) -> l
         )
         scored.append((-value, position, fresh, item))
     scored.sort(key=lambda entry: entry[:2])
-    return [
+    steady = steady_until(
+        [Aging(-negative, item.record.kind.value, _aged_from(item.record)) for negative, _, _, item in scored],
+        shown=query.top_k,
+        ranking=query.ranking,
+        now=now,
+    )
+    results = [
         _result(item, rank=rank, fresh=fresh, final_score=-negative)
         for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
     ]
+    return results, steady
+
+
+def _aged_from(record: Record) -> datetime | None:
+    return record.updated_at or record.timestamp or record.created_at
 
 
 def _result(item: Ranked, *, rank: int, fresh: float, final_score: float) -> Result:
@@ -224,6 +245,7 @@ def _result(item: Ranked, *, rank: int, fresh: float, final_score: float) -> Res
         schema_version=record.schema_version,
         needs_transformation=item.drift is schema.Drift.MODERATE,
         timestamp=record.timestamp,
+        aged_from=_aged_from(record),
         valid_at=record.valid_at,
         invalid_at=record.invalid_at,
         metadata=record.metadata,

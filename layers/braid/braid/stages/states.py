@@ -41,6 +41,8 @@ class Planned(Frozen):
     trace_id: str
     started_at: Timestamp
     plan_ms: Milliseconds
+    graph_holds_until: Timestamp | None = None
+    """When validity next changes something in the tenant's graph; None when it was not asked for or is not known."""
 
 
 class EmbedRequest(Frozen):
@@ -124,6 +126,7 @@ class FuseRequest(Frozen):
     trace_id: str
     started_at: Timestamp
     plan_ms: Milliseconds = 0.0
+    graph_holds_until: Timestamp | None = None
     embedded: Embedded | None = None
     searched: Searched | None = None
     linked: GraphFound | None = None

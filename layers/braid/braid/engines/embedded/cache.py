@@ -27,8 +27,8 @@ def _now() -> datetime:
 class EmbeddedCache:
     """Values in SQLite; implements :class:`braid.engines.ports_state.Cache`.
 
-    The generation counts the writes to the tenant's records and graph themselves, in the transaction of each, so that
-    a write that nobody announced outdates what is kept as well.
+    The generation counts the writes to the tenant's records, graph and schema themselves, in the transaction of each,
+    so that a write that nobody announced outdates what is kept as well.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class EmbeddedCache:
             return 0 if tenant is None else _generation(connection, tenant)
 
     def advance(self, tenant_id: str) -> int:
-        """Begin a new generation and return it; needed only for what is neither a record nor a part of the graph."""
+        """Begin a new generation and return it; needed only for what is no record, schema or part of the graph."""
         check_tenant(tenant_id)
         with self._store.transaction() as connection:
             tenant = self._store.make_number(connection, tenant_id)

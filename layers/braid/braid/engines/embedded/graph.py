@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded import graph_rows
 from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
+from braid.engines.embedded.validity import Changes
 from braid.engines.ports import Expansion, GraphStats
 from braid.engines.ports_query import GraphResult
 from braid.engines.query_walks import answer
@@ -19,6 +20,7 @@ from braid.scoring import clamp
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
+    from datetime import datetime
 
     from braid.engines.embedded.adjacency import Adjacency, Reached
     from braid.engines.embedded.store import EmbeddedStore
@@ -42,6 +44,7 @@ class EmbeddedKnowledgeGraph:
         self._lock = threading.Lock()
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
         self._stats: Remembered[GraphStats] = Remembered(store, Generation.GRAPH)
+        self._changes = Changes(store, Generation.GRAPH, ("vertices", "edges"))
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Write vertices, then edges; of one identity twice in a batch the last stands.
@@ -150,6 +153,10 @@ class EmbeddedKnowledgeGraph:
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
             return GraphStats() if tenant is None else self._stats.get(connection, tenant, _count)
+
+    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when validity changes something; None if there is none."""
+        return self._changes.first_after(tenant_id, after)
 
     def _adjacency(self, connection: sqlite3.Connection, tenant: int) -> Adjacency:
         from braid.engines.embedded.adjacency import load

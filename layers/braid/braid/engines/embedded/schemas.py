@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from braid.engines.embedded.generations import Generation
 from braid.engines.ports import SchemaVersion
 from braid.schema_changes import check_next
 
@@ -33,6 +34,8 @@ class EmbeddedSchemaRegistry:
                 connection.execute(
                     "INSERT INTO schemas VALUES (?, ?, ?)", (tenant, schema.version, schema.model_dump_json())
                 )
+                # Answers depend on the current version as they do on records.
+                Generation.RECORDS.advance(connection, tenant)
 
     def current(self, tenant_id: str) -> int:
         """Return the newest version, 1 when none is registered."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded import rows, scan_rows, words
 from braid.engines.embedded.conditions import conditions
 from braid.engines.embedded.generations import Generation, Remembered, delete
+from braid.engines.embedded.validity import Changes
 from braid.engines.ports import IndexStats, ScanPage, SearchHits
 from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
 from braid.models import Hit, Kind
@@ -17,6 +18,7 @@ from braid.models import Hit, Kind
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
+    from datetime import datetime
 
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.embedded.vectors import VectorGraph
@@ -43,6 +45,7 @@ class EmbeddedSearchIndex:
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], VectorGraph] = OrderedDict()
         self._stats: Remembered[IndexStats] = Remembered(store, Generation.RECORDS)
+        self._changes = Changes(store, Generation.RECORDS, ("records",))
 
     def upsert(self, records: Sequence[Record]) -> None:
         """Write records whole; of one id twice in a batch the last stands.
@@ -137,6 +140,10 @@ class EmbeddedSearchIndex:
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
+
+    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when validity changes something; None if there is none."""
+        return self._changes.first_after(tenant_id, after)
 
     def optimise(self, tenant_id: str) -> None:
         """Bring a tenant's vector graphs up to date and save them, so that the next process need not; optional."""
