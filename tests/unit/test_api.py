@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -265,6 +266,15 @@ def test_a_request_is_logged_by_its_rule_without_what_was_asked(
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def _threads_that_often_change() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_threads_that_often_change")
 def test_requests_of_two_tenants_at_once_never_meet(door: FrontDoor) -> None:
     wrong: list[Any] = []
     begin = threading.Barrier(4)

@@ -1,0 +1,199 @@
+"""The server on a laptop: tokens, bounds, and what it hands to the function."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from local.server import Bounds, Server, development_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+KEY = b"k" * 32
+NOW = 1_700_000_000.0
+TOKEN = development_token("acme", key=KEY, now=NOW)
+Given = dict[str, Any]
+
+
+class Recorder:
+    """A handler that keeps what it is given, and answers when it is let."""
+
+    def __init__(self) -> None:
+        self.events: list[Given] = []
+        self.began = threading.Semaphore(0)
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def __call__(self, event: Given, _context: Any) -> Given:
+        self.events.append(event)
+        self.began.release()
+        assert self.may_answer.wait(20)
+        return {"statusCode": 200, "headers": {"Content-Type": "application/json"}, "body": '"ä"'}
+
+
+@pytest.fixture
+def handler() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def server(handler: Recorder) -> Iterator[Server]:
+    server = Server(handler, key=KEY, bounds=Bounds(at_once=2, per_tenant=1, body_bytes=100), clock=lambda: NOW)
+    yield server
+    handler.may_answer.set()
+    server.close()
+
+
+async def send(
+    server: Server,
+    path: str = "/search",
+    *,
+    body: Sequence[bytes] = (b"{}",),
+    token: str | None = TOKEN,
+    headers: dict[str, str] | None = None,
+    query: str = "",
+    method: str = "POST",
+) -> tuple[int, dict[str, str], bytes]:
+    """Send one request in parts, and return status, headers and body."""
+    given = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+    }
+    parts = [
+        {"type": "http.request", "body": part, "more_body": index + 1 < len(body)} for index, part in enumerate(body)
+    ]
+    sent: list[Given] = []
+
+    async def receive() -> Given:
+        return parts.pop(0)
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    await server(scope, receive, keep)
+    start, end = sent
+    return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, end["body"]
+
+
+def test_a_request_reaches_the_function_as_api_gateway_would_send_it(server: Server, handler: Recorder) -> None:
+    headers = {"Content-Type": "application/json", "X-Two": "a"}
+    status, answered, body = asyncio.run(
+        send(server, "/entities/a#b", body=[b'{"a":', b"1}"], headers=headers, query="types=A&types=B&x=%20y")
+    )
+    assert (status, body) == (200, '"ä"'.encode())
+    assert answered["content-length"] == str(len(body))
+    (event,) = handler.events
+    assert event["rawPath"] == "/entities/a#b"
+    assert event["queryStringParameters"] == {"types": "A,B", "x": " y"}
+    assert event["headers"]["content-type"] == "application/json"
+    assert (event["body"], event["isBase64Encoded"]) == ('{"a":1}', False)
+    assert event["requestContext"]["authorizer"]["jwt"]["claims"] == {"sub": "developer-acme", "tenant_id": "acme"}
+
+
+def test_a_body_that_is_no_text_is_handed_over_as_base64(server: Server, handler: Recorder) -> None:
+    asyncio.run(send(server, body=[b"\xff\xfe"]))
+    assert (handler.events[0]["body"], handler.events[0]["isBase64Encoded"]) == ("//4=", True)
+
+
+EXPIRED = development_token("acme", key=KEY, now=NOW - 13 * 3_600)
+OTHERS = development_token("acme", key=b"o" * 32, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [None, "", "x", TOKEN[:-2], "A" + TOKEN[1:], TOKEN + "AAAA", EXPIRED, OTHERS, "ü", "e30.e30.e30", "A" * 5_000],
+    ids=["none", "empty", "short", "cut", "changed", "longer", "expired", "of another key", "unicode", "jwt", "huge"],
+)
+def test_a_token_that_is_not_ours_or_no_longer_holds_says_nothing_of_who_asks(
+    server: Server, handler: Recorder, token: str | None
+) -> None:
+    asyncio.run(send(server, headers={} if token is None else {"Authorization": f"Bearer {token}"}, token=None))
+    assert "authorizer" not in handler.events[0]["requestContext"]
+
+
+def test_no_change_of_one_character_makes_another_token(server: Server, handler: Recorder) -> None:
+    async def all_of_them() -> None:
+        for place in range(0, len(TOKEN) - 1, 7):
+            changed = TOKEN[:place] + ("A" if TOKEN[place] != "A" else "B") + TOKEN[place + 1 :]
+            await send(server, token=changed)
+
+    asyncio.run(all_of_them())
+    assert handler.events
+    assert not any("authorizer" in event["requestContext"] for event in handler.events)
+
+
+def test_a_body_too_long_is_refused_by_its_length_and_by_its_bytes_and_never_handed_on(
+    server: Server, handler: Recorder
+) -> None:
+    for options in ({"headers": {"content-length": "101"}}, {"body": [b"x" * 60, b"x" * 60]}):
+        status, headers, body = asyncio.run(send(server, **options))  # type: ignore[arg-type]
+        assert (status, headers["connection"]) == (413, "close")
+        assert json.loads(body)["type"] == "urn:braid:problem:too-large"
+    assert handler.events == []
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.server.READ_TIMEOUT_S", 0.01)
+
+    async def never() -> int:
+        sent: list[Given] = []
+
+        async def receive() -> Given:
+            await asyncio.Event().wait()
+            return {}
+
+        async def keep(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/search", "query_string": b"", "headers": []}
+        await server(scope, receive, keep)
+        return int(sent[0]["status"])
+
+    assert asyncio.run(never()) == 408
+
+
+def test_more_at_once_than_it_takes_on_is_refused_without_waiting(server: Server, handler: Recorder) -> None:
+    other = development_token("other", key=KEY, now=NOW)
+    third = development_token("third", key=KEY, now=NOW)
+
+    async def crowd() -> list[tuple[int, dict[str, str], bytes]]:
+        handler.may_answer.clear()
+        first = asyncio.create_task(send(server))
+        await asyncio.to_thread(handler.began.acquire)
+        same_tenant = await send(server)
+        second = asyncio.create_task(send(server, token=other))
+        await asyncio.to_thread(handler.began.acquire)
+        too_many = await send(server, token=third)
+        handler.may_answer.set()
+        answers = [same_tenant, too_many, await first, await second]
+        return [*answers, await send(server)]
+
+    same_tenant, too_many, *answered = asyncio.run(crowd())
+    assert (same_tenant[0], same_tenant[1]["retry-after"]) == (429, "1")
+    assert (too_many[0], too_many[1]["retry-after"]) == (503, "1")
+    assert [answer[0] for answer in answered] == [200, 200, 200]
+
+
+def test_whether_it_lives_can_be_asked_while_it_is_busy(server: Server, handler: Recorder) -> None:
+    async def crowd() -> int:
+        handler.may_answer.clear()
+        others = [development_token(name, key=KEY, now=NOW) for name in ("a", "b")]
+        tasks = [asyncio.create_task(send(server, token=token)) for token in others]
+        for _ in tasks:
+            await asyncio.to_thread(handler.began.acquire)
+        health = asyncio.create_task(send(server, "/health", method="GET", body=[b""]))
+        await asyncio.to_thread(handler.began.acquire)
+        handler.may_answer.set()
+        await asyncio.gather(*tasks)
+        return (await health)[0]
+
+    assert asyncio.run(crowd()) == 200
