@@ -95,7 +95,8 @@ clean: ## remove what was built here; models and data in .braid stay
 # --- dependencies -----------------------------------------------------------------------------------------------------
 
 # What Lambda installs is exported from the one lock, so that a function never runs what no test ran.
-REQUIREMENTS := layers/braid/requirements.txt functions/embed/requirements.txt functions/fuse_rerank/requirements.txt
+REQUIREMENTS := layers/braid/requirements.txt functions/embed/requirements.txt functions/fuse_rerank/requirements.txt \
+	functions/graph_expand/requirements.txt
 EXPORT := $(UV) export --quiet --locked --no-default-groups --no-emit-project --no-header --format requirements.txt
 
 .PHONY: lock
@@ -108,6 +109,7 @@ requirements: $(UV)
 	$(EXPORT) --output-file layers/braid/requirements.txt >/dev/null
 	for folder in embed fuse_rerank; do \
 		$(EXPORT) --extra onnx --output-file functions/$$folder/requirements.txt >/dev/null; done
+	$(EXPORT) --only-group graph --output-file functions/graph_expand/requirements.txt >/dev/null
 
 .PHONY: lock-check
 lock-check: $(UV)
@@ -115,9 +117,11 @@ lock-check: $(UV)
 	@temporary=$$(mktemp -d); trap 'rm -rf "$$temporary"' EXIT; \
 	$(EXPORT) --output-file "$$temporary/layer" >/dev/null; \
 	$(EXPORT) --extra onnx --output-file "$$temporary/image" >/dev/null; \
+	$(EXPORT) --only-group graph --output-file "$$temporary/graph" >/dev/null; \
 	diff -u layers/braid/requirements.txt "$$temporary/layer" \
 		&& diff -u functions/embed/requirements.txt "$$temporary/image" \
 		&& diff -u functions/fuse_rerank/requirements.txt "$$temporary/image" \
+		&& diff -u functions/graph_expand/requirements.txt "$$temporary/graph" \
 		|| { echo "requirements differ from uv.lock: run make lock" >&2; exit 1; }
 
 # --- deployment -------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.engines.ports import ExpandRequest, SearchRequest
+    from braid.engines.ports_propagation import PropagateRequest
     from braid.engines.ports_query import GraphQuery, GraphResult
     from braid.models import Answer, Relationship, Vertex
 
@@ -87,8 +88,8 @@ class FakeGraph:
 
     Attributes
     ----------
-    linked, expanded
-        What ``link`` and ``expand`` were asked, in order.
+    linked, expanded, propagated
+        What ``link``, ``expand`` and ``propagate`` were asked, in order.
     """
 
     def __init__(
@@ -96,12 +97,14 @@ class FakeGraph:
         *,
         links: Sequence[EntityLink] = (),
         walk: Callable[[ExpandRequest], Expansion] | None = None,
+        spread: Callable[[PropagateRequest], Expansion] | None = None,
         stats: GraphStats | None = None,
         error: Exception | None = None,
     ) -> None:
-        self.links, self.walk, self.counts, self.error = links, walk, stats or GraphStats(), error
+        self.links, self.walk, self.spread, self.counts, self.error = links, walk, spread, stats or GraphStats(), error
         self.linked: list[tuple[str, tuple[str, ...], datetime]] = []
         self.expanded: list[ExpandRequest] = []
+        self.propagated: list[PropagateRequest] = []
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
         self.linked.append((tenant_id, tuple(names), as_of))
@@ -110,6 +113,10 @@ class FakeGraph:
     def expand(self, request: ExpandRequest) -> Expansion:
         self.expanded.append(request)
         return self.walk(request) if self.walk else Expansion()
+
+    def propagate(self, request: PropagateRequest) -> Expansion:
+        self.propagated.append(request)
+        return self.spread(request) if self.spread else Expansion()
 
     def query(self, query: GraphQuery) -> GraphResult:
         raise NotImplementedError

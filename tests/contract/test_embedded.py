@@ -18,6 +18,7 @@ from tests.contract.cache import CacheContract
 from tests.contract.graph_query import GraphQueryContract
 from tests.contract.knowledge_graph import KnowledgeGraphContract
 from tests.contract.object_store import ObjectStoreContract
+from tests.contract.propagation import PropagationContract
 from tests.contract.queue import QueueContract
 from tests.contract.schema_registry import SchemaRegistryContract
 from tests.contract.search_index import SearchIndexContract
@@ -51,7 +52,7 @@ class TestApproximateSearchIndex(SearchIndexContract):
         return EmbeddedSearchIndex(store, exact_rows=0)
 
 
-class TestKnowledgeGraph(KnowledgeGraphContract, GraphQueryContract):
+class TestKnowledgeGraph(KnowledgeGraphContract, GraphQueryContract, PropagationContract):
     @pytest.fixture
     def graph(self, store: EmbeddedStore) -> EmbeddedKnowledgeGraph:
         return EmbeddedKnowledgeGraph(store)

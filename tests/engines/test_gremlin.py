@@ -13,6 +13,7 @@ from braid.settings import Settings
 
 from tests.contract.graph_query import GraphQueryContract, query
 from tests.contract.knowledge_graph import KnowledgeGraphContract, walk
+from tests.contract.propagation import PropagationContract
 from tests.contract.shapes import ACME, edge, vertex
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def graph(connected: GremlinGraph) -> GremlinGraph:
     return connected
 
 
-class TestGremlinGraph(KnowledgeGraphContract, GraphQueryContract):
+class TestGremlinGraph(KnowledgeGraphContract, GraphQueryContract, PropagationContract):
     pass
 
 

@@ -14,7 +14,7 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import P
 
 from braid.engines import gremlin_elements as elements
-from braid.engines import gremlin_query, query_walks
+from braid.engines import gremlin_neighbourhood, gremlin_query, query_walks
 from braid.engines.gremlin_connection import GremlinConnection
 from braid.engines.gremlin_expansion import expansion, neighbourhood
 from braid.engines.ports import ExpandRequest, Expansion, GraphStats
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
+    from braid.engines.ports_propagation import PropagateRequest
     from braid.engines.ports_query import GraphQuery, GraphResult
     from braid.models import Relationship, Vertex
     from braid.settings import Settings
@@ -137,6 +138,16 @@ class GremlinGraph:
             return Expansion()
         (collected,) = self._connection.submit(lambda g: neighbourhood(g, request))
         return expansion(collected, request)
+
+    def propagate(self, request: PropagateRequest) -> Expansion:
+        """Spread names and hits over their neighbourhood. One traversal whatever the number of seeds."""
+        if not request.seeds():
+            return Expansion()
+        from braid.engines.propagation import spread
+
+        (collected,) = self._connection.submit(lambda g: gremlin_neighbourhood.traversal(g, request))
+        nodes, edges, truncated = gremlin_neighbourhood.gathered(collected, request)
+        return spread(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query. One traversal whatever its number of steps and starts."""

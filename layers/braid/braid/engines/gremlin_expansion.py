@@ -56,8 +56,8 @@ def neighbourhood(source: GraphTraversalSource, request: ExpandRequest) -> Graph
     steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     for _ in range(request.max_hops):
         is_hub = _edges(request).skip(request.fan_out)
-        steps = steps.choose(is_hub, __.local(_surest(request)), _in_force(request)).aggregate(_EDGES).by(elements.ROW)
-        steps = _far_ends(steps, request.direction).dedup().where(P.without(_SEEN))
+        steps = steps.choose(is_hub, __.local(surest(request)), in_force(request)).aggregate(_EDGES).by(elements.ROW)
+        steps = far_ends(steps, request.direction).dedup().where(P.without(_SEEN))
         steps = elements.valid(steps.has(elements.TENANT, request.tenant_id), request.as_of)
         steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     return steps.cap(_EDGES, _VERTICES)
@@ -68,13 +68,14 @@ def _edges(request: ExpandRequest) -> GraphTraversal:
     return start(*request.types)
 
 
-def _in_force(request: ExpandRequest) -> GraphTraversal:
+def in_force(request: ExpandRequest) -> GraphTraversal:
+    """Return a vertex's edges that may be walked at that moment."""
     return elements.valid(_edges(request).has(elements.TENANT, request.tenant_id), request.as_of)
 
 
-def _surest(request: ExpandRequest) -> GraphTraversal:
+def surest(request: ExpandRequest) -> GraphTraversal:
     """Return a hub's edges to follow: those that lead to what is in force, the surest first, then by identity."""
-    steps = _in_force(request)
+    steps = in_force(request)
     if request.direction is Direction.BOTH:
         steps = steps.dedup()  # a loop is one edge, not two
     steps = steps.order().by(elements.CONFIDENCE, Order.desc).by(elements.IDENTITY, Order.asc)
@@ -87,7 +88,8 @@ def _surest(request: ExpandRequest) -> GraphTraversal:
     return steps.limit(request.fan_out + 1)
 
 
-def _far_ends(steps: GraphTraversal, direction: Direction) -> GraphTraversal:
+def far_ends(steps: GraphTraversal, direction: Direction) -> GraphTraversal:
+    """Go from edges to the vertices that they lead to; both ways, the near ends come too."""
     if direction is Direction.OUT:
         return steps.in_v()
     # Both ways the near end comes too, and is dropped as seen: cheaper than remembering where each edge was entered.

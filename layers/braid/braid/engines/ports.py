@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from braid.engines.ports_propagation import PropagateRequest
     from braid.engines.ports_query import GraphQuery, GraphResult
     from braid.models import Relationship, Vertex
 
@@ -222,6 +223,12 @@ class KnowledgeGraph(Protocol):
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Walk from the seeds. One traversal whatever the number of seeds."""
+
+    def propagate(self, request: PropagateRequest) -> Expansion:
+        """Spread names and hits over their neighbourhood; the records visited most, seeds among them, best first.
+
+        One traversal whatever the number of seeds. Ties by id.
+        """
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query. One traversal whatever its number of steps and starts."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.adjacency import Adjacency, Reached
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import ExpandRequest
+    from braid.engines.ports_propagation import PropagateRequest
     from braid.engines.ports_query import GraphQuery
     from braid.models import Relationship, Timestamp, Vertex
 
@@ -135,6 +136,19 @@ class EmbeddedKnowledgeGraph:
             fan_out=request.fan_out,
         )
         return Expansion(hits=_hits(graph, reached, _choose(graph, reached, request)), truncated=reached.truncated)
+
+    def propagate(self, request: PropagateRequest) -> Expansion:
+        """Spread names and hits over their neighbourhood."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, request.tenant_id)
+            if tenant is None or not request.seeds():
+                return Expansion()
+            graph = self._adjacency(connection, tenant)
+        from braid.engines.embedded.neighbourhood import gather
+        from braid.engines.propagation import spread
+
+        nodes, edges, truncated = gather(graph, request)
+        return spread(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query from one moment of the store."""
