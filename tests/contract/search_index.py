@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.ports import IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
+from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
 
@@ -116,6 +116,22 @@ class SearchIndexContract:
         small = ask(index, vector=AXIS).vector
         wide = ask(index, embedding=embedding(at_cosine(1.0, 16), WIDE_SPACE)).vector
         assert [hit.score for hit in (*small, *wide)] == pytest.approx([0.9, 0.2], abs=2e-3)
+
+    def test_a_space_of_which_the_tenant_has_no_vector_is_told_from_one_where_nothing_was_found(
+        self, index: SearchIndex
+    ) -> None:
+        wide = embedding(at_cosine(1.0, 16), WIDE_SPACE)
+        assert ask(index, "turbine", embedding=wide).space_empty is False
+        index.upsert([record("words", "turbine", embeddings=())])
+        assert ask(index, "turbine", embedding=wide).space_empty is False
+        index.upsert([record("small", "turbine", cosine=0.4), record("x", tenant_id=GLOBEX, embeddings=(wide,))])
+        alone = ask(index, "turbine", embedding=wide)
+        assert (alone.space_empty, alone.vector, len(alone.lexical)) == (True, (), 2)
+        assert ask(index, embedding=wide).space_empty is True
+        assert ask(index, "turbine", AXIS).space_empty is False
+        assert ask(index, "turbine").space_empty is False
+        assert ask(index, "turbine", AXIS, ids=("words",)).space_empty is False
+        assert ask(index, "turbine", tenant_id=GLOBEX, embedding=wide).space_empty is False
 
     def test_a_space_without_vectors_has_no_hits(self, index: SearchIndex) -> None:
         index.upsert([record("small", cosine=0.4)])
@@ -328,6 +344,33 @@ class SearchIndexContract:
         index.upsert([record(f"v{number}", "turbine", cosine=0.5, schema_version=number) for number in range(1, 5)])
         assert found(index, min_schema_version=3) == {"v3", "v4"}
         assert found(index) == {"v1", "v2", "v3", "v4"}
+
+    def test_what_only_the_schema_window_kept_out_is_told(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("new", "turbine", cosine=0.5, schema_version=5),
+                record("old near", cosine=0.9, schema_version=2),
+                record("old far", "turbine", cosine=0.1, schema_version=4),
+                record("old words", "turbine", schema_version=1),
+                record("old retired", "turbine", cosine=0.9, schema_version=1, invalid_at=day(10)),
+                record("old event", "turbine", cosine=0.9, schema_version=1, entity_type="Event"),
+                record("theirs", "turbine", cosine=0.9, schema_version=1, tenant_id=GLOBEX),
+            ]
+        )
+        filters = Filters(entity_types=("Event",))
+        hits = ask(index, "turbine", AXIS, min_schema_version=5)
+        assert ids(hits.vector) == ids(hits.lexical) == ["new"]
+        assert set(hits.outdated) == {"old near", "old far", "old words", "old event"}
+        assert len(hits.outdated) == 4
+        assert ask(index, "turbine", AXIS, min_schema_version=5, filters=filters).outdated == ("old event",)
+        assert ask(index, "turbine", AXIS, min_schema_version=5, ids=("new",)).outdated == ()
+        assert ask(index, "turbine", AXIS).outdated == ()
+
+    def test_only_the_best_of_what_is_outdated_is_told(self, index: SearchIndex) -> None:
+        old = [record(f"old{number:02}", cosine=number / 40, schema_version=1) for number in range(30)]
+        index.upsert([*old, record("new", cosine=0.5, schema_version=5)])
+        told = ask(index, "turbine", AXIS, min_schema_version=5).outdated
+        assert sorted(told) == [f"old{number:02}" for number in range(30 - MAX_OUTDATED, 30)]
 
     # --- validity ---------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from braid.engines import opensearch_query as query
 from braid.engines.opensearch_bulk import write
 from braid.engines.opensearch_client import IndexMissing, P, R, call, complete, open_client, refusal
 from braid.engines.opensearch_scan import page
-from braid.engines.ports import IndexStats, ScanPage, SearchHits, SearchRequest
+from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchRequest
 from braid.errors import DimensionMismatch, StoreError
 from braid.question_words import question_words
 from braid.settings import OpenSearchService, Refresh
@@ -128,7 +128,10 @@ class OpenSearchIndex:
         return results.count("deleted")
 
     def search(self, request: SearchRequest) -> SearchHits:
-        """Answer both strands, and what validity kept out of each, in one round trip."""
+        """Answer both strands, and what validity and schema kept out of each, in one round trip.
+
+        Only where no vector is found at all, a second one asks whether the tenant has any in that space.
+        """
         valid = query.filter_clause(request, valid=True)
         retired = query.filter_clause(request, valid=False)
         bodies: list[dict[str, Any]] = []
@@ -139,9 +142,14 @@ class OpenSearchIndex:
         if words:
             texts = query.newest if request.newest_first else query.match
             bodies += [texts(words, request.k, clause) for clause in (valid, retired)]
-        if not bodies or request.ids == ():
+        if request.ids == ():
             return SearchHits()
-        answers = self._msearch(bodies)
+        if not bodies:
+            return SearchHits(space_empty=self._only_elsewhere(request))
+        beyond = self._beyond_the_window(request, words, with_vector=with_vector)
+        answers = self._msearch(bodies + beyond)
+        outdated = dict.fromkeys(name for answer in answers[len(bodies) :] for _, name in query.hits_of(answer))
+        answers = answers[: len(bodies)]
         vector: tuple[Hit, ...] = ()
         lexical: tuple[Hit, ...] = ()
         superseded: set[str] = set()
@@ -156,7 +164,37 @@ class OpenSearchIndex:
                 else query.strand(*map(query.hits_of, answers[-2:]), k=request.k, score=query.from_lucene_bm25)
             )
             superseded = superseded | retired_by_words
-        return SearchHits(vector=vector, lexical=lexical, superseded=len(superseded))
+        nothing_near = not (with_vector and (answers[0]["hits"]["hits"] or answers[1]["hits"]["hits"]))
+        return SearchHits(
+            vector=vector,
+            lexical=lexical,
+            superseded=len(superseded),
+            outdated=tuple(outdated),
+            space_empty=nothing_near and self._only_elsewhere(request),
+        )
+
+    def _beyond_the_window(
+        self, request: SearchRequest, words: Sequence[str], *, with_vector: bool
+    ) -> list[dict[str, Any]]:
+        """Return the searches for the best records that only the schema window keeps out."""
+        if request.min_schema_version <= 1:
+            return []
+        clause = query.filter_clause(request, valid=True, outdated=True)
+        bodies = []
+        if with_vector and request.embedding is not None:
+            bodies.append(query.knn(request.embedding, MAX_OUTDATED, clause))
+        if words:
+            bodies.append(query.match(words, MAX_OUTDATED, clause))
+        return bodies
+
+    def _only_elsewhere(self, request: SearchRequest) -> bool:
+        """Whether the tenant has vectors, but none in the question's space."""
+        embedding = request.embedding
+        if embedding is None:
+            return False
+        asked = [query.any_vector(request.tenant_id, space) for space in (embedding.space, None)]
+        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._msearch(asked))
+        return anywhere and not here
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors."""

@@ -40,12 +40,13 @@ def from_lucene_bm25(score: float) -> float:
     return scoring.from_bm25(_BM25_SCALE * score)
 
 
-def _conditions(request: SearchRequest) -> list[dict[str, Any]]:
+def _conditions(request: SearchRequest, *, outdated: bool) -> list[dict[str, Any]]:
     """Return everything that a hit must be, validity aside, as filter clauses."""
     filters = request.filters
+    window = "lt" if outdated else "gte"
     clauses: list[dict[str, Any]] = [
         {"term": {"tenant_id": request.tenant_id}},
-        {"range": {"schema_version": {"gte": request.min_schema_version}}},
+        {"range": {"schema_version": {window: request.min_schema_version}}},
     ]
     if request.ids is not None:
         clauses.append({"terms": {"id": list(request.ids)}})
@@ -68,11 +69,14 @@ def _conditions(request: SearchRequest) -> list[dict[str, Any]]:
     return clauses
 
 
-def filter_clause(request: SearchRequest, *, valid: bool) -> dict[str, Any]:
-    """Return one filter: what meets the request's conditions and is, or is not, valid at its moment."""
+def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False) -> dict[str, Any]:
+    """Return one filter: what meets the request's conditions and is, or is not, valid at its moment.
+
+    With ``outdated`` it is older than the schema window instead of inside.
+    """
     moment = microseconds(request.as_of)
     in_force = [{"range": {"valid_from_us": {"lte": moment}}}, {"range": {"valid_until_us": {"gt": moment}}}]
-    clauses = _conditions(request)
+    clauses = _conditions(request, outdated=outdated)
     if valid:
         return {"bool": {"filter": [*clauses, *in_force]}}
     return {"bool": {"filter": clauses, "must_not": [{"bool": {"filter": in_force}}]}}
@@ -92,6 +96,17 @@ def outdated_clause(
     ]
     # Each must be missing, not all at once: ``must_not`` refuses what meets any of them.
     return {"bool": {"filter": clauses, "must_not": missing}}
+
+
+def any_vector(tenant_id: str, space: str | None = None) -> dict[str, Any]:
+    """Return the search that finds whether a tenant has any vector, or any in one space."""
+    held = {"exists": {"field": SPACES}} if space is None else {"term": {SPACES: space}}
+    return {
+        "size": 0,
+        "track_total_hits": 1,
+        "terminate_after": 1,
+        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}, held]}},
+    }
 
 
 def stats(tenant_id: str) -> dict[str, Any]:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from braid.models import Relationship, Vertex
 
 
+MAX_OUTDATED = 10
+"""Records outside the schema window that one search tells of."""
+
+
 class SearchRequest(Frozen):
     """Vector and word search of one tenant, answered in one round trip."""
 
@@ -52,6 +56,7 @@ class SearchRequest(Frozen):
     as_of: Timestamp
     """Only what is valid then: ``valid_at <= as_of < invalid_at``, where a missing bound is open."""
     min_schema_version: int = 1
+    """Begin of the schema window: what was written with an older schema is no hit."""
     newest_first: bool = False
     """Order of the lexical strand: True, the newest ``timestamp`` first (missing last), ties by id; False, by score."""
 
@@ -65,6 +70,10 @@ class SearchHits(Frozen):
     """Score: ``scoring.from_bm25`` of the engine's BM25."""
     superseded: int = 0
     """Distinct records, outside their validity at ``as_of``, that would have been among the first ``k`` of a strand."""
+    outdated: tuple[RecordId, ...] = ()
+    """The best records that only the schema window kept out, at most :data:`MAX_OUTDATED` a strand, each id once."""
+    space_empty: bool = False
+    """Whether the tenant has vectors but none in the question's space, so that the vector strand cannot find any."""
 
 
 class IndexStats(Frozen):

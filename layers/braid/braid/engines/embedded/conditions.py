@@ -23,8 +23,14 @@ class Conditions(NamedTuple):
     """Whether there is any condition beyond tenant and schema, so that few rows may be left."""
 
 
-def conditions(request: SearchRequest, tenant: int) -> Conditions:
-    """Translate a request; whatever a caller sent is a bound value, never a part of the statement."""
+def conditions(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Conditions:
+    """Translate a request; whatever a caller sent is a bound value, never a part of the statement.
+
+    Parameters
+    ----------
+    outdated
+        Ask for what is older than the schema window instead of what is inside.
+    """
     clauses = ["r.tenant = :tenant"]
     values: dict[str, str | int] = {"tenant": tenant, "as_of": to_microseconds(request.as_of) or 0}
     filters = request.filters
@@ -46,6 +52,6 @@ def conditions(request: SearchRequest, tenant: int) -> Conditions:
                 values[bound] = moment
     narrow = len(clauses) > 1
     if request.min_schema_version > 1:
-        clauses.append("r.schema_version >= :min_schema_version")
+        clauses.append(f"r.schema_version {'<' if outdated else '>='} :min_schema_version")
         values["min_schema_version"] = request.min_schema_version
-    return Conditions(" AND ".join(clauses), values, narrow)
+    return Conditions(" AND ".join(clauses), values, narrow or outdated)

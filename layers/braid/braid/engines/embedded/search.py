@@ -11,7 +11,7 @@ from braid.engines.embedded import rows, scan_rows, words
 from braid.engines.embedded.conditions import conditions
 from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.embedded.validity import Changes
-from braid.engines.ports import IndexStats, ScanPage, SearchHits
+from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
 from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
 from braid.models import Hit, Kind
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from braid.engines.embedded.conditions import Conditions
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.embedded.vectors import VectorGraph
     from braid.engines.ports import SearchRequest
@@ -83,18 +84,37 @@ class EmbeddedSearchIndex:
             tenant = self._store.number(connection, request.tenant_id)
             if tenant is None or request.ids == ():
                 return SearchHits()
-            asked = conditions(request, tenant)
-            vector: list[tuple[float, str]] = []
-            lexical: list[tuple[float, str]] = []
-            superseded: set[str] = set()
-            if request.embedding is not None:
-                vector, superseded = self._nearest(connection, tenant, request, request.embedding)
-            if request.text:
-                lexical, superseded_too = words.search(
-                    connection, tenant, request.text, asked, request.k, newest_first=request.newest_first
-                )
-                superseded = superseded | superseded_too
-        return SearchHits(vector=_hits(vector), lexical=_hits(lexical), superseded=len(superseded))
+            vector, lexical, superseded = self._strands(connection, tenant, request, request.k)
+            outdated: dict[str, None] = {}
+            if request.min_schema_version > 1:
+                for strand in self._strands(connection, tenant, request, MAX_OUTDATED, outdated=True)[:2]:
+                    outdated |= dict.fromkeys(record_id for _, record_id in strand)
+            embedding = request.embedding
+            space_empty = embedding is not None and not vector and _only_elsewhere(connection, tenant, embedding.space)
+        return SearchHits(
+            vector=_hits(vector),
+            lexical=_hits(lexical),
+            superseded=len(superseded),
+            outdated=tuple(outdated),
+            space_empty=space_empty,
+        )
+
+    def _strands(
+        self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
+    ) -> tuple[list[tuple[float, str]], list[tuple[float, str]], set[str]]:
+        """Return the vector strand, the lexical one, and the ids of what validity kept out of either."""
+        asked = conditions(request, tenant, outdated=outdated)
+        vector: list[tuple[float, str]] = []
+        lexical: list[tuple[float, str]] = []
+        superseded: set[str] = set()
+        if request.embedding is not None:
+            vector, superseded = self._nearest(connection, tenant, asked, request.embedding, k)
+        if request.text:
+            lexical, superseded_too = words.search(
+                connection, tenant, request.text, asked, k, newest_first=request.newest_first
+            )
+            superseded = superseded | superseded_too
+        return vector, lexical, superseded
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors."""
@@ -158,7 +178,7 @@ class EmbeddedSearchIndex:
                 self._graph(tenant, space).bring_up_to_date(connection, dimension)
 
     def _nearest(
-        self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, embedding: Embedding
+        self, connection: sqlite3.Connection, tenant: int, asked: Conditions, embedding: Embedding, k: int
     ) -> tuple[list[tuple[float, str]], set[str]]:
         rows.check_dimension(connection, embedding, {})
         import numpy as np
@@ -171,9 +191,9 @@ class EmbeddedSearchIndex:
             connection,
             graph,
             np.frombuffer(rows.unit(embedding), dtype="<f4"),
-            conditions(request, tenant),
+            asked,
             space=embedding.space,
-            k=request.k,
+            k=k,
             exact_rows=nearest.EXACT_ROWS if self._exact_rows is None else self._exact_rows,
         )
 
@@ -188,6 +208,16 @@ class EmbeddedSearchIndex:
             while len(self._graphs) > _GRAPHS_IN_MEMORY:
                 self._graphs.popitem(last=False)
             return graph
+
+
+def _only_elsewhere(connection: sqlite3.Connection, tenant: int, space: str) -> bool:
+    """Whether a tenant has vectors, but none in this space."""
+    spaces = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM vectors WHERE space = :space AND tenant = :tenant),"
+        " EXISTS (SELECT 1 FROM vectors WHERE tenant = :tenant)",
+        {"space": space, "tenant": tenant},
+    ).fetchone()
+    return tuple(spaces) == (0, 1)
 
 
 def _hits(found: list[tuple[float, str]]) -> tuple[Hit, ...]:
