@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from braid.engines.ports_propagation import PropagateRequest
     from braid.engines.ports_query import GraphQuery, GraphResult
     from braid.models import Answer, Relationship, Vertex
+    from braid.outdated import MetOutdated
 
 TENANT = "acme"
 NOW = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
@@ -229,6 +230,7 @@ def fused(
     reranker: FakeReranker | None = None,
     schema_version: int = 1,
     limits: Limits | None = None,
+    met: MetOutdated | None = None,
     **pieces: Any,
 ) -> Answer:
     """Run the fuse_rerank stage over the given pieces, with what is not given left at its default."""
@@ -240,4 +242,5 @@ def fused(
         now=NOW,
         schema_version=schema_version,
         limits=limits or Limits(),
+        met=met,
     )

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,8 +15,12 @@ from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
 from braid.models import Frozen, Plan, Query, Strategy
 from braid.settings import load_settings
 
+from tests.fakes import NOW, fused, plan, record, searched
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from braid.models import Answer
 
 QUESTION = "why did the turbine at Osprey Bay stop"
 EVENT = {
@@ -56,7 +61,13 @@ def answer(request: Request) -> Response:
 
 @pytest.fixture(autouse=True)
 def _fresh_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("AWS_LAMBDA_FUNCTION_NAME", "LAMBDA_TASK_ROOT", "BRAID_LOG_QUERIES", "BRAID_SLOW_STAGE_MS"):
+    for name in (
+        "AWS_LAMBDA_FUNCTION_NAME",
+        "LAMBDA_TASK_ROOT",
+        "BRAID_LOG_QUERIES",
+        "BRAID_SLOW_STAGE_MS",
+        "BRAID_SLOW_TOTAL_MS",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "INFO")
     load_settings.cache_clear()
@@ -238,3 +249,50 @@ def test_outside_lambda_a_handler_imports_no_client_no_tracer_and_no_array_libra
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+SLOW_S = 3.5
+
+
+def slow_answer(_: Request) -> Answer:
+    """Return an answer whose question came in a while before it was fused."""
+    return fused(
+        [record("a")],
+        started_at=NOW - timedelta(seconds=SLOW_S),
+        searched=searched(("a", 0.9)),
+        plan=plan(reasons=("entity Osprey Bay",)),
+    )
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_an_answer_that_takes_more_than_three_seconds_is_warned_of_with_its_plan_and_no_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call(slow_answer, stage="fuse_rerank")
+    output = capsys.readouterr().out
+    (line,) = [line for line in lines(output) if line.get("message") == "slow answer"]
+    assert (line["level"], line["limit_ms"], line["trace_id"]) == ("WARNING", 3000, "t-1")
+    assert line["total_ms"] == pytest.approx(SLOW_S * 1000, abs=1000)
+    assert {"plan", "vector_search", "fuse", "rerank"} <= line["stages_ms"].keys()
+    assert line["plan"]["strategy"] == "hybrid"
+    assert "Osprey" not in output
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_slow_answers_question_is_logged_when_the_operator_asks_for_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRAID_LOG_QUERIES", "true")
+    call(slow_answer, stage="fuse_rerank")
+    (line,) = [line for line in lines(capsys.readouterr().out) if line.get("message") == "slow answer"]
+    assert line["query"] == QUESTION
+    assert line["plan"]["reasons"] == ["entity Osprey Bay"]
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_an_answer_within_its_time_is_not_warned_of(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRAID_SLOW_TOTAL_MS", "60000")
+    call(slow_answer, stage="fuse_rerank")
+    assert "slow answer" not in capsys.readouterr().out

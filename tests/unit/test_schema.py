@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from braid.schema import FACTORS, Drift, drift, oldest_searched
+from braid.schema import FACTORS, Drift, Window, drift, oldest_searched, reach
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,3 +43,8 @@ def test_the_search_window_holds_exactly_what_drift_does_not_exclude(current: in
 def test_the_window_ends_at_the_first_version() -> None:
     assert oldest_searched(2, 3) == 1
     assert oldest_searched(9, 3) == 6
+
+
+def test_a_strict_window_reaches_to_the_version_before_the_current_one() -> None:
+    assert [reach(3), reach(3, Window.STRICT), reach(0, Window.STRICT)] == [3, 1, 0]
+    assert oldest_searched(9, reach(3, Window.STRICT)) == 8

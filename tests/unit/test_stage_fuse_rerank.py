@@ -150,7 +150,16 @@ def test_the_answer_says_what_was_found_where_and_how_long_it_took() -> None:
         expanded=found(walked("a", "b"), truncated=True),
         plan=(made := plan(Intent.LOOKUP, reasons=("because",))),
     )
-    assert answer.counts == {"vector": 1, "lexical": 2, "knowledge": 1, "graph": 1, "fused": 2, "read": 2}
+    assert answer.counts == {
+        "vector": 1,
+        "lexical": 2,
+        "knowledge": 1,
+        "graph": 1,
+        "fused": 2,
+        "read": 2,
+        "outdated": 0,
+        "requeued": 0,
+    }
     latency = answer.latency_ms
     assert {name: latency[name] for name in ("plan", "embed", "vector_search", "link", "graph_expand")} == {
         "plan": 1,
@@ -263,3 +272,7 @@ def test_a_graph_constraint_says_what_may_be_an_answer_and_nothing_of_how_good_i
 def test_an_index_that_refuses_the_read_is_lost_text_and_no_error() -> None:
     answer = fused(index=FakeIndex(error=StoreError("refused")), searched=searched(("a", 0.9)))
     assert answer.degraded == ("text",)
+
+
+def test_an_answer_without_vectors_because_none_are_stored_in_the_questions_space_says_so() -> None:
+    assert fused([record("a")], searched=searched(("a", 0.9), space_empty=True)).degraded == ("space",)

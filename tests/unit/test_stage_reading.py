@@ -103,3 +103,16 @@ def test_a_vertex_without_a_record_is_no_answer() -> None:
     answer = fused([record("a")], expanded=found(walked("s", "a"), walked("s", "vertex-only")))
     assert ids(answer) == ["a"]
     assert (answer.counts["fused"], answer.counts["read"]) == (2, 1)
+
+
+def test_outside_a_strict_window_nothing_is_an_answer_however_it_was_found() -> None:
+    records = [record(f"v{version}", schema_version=version) for version in (3, 4, 5)]
+    answer = fused(
+        records,
+        schema_version=5,
+        limits=Limits(reach=1),
+        searched=searched(("v5", 0.8), ("v4", 0.8)),
+        expanded=found(walked("v5", "v3")),
+    )
+    assert ids(answer) == ["v5", "v4"]
+    assert answer.counts["outdated"] == 1

@@ -13,12 +13,18 @@ from braid.stages.states import Embedded, Searched, SearchStageRequest
 
 from tests.fakes import NOW, TENANT, FakeIndex, embedding, hits, plan, query
 
-FOUND = SearchHits(vector=hits(("a", 0.9), ("b", 0.4), ("c", 0.2)), lexical=hits(("d", 0.8), ("b", 0.6)), superseded=2)
+FOUND = SearchHits(
+    vector=hits(("a", 0.9), ("b", 0.4), ("c", 0.2)),
+    lexical=hits(("d", 0.8), ("b", 0.6)),
+    superseded=2,
+    outdated=("old",),
+    space_empty=True,
+)
 EMBEDDED = Embedded(embedding=embedding(1.0, 0.0), took_ms=1)
 
 
 def run(request: SearchStageRequest, index: FakeIndex, *, schema_version: int = 1, threshold: int = 3) -> Searched:
-    return vector_search.run(request, index=index, now=NOW, schema_version=schema_version, drift_threshold=threshold)
+    return vector_search.run(request, index=index, now=NOW, schema_version=schema_version, reach=threshold)
 
 
 def test_one_call_asks_both_strands_for_the_plans_candidates() -> None:
@@ -29,6 +35,7 @@ def test_one_call_asks_both_strands_for_the_plans_candidates() -> None:
     assert (asked.tenant_id, asked.text, asked.embedding) == (TENANT, "scanner lockout", EMBEDDED.embedding)
     assert (asked.k, asked.filters, asked.ids) == (70, filters, None)
     assert (found.vector, found.lexical, found.superseded) == (FOUND.vector, FOUND.lexical, 2)
+    assert (found.outdated, found.space_empty) == (("old",), True)
 
 
 def test_without_a_vector_words_alone_are_asked() -> None:

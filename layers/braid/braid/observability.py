@@ -17,8 +17,9 @@ from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.parser import ValidationError, parse
 
+from braid import slow
 from braid.errors import BraidError, InvalidRequest
-from braid.models import Frozen, Plan, Query
+from braid.models import Answer, Frozen, Plan, Query
 from braid.settings import load_settings
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def stage_handler(
             if _in_lambda():
                 metrics.flush_metrics()
         _log_latency(logger, settings, stage, parsed, elapsed_ms)
+        if isinstance(result, Answer):
+            _log_slow_answer(logger, settings, parsed, result)
         return result.model_dump(mode="json")
 
     return logger.inject_lambda_context(_traced(stage, handler), log_event=False)
@@ -228,6 +231,11 @@ def _log_latency(logger: Logger, settings: Settings, stage: str, parsed: Frozen,
         logger.warning("slow stage", extra=fields | {"limit_ms": limit_ms})
     else:
         logger.info("stage done", extra=fields)
+
+
+def _log_slow_answer(logger: Logger, settings: Settings, parsed: Frozen, answer: Answer) -> None:
+    if why := slow.described(answer, settings.slow_total_ms, with_text=settings.log_queries):
+        logger.warning("slow answer", extra={**_described(parsed, with_text=settings.log_queries), **why})
 
 
 def _described(parsed: Frozen, *, with_text: bool) -> Mapping[str, object]:

@@ -31,6 +31,20 @@ def drift(record_version: int, current_version: int, threshold: int = 3) -> Drif
     return Drift.MINOR if behind == 1 else Drift.MODERATE
 
 
-def oldest_searched(current_version: int, threshold: int = 3) -> int:
+class Window(StrEnum):
+    """How far back the search window reaches."""
+
+    THRESHOLD = "threshold"
+    """As far as the drift threshold: moderate drift is found, at a discount."""
+    STRICT = "strict"
+    """To the version before the current one."""
+
+
+def reach(threshold: int = 3, window: Window = Window.THRESHOLD) -> int:
+    """Return how many versions behind the current one a record may be and still be found."""
+    return min(1, threshold) if window is Window.STRICT else threshold
+
+
+def oldest_searched(current_version: int, reach: int = 3) -> int:
     """Return the lowest schema version inside the search window."""
-    return max(1, current_version - threshold)
+    return max(1, current_version - reach)

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError
 from braid.models import RerankerKind
+from braid.schema import Window
 
 _HERE = Path(__file__).resolve()
 
@@ -95,6 +96,8 @@ class Settings(BaseSettings):
     rank_constant: Annotated[int, Field(ge=1)] | None = None
     """The fitted one when not set."""
     schema_drift_threshold: Annotated[int, Field(ge=0)] = 3
+    schema_window: Window = Window.THRESHOLD
+    """How far back questions find records: to the drift threshold, or ``strict``: to the version before the current."""
 
     reranker: RerankerKind = RerankerKind.NONE
     reranker_model: str = ""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from braid import schema
 from braid.aging import FOREVER
 from braid.engine_choice import Engines
 from braid.errors import StoreError
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from braid.engines.step_functions import RetrieveWorkflow
     from braid.memory import ContextLimits
     from braid.models import Answer, Query
+    from braid.outdated import MetOutdated
     from braid.settings import Settings
     from braid.stages.states import (
         Embedded,
@@ -33,6 +37,9 @@ if TYPE_CHECKING:
         Searched,
         SearchStageRequest,
     )
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class Wired(Engines):
@@ -119,7 +126,7 @@ class Wired(Engines):
             index=self.index,
             now=self.now(),
             schema_version=self._schema_version(request.query.tenant_id),
-            drift_threshold=self.settings.schema_drift_threshold,
+            reach=self._reach,
         )
 
     def graph_expand(self, request: GraphRequest) -> GraphFound:
@@ -144,11 +151,30 @@ class Wired(Engines):
             limits=fuse_rerank.Limits(
                 parameters=self.fitted.parameters,
                 drift_threshold=self.settings.schema_drift_threshold,
+                reach=self._reach,
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,
             ),
             valid_until=self._valid_until(request),
+            met=self._met,
         )
+
+    @property
+    def _reach(self) -> int:
+        return schema.reach(self.settings.schema_drift_threshold, self.settings.schema_window)
+
+    def outdated_counts(self) -> dict[str, int]:
+        """Return how many outdated records were queued and how many were not since this was last asked, by metric."""
+        return self._met.take_counts() if self._met else {}
+
+    @cached_property
+    def _met(self) -> MetOutdated | None:
+        """What queues outdated records; None where no queue is deployed."""
+        if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
+            return None
+        from braid.outdated import MetOutdated
+
+        return MetOutdated(lambda: self.queue)
 
     @cached_property
     def _workflow(self) -> RetrieveWorkflow:
@@ -165,9 +191,14 @@ class Wired(Engines):
         """Answer a question anew: by the deployed workflow where one is named, else by the stages of this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
             return self._workflow.answer(query)
-        from braid import pipeline
+        from braid import pipeline, slow
 
-        return pipeline.answer(query, self)
+        answer = pipeline.answer(query, self)
+        if why := slow.described(answer, self.settings.slow_total_ms, with_text=self.settings.log_queries):
+            _LOG.warning(
+                "slow answer: %s", json.dumps(why | ({"query": query.text} if self.settings.log_queries else {}))
+            )
+        return answer
 
     @property
     def context_limits(self) -> ContextLimits:

@@ -79,13 +79,13 @@ class Answer(Frozen):
     plan: Plan
     weights: Weights
     counts: dict[str, int]
-    """Candidates by source, and after fusion."""
+    """Candidates by source, after fusion, and read; outdated records met."""
     superseded: int
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool
     """Whether a hub's fan-out budget cut the walk short."""
     degraded: tuple[str, ...]
-    """Stages that were lost."""
+    """Stages that were lost, and what else was missing: the answer is less than it could be."""
     latency_ms: dict[str, float]
     """Per stage, and ``total``."""
     answered_at: Timestamp

@@ -15,7 +15,7 @@ from braid.models import Answer, Kind, RelatedEntity, Result, Source
 from braid.planning import DEFAULT_PARAMETERS
 from braid.scoring import clamp, final, placeholder, recency
 from braid.stages.combining import strands, weigh
-from braid.stages.reading import Ranked, read, unread
+from braid.stages.reading import Ranked, Read, read, unread
 from braid.stages.timing import Stopwatch
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from braid.engines.ports import Reranker, SearchIndex
     from braid.models import FusionParameters, Record
+    from braid.outdated import MetOutdated
     from braid.stages.states import FuseRequest
 
 _LOG = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class Limits:
 
     parameters: FusionParameters = DEFAULT_PARAMETERS
     drift_threshold: int = 3
+    reach: int | None = None
+    """How many schema versions the search window goes back; as far as the drift threshold when None."""
     rerank_timeout_s: float = 1.5
     reranked: int = 50
     """Candidates that a reranker rescores, best first."""
@@ -49,8 +52,9 @@ def run(
     schema_version: int | None,
     limits: Limits,
     valid_until: datetime | None = None,
+    met: MetOutdated | None = None,
 ) -> Answer:
-    """Return the answer.
+    """Return the answer. What it met that is to be embedded again goes to the queue behind ``met``.
 
     Parameters
     ----------
@@ -66,6 +70,8 @@ def run(
     degraded = list(request.lost)
     if request.embedded and request.embedded.fallback:
         degraded.append("embed")
+    if request.searched and request.searched.space_empty:
+        degraded.append("space")
     if schema_version is None:
         degraded.append("schema")
     if _nothing_answered(request):
@@ -82,21 +88,31 @@ def run(
     )
     text_lost = False
     try:
-        ranked, dropped = read(
-            request.query, fused, index, now=now, schema_version=schema_version, drift_threshold=limits.drift_threshold
+        kept = read(
+            request.query,
+            fused,
+            index,
+            now=now,
+            schema_version=schema_version,
+            drift_threshold=limits.drift_threshold,
+            reach=limits.reach,
         )
     except StoreError:
-        ranked, dropped = unread(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}), 0
+        kept = Read(unread(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
         degraded.append("text")
         text_lost = True
+    searched, linked, expanded = request.searched, request.linked, request.expanded
+    outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
+    sending = met.send(request.query.tenant_id, tuple(outdated), schema_version) if met and schema_version else None
     fuse_ms = watch.lap()
-    ranked, rerank_lost, cost_usd = _rerank(request, ranked, reranker, limits, text_lost=text_lost)
+    ranked, rerank_lost, cost_usd = _rerank(request, kept.ranked, reranker, limits, text_lost=text_lost)
     if rerank_lost:
         degraded.append("rerank")
+    if sending:
+        sending.wait()
     rerank_ms = watch.ms()
     results, steady = _results(request, ranked, now)
     degraded = list(dict.fromkeys(degraded))
-    searched, linked, expanded = request.searched, request.linked, request.expanded
     return Answer(
         trace_id=request.trace_id,
         results=tuple(results),
@@ -111,8 +127,9 @@ def run(
             "graph": sum(hit.source is Source.GRAPH for hit in graph),
             "fused": len(fused),
             "read": len(ranked),
+            "outdated": len(outdated),
         },
-        superseded=(searched.superseded if searched else 0) + dropped,
+        superseded=(searched.superseded if searched else 0) + kept.superseded,
         truncated=any(found.truncated for found in (linked, expanded) if found),
         degraded=tuple(degraded),
         answered_at=now,

@@ -30,6 +30,18 @@ class Ranked:
     rerank_score: float | None = None
 
 
+@dataclass(frozen=True)
+class Read:
+    """What reading the candidates left, best first, and what it met on the way."""
+
+    ranked: list[Ranked]
+    superseded: int = 0
+    outdated: tuple[str, ...] = ()
+    """Dropped: older than the schema window."""
+    moderate: tuple[str, ...] = ()
+    """Kept, and to be transformed."""
+
+
 def read(
     query: Query,
     fused: Sequence[Candidate],
@@ -38,16 +50,17 @@ def read(
     now: datetime,
     schema_version: int | None,
     drift_threshold: int,
-) -> tuple[list[Ranked], int]:
+    reach: int | None = None,
+) -> Read:
     """Read the candidates in one call, drop what may not be an answer, and apply drift.
 
     What the graph found is held to the same conditions that the search index applied to its own, and the tenant is
     checked again. A candidate that has no record is a vertex only, and no answer.
 
-    Returns
-    -------
-    tuple
-        What is left, best first, and how many were superseded.
+    Parameters
+    ----------
+    reach
+        How many schema versions the window goes back; as far as ``drift_threshold`` when None.
 
     Raises
     ------
@@ -60,6 +73,7 @@ def read(
     records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
     ranked: list[Ranked] = []
     superseded = 0
+    outdated: list[str] = []
     for candidate in candidates:
         record = records.get(candidate.id)
         if record is None or not meets(record, query.filters):
@@ -67,13 +81,17 @@ def read(
         if not valid(record, as_of):
             superseded += 1
             continue
-        drift = schema.drift(record.schema_version, schema_version or record.schema_version, drift_threshold)
-        if drift is schema.Drift.SEVERE:
+        current = schema_version or record.schema_version
+        drift = schema.drift(record.schema_version, current, drift_threshold)
+        window = drift_threshold if reach is None else reach
+        if record.schema_version < schema.oldest_searched(current, window):
+            outdated.append(record.id)
             continue
         relevance = clamp(candidate.combined_score * schema.FACTORS[drift])
         ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
-    return ranked, superseded
+    moderate = [item.record.id for item in ranked if item.drift is schema.Drift.MODERATE]
+    return Read(ranked, superseded, tuple(outdated), tuple(moderate))
 
 
 def unread(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:

@@ -78,6 +78,10 @@ class Searched(Frozen):
     vector: tuple[Hit, ...] = ()
     lexical: tuple[Hit, ...] = ()
     superseded: int = 0
+    outdated: tuple[RecordId, ...] = ()
+    """The best of what only the schema window kept out."""
+    space_empty: bool = False
+    """Whether nothing of the tenant is stored in the embedding space of the question, though in others."""
     frontier: tuple[RecordId, ...] = ()
     """The best of both strands, for the next step."""
     took_ms: Milliseconds

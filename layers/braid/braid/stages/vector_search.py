@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 
 
 def run(
-    request: SearchStageRequest, *, index: SearchIndex, now: datetime, schema_version: int | None, drift_threshold: int
+    request: SearchStageRequest, *, index: SearchIndex, now: datetime, schema_version: int | None, reach: int
 ) -> Searched:
-    """Return hits of both text strands, inside the tenant, the filters, the schema window and what is valid."""
+    """Return hits of both text strands, inside the tenant, the filters, the schema window and what is valid.
+
+    Parameters
+    ----------
+    reach
+        How many schema versions the window goes back.
+    """
     watch = Stopwatch()
     query, plan, step = request.query, request.plan, request.step
     found = index.search(
@@ -32,7 +38,7 @@ def run(
             filters=_filters(query.filters, step),
             ids=request.frontier,
             as_of=query.as_of or now,
-            min_schema_version=1 if schema_version is None else schema.oldest_searched(schema_version, drift_threshold),
+            min_schema_version=1 if schema_version is None else schema.oldest_searched(schema_version, reach),
         )
     )
     least = query.hints.min_similarity
@@ -42,6 +48,8 @@ def run(
         vector=vector,
         lexical=lexical,
         superseded=found.superseded,
+        outdated=found.outdated,
+        space_empty=found.space_empty,
         frontier=best_ids(vector, lexical, limit=step.limit if step else plan.candidates),
         took_ms=watch.ms(),
     )
