@@ -158,7 +158,6 @@ def test_the_answer_says_what_was_found_where_and_how_long_it_took() -> None:
         "fused": 2,
         "read": 2,
         "outdated": 0,
-        "requeued": 0,
     }
     latency = answer.latency_ms
     assert {name: latency[name] for name in ("plan", "embed", "vector_search", "link", "graph_expand")} == {
