@@ -86,6 +86,10 @@ bench-engines: setup ## measure embedded and deployed engines side by side, on s
 evaluate: setup ## evaluate dataset folders (DATA="a b") and write the figures into the documentation
 	.venv/bin/python -m local.report $(DATA)
 
+.PHONY: openapi
+openapi: setup ## write the HTTP interface as OpenAPI to shared/openapi.json
+	.venv/bin/python -m local.openapi
+
 .PHONY: clean
 clean: ## remove what was built here; models and data in .braid stay
 	rm -rf .venv .venv-py313 .venv-export .aws-sam dist

@@ -103,6 +103,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        listening.listen()  # whoever reads the address may connect at once
     except OSError as error:
         message = f"--host {host} --port {port}: {error.strerror or error}"
         raise InvalidRequest(message) from error

@@ -31,6 +31,15 @@ _DESCRIPTION = (
 )
 
 
+_TENANT_HEADER = {
+    "name": "Braid-Tenant",
+    "in": "header",
+    "required": False,
+    "description": "The tenant that is meant, where the caller belongs to several.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"},
+}
+
+
 def document(api: Api) -> str:
     """Return the document as JSON, its keys in order."""
     schema = json.loads(
@@ -43,10 +52,14 @@ def document(api: Api) -> str:
         )
     )
     schema.pop("servers", None)
+    for unused in ("HTTPValidationError", "ResponseValidationError", "ValidationError"):
+        schema["components"]["schemas"].pop(unused, None)
     schema["components"]["schemas"]["ProblemDetails"] = _problem_schema(schema)
     for operations in schema["paths"].values():
         for operation in operations.values():
             _describe_problems(operation)
+            if operation.get("security") != []:
+                operation.setdefault("parameters", []).append(_TENANT_HEADER)
     return json.dumps(schema, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -42,7 +42,7 @@ def is_open(path: str) -> bool:
 def add_housekeeping(api: Api) -> None:
     """Add the routes."""
 
-    @api.get("/health", summary="Whether the function runs", tags=["about"], security=[])
+    @api.get("/health", operation_id="getHealth", summary="Whether the function runs", tags=["about"], security=[])
     def health() -> Health:
         return Health(status="ok", version=__version__)
 

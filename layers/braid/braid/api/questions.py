@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from braid.api.resolver import Api
     from braid.models import Record
 
+ASK = ["ask"]
 TraceId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9:_-]{1,128}$")]
 
 
@@ -33,12 +34,17 @@ def add_questions(api: Api) -> None:
 def _add_searches(api: Api) -> None:
     library = api.library
 
-    @api.post("/search", summary="Ask one question", tags=["ask"])
+    @api.post("/search", operation_id="search", summary="Ask one question", tags=ASK)
     def search(question: Question) -> Answer:
         query = Query(tenant_id=api.tenant_id, **dict(question))
         return _answer(api, query)
 
-    @api.post("/search/semantic", summary="Search by meaning and words, without the graph", tags=["ask"])
+    @api.post(
+        "/search/semantic",
+        operation_id="searchSemantic",
+        summary="Search without the graph",
+        tags=["ask"],
+    )
     def search_semantic(question: SemanticQuestion) -> Answer:
         query = Query(
             tenant_id=api.tenant_id,
@@ -50,16 +56,16 @@ def _add_searches(api: Api) -> None:
         )
         return _answer(api, query)
 
-    @api.post("/graph/query", summary="Walk the graph step by step", tags=["ask"])
+    @api.post("/graph/query", operation_id="queryGraph", summary="Walk the graph step by step", tags=ASK)
     def graph_query(question: GraphRequest) -> GraphResult:
         asked = dict(question) | {"as_of": question.as_of or library.now()}
         return library.graph.query(GraphQuery(tenant_id=api.tenant_id, **asked))
 
-    @api.post("/context", summary="Choose what to show a model next", tags=["ask"])
+    @api.post("/context", operation_id="buildContext", summary="Choose what to show a model next", tags=ASK)
     def context(question: ContextQuestion) -> Context:
         return library.context(ContextRequest(tenant_id=api.tenant_id, **dict(question)))
 
-    @api.get("/traces/<trace_id>", summary="How an answer came about", tags=["ask"])
+    @api.get("/traces/<trace_id>", operation_id="getTrace", summary="How an answer came about", tags=ASK)
     def trace(trace_id: TraceId) -> Trace:
         kept = traces.find(library, api.tenant_id, trace_id)
         if kept is None:
@@ -72,7 +78,12 @@ def _add_entities(api: Api) -> None:
     library = api.library
 
     # Before the route of the entity itself, whose id may hold any character.
-    @api.get("/entities/<entity_id>/related", summary="What stands in relation to an entity", tags=["ask"])
+    @api.get(
+        "/entities/<entity_id>/related",
+        operation_id="getRelated",
+        summary="What is related to an entity",
+        tags=["ask"],
+    )
     def related(
         entity_id: Annotated[RecordId, InPath(description="Id of the entity, or its name.")],
         *,
@@ -100,7 +111,7 @@ def _add_entities(api: Api) -> None:
             raise not_found("no entity of this id or name")
         return Related(hits=expansion.hits, truncated=expansion.truncated)
 
-    @api.get("/entities/<entity_id>", summary="One entity or record", tags=["ask"])
+    @api.get("/entities/<entity_id>", operation_id="getEntity", summary="One entity or record", tags=ASK)
     def entity(entity_id: Annotated[RecordId, InPath(description="Its id.")]) -> Entity:
         found = _entity(api, entity_id)
         if found is None:
