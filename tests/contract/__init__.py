@@ -10,4 +10,5 @@ pytest.register_assert_rewrite(
     "tests.contract.queue",
     "tests.contract.schema_registry",
     "tests.contract.search_index",
+    "tests.contract.writes",
 )

@@ -74,7 +74,7 @@ def test_the_filter_is_inside_the_vector_clause_and_names_the_tenant() -> None:
 
 
 def test_a_scan_names_its_tenant_and_every_condition() -> None:
-    clause = query.outdated_clause(ACME, schema_below=3, space_missing="s", model_missing=None)
+    clause = query.outdated_clause(ACME, schema_below=3, space_missing="s", model_missing=None, document=None)
     assert clause == {
         "bool": {
             "filter": [{"term": {"tenant_id": ACME}}, {"range": {"schema_version": {"lt": 3}}}],

@@ -15,14 +15,17 @@ from gremlin_python.process.traversal import P
 
 from braid.engines import gremlin_elements as elements
 from braid.engines import gremlin_neighbourhood, gremlin_query, query_walks
+from braid.engines import gremlin_reading as reading
 from braid.engines.gremlin_connection import GremlinConnection
 from braid.engines.gremlin_expansion import expansion, neighbourhood
 from braid.engines.ports import ExpandRequest, Expansion, GraphStats
+from braid.engines.ports_written import GraphPage
+from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
@@ -108,6 +111,58 @@ class GremlinGraph:
                 self._connection.submit(partial(_drop, ids=present, tenant_id=tenant_id))
             removed += len(present)
         return removed
+
+    def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
+        """Remove edges by their identity and return how many there were."""
+        keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]
+        removed = 0
+        for batch in _batches(list(dict.fromkeys(keys)), _IDS_AT_ONCE):
+            present = [str(found) for found in self._connection.submit(partial(_edge_ids, ids=batch))]
+            if present:
+                self._connection.submit(partial(_drop_edges, ids=present, tenant_id=tenant_id))
+            removed += len(present)
+        return removed
+
+    def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
+        """Return the vertices that exist, in the order of ``ids``."""
+        found: dict[str, Vertex] = {}
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
+            rows = self._connection.submit(partial(reading.vertices, tenant_id=tenant_id, keys=batch))
+            found.update((vertex.id, vertex) for vertex in (reading.vertex_of(tenant_id, row) for row in rows))
+        return [found[name] for name in dict.fromkeys(ids) if name in found]
+
+    def relationships(
+        self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[Relationship]:
+        """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
+        rows: list[Any] = []
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in sorted(set(ids))], _IDS_AT_ONCE):
+            rows += self._connection.submit(partial(reading.edges_at, tenant_id=tenant_id, keys=batch, types=types))
+        for said_by in _batches(sorted(set(evidence)), _IDS_AT_ONCE):
+            rows += self._connection.submit(
+                partial(reading.edges_of_evidence, tenant_id=tenant_id, evidence=said_by, types=types)
+            )
+        found = {edge.identity(): edge for edge in (reading.edge_of(tenant_id, row) for row in rows)}
+        return [found[identity] for identity in sorted(found)]
+
+    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
+        """Return the next vertices in the order of their stored ids, each page as the graph is then."""
+        cursor = decode(tenant_id, after)
+        check_limit(limit)
+        rows = self._connection.submit(
+            partial(reading.vertices_after, tenant_id=tenant_id, after=cursor.record_id, limit=limit + 1)
+        )
+        vertices = tuple(reading.vertex_of(tenant_id, row) for row in rows[:limit])
+        if not vertices:
+            return GraphPage()
+        keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices]
+        edges = self._connection.submit(partial(reading.edges_out_of, tenant_id=tenant_id, keys=keys))
+        relationships = sorted((reading.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
+        return GraphPage(
+            vertices=vertices,
+            relationships=tuple(relationships),
+            cursor=encode(tenant_id, Cursor(vertices[-1].id)) if len(rows) > limit else None,
+        )
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
         """Return the entities of which a name or alias, normalised, equals one of ``names``."""
@@ -226,6 +281,14 @@ def iam_headers() -> Callable[[str], Mapping[str, str]]:
 
 def _drop(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
     return source.V(*ids).has(elements.TENANT, tenant_id).drop()
+
+
+def _edge_ids(source: GraphTraversalSource, *, ids: Sequence[str]) -> GraphTraversal:
+    return source.E(*ids).id_()
+
+
+def _drop_edges(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
+    return source.E(*ids).has(elements.TENANT, tenant_id).drop()
 
 
 def _rank(link: EntityLink) -> tuple[float, int, str, str]:

@@ -8,6 +8,7 @@ property, so that an entity may change its type; an edge's label is its relation
 from __future__ import annotations
 
 import hashlib
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +29,8 @@ LABEL = "Entity"
 TENANT = "tenant_id"
 ENTITY_TYPE = "entity_type"
 NAME = "name"
+ALIASES = "aliases"
+"""As a JSON text: a property of many values keeps no order."""
 SHOWN_NAME = "shown_name"
 """The name, or the first alias of what has none."""
 HAS_RECORD = "has_record"
@@ -39,6 +42,7 @@ LINK_NAME = "link_name"
 LINK_KEY = "link_key"
 """Normalised name and aliases, each behind the tenant: the only property of cardinality set, found by one index."""
 CONFIDENCE = "confidence"
+EVIDENCE = "evidence"
 IDENTITY = "identity"
 """Source, type, target and predicate of an edge, in an order that compares like the four themselves."""
 ROW = "row"
@@ -107,6 +111,7 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
             (TENANT, vertex.tenant_id),
             (ENTITY_TYPE, vertex.entity_type),
             (NAME, vertex.name or ""),
+            (ALIASES, json.dumps(vertex.aliases, ensure_ascii=False)),
             (SHOWN_NAME, vertex.name or next(iter(vertex.aliases), "")),
             (HAS_RECORD, vertex.has_record),
             (ROW, _vertex_row(vertex)),
@@ -142,7 +147,7 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
             (TIMESTAMP, microseconds(edge.timestamp, UNKNOWN_TIME)),
             (VALID_FROM, microseconds(edge.valid_at, FIRST_MOMENT)),
             (VALID_UNTIL, microseconds(edge.invalid_at, LAST_MOMENT)),
-            ("evidence", edge.evidence or ""),
+            (EVIDENCE, edge.evidence or ""),
             ("predicate", edge.predicate or ""),
         ):
             steps = steps.property(key, value)

@@ -17,6 +17,7 @@ from braid.engines.opensearch_bulk import write
 from braid.engines.opensearch_client import IndexMissing, P, R, call, complete, open_client, refusal
 from braid.engines.opensearch_scan import page
 from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchRequest
+from braid.engines.ports_written import Written
 from braid.errors import DimensionMismatch, StoreError
 from braid.question_words import question_words
 from braid.settings import OpenSearchService, Refresh
@@ -114,9 +115,13 @@ class OpenSearchIndex:
         if new:
             self._declare(records, new)
         last = {mapping.document_id(record.tenant_id, record.id): mapping.document(record) for record in records}
-        stored = self._digests(list(last))
+        stored = self._fields(list(last), [mapping.DIGEST])
         self._write(
-            [({"index": {"_id": key}}, body) for key, body in last.items() if stored.get(key) != body[mapping.DIGEST]]
+            [
+                ({"index": {"_id": key}}, body)
+                for key, body in last.items()
+                if stored.get(key, {}).get(mapping.DIGEST) != body[mapping.DIGEST]
+            ]
         )
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
@@ -196,13 +201,13 @@ class OpenSearchIndex:
         here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._msearch(asked))
         return anywhere and not here
 
-    def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
-        """Return the records that exist, in the order of ``ids``, without their vectors."""
+    def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
+        """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
         keys = list(dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids))
         if not keys:
             return []
         bodies = [
-            query.by_keys(tenant_id, keys[start : start + _READ_AT_ONCE])
+            query.by_keys(tenant_id, keys[start : start + _READ_AT_ONCE], with_vectors=with_vectors)
             for start in range(0, len(keys), _READ_AT_ONCE)
         ]
         records = (
@@ -211,6 +216,22 @@ class OpenSearchIndex:
         found = {record.id: record for record in records}
         return [found[record_id] for record_id in ids if record_id in found]
 
+    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Written]:
+        """Return the hash and the models of the records that exist, those not yet searchable included."""
+        keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
+        try:
+            found = self._fields(list(keys), [mapping.CONTENT_HASH, mapping.MODEL_IDS])
+        except IndexMissing:
+            return {}
+        return {
+            keys[key]: Written(
+                id=keys[key],
+                content_hash=source.get(mapping.CONTENT_HASH),
+                model_ids=source.get(mapping.MODEL_IDS, ()),
+            )
+            for key, source in found.items()
+        }
+
     def scan(
         self,
         tenant_id: str,
@@ -218,6 +239,7 @@ class OpenSearchIndex:
         schema_below: int | None = None,
         space_missing: str | None = None,
         model_missing: str | None = None,
+        document: str | None = None,
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
@@ -231,7 +253,11 @@ class OpenSearchIndex:
             self._alias,
             tenant_id=tenant_id,
             query=query.outdated_clause(
-                tenant_id, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing
+                tenant_id,
+                schema_below=schema_below,
+                space_missing=space_missing,
+                model_missing=model_missing,
+                document=document,
             ),
             after=after,
             limit=limit,
@@ -271,19 +297,19 @@ class OpenSearchIndex:
 
         return self._call(ask)
 
-    def _digests(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return the digests of the documents that exist, those not yet searchable included."""
-        digests: dict[str, str] = {}
+    def _fields(self, keys: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return some fields of the documents that exist, those not yet searchable included."""
+        sources: dict[str, dict[str, Any]] = {}
         for start in range(0, len(keys), _READ_AT_ONCE):
             body = {"ids": keys[start : start + _READ_AT_ONCE]}
-            answer = self._call(self._client.mget, index=self._alias, body=body, _source_includes=[mapping.DIGEST])
+            answer = self._call(self._client.mget, index=self._alias, body=body, _source_includes=list(fields))
             for entry in answer["docs"]:
                 if "error" in entry:
                     error = entry["error"]
                     raise refusal(int(error.get("status", 0)), error)
                 if entry["found"]:
-                    digests[entry["_id"]] = entry["_source"].get(mapping.DIGEST, "")
-        return digests
+                    sources[entry["_id"]] = entry["_source"]
+        return sources
 
     def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
         refresh = Refresh.NONE if self._serverless else self._settings.opensearch_refresh

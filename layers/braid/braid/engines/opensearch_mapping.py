@@ -32,7 +32,10 @@ DIGEST = "digest"
 """Hash of all the rest of a document, so that one that is there already is not written again."""
 SPACES, MODEL_IDS = "spaces", "model_ids"
 """Which embedding spaces and which models a record has vectors of."""
-_ADDED = ("timestamp_us", "valid_from_us", "valid_until_us", "models", SPACES, MODEL_IDS, DIGEST)
+CONTENT_HASH = "content_hash"
+DOCUMENT = "document"
+"""The source's title, as a word of its own."""
+_ADDED = (DOCUMENT, "timestamp_us", "valid_from_us", "valid_until_us", "models", SPACES, MODEL_IDS, DIGEST)
 _PLAIN_SPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -88,6 +91,8 @@ def document(record: Record) -> dict[str, Any]:
         body["timestamp_us"] = microseconds(record.timestamp)
     body["valid_from_us"] = microseconds(record.valid_at) if record.valid_at else FIRST_MOMENT
     body["valid_until_us"] = microseconds(record.invalid_at) if record.invalid_at else LAST_MOMENT
+    if record.source.title:
+        body[DOCUMENT] = record.source.title
     body["models"] = {embedding.space: embedding.model_id for embedding in record.embeddings}
     body[SPACES] = sorted(body["models"])
     body[MODEL_IDS] = sorted(set(body["models"].values()))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from braid import scoring
 from braid.engines.opensearch_mapping import (
+    DIGEST,
+    DOCUMENT,
     LAST_MOMENT,
     MODEL_IDS,
     SOURCE_EXCLUDES,
@@ -83,12 +85,20 @@ def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False
 
 
 def outdated_clause(
-    tenant_id: str, *, schema_below: int | None, space_missing: str | None, model_missing: str | None
+    tenant_id: str,
+    *,
+    schema_below: int | None,
+    space_missing: str | None,
+    model_missing: str | None,
+    document: str | None,
 ) -> dict[str, Any]:
     """Return one filter: a tenant's records that meet every condition given."""
     clauses: list[dict[str, Any]] = [{"term": {"tenant_id": tenant_id}}]
     if schema_below is not None:
         clauses.append({"range": {"schema_version": {"lt": schema_below}}})
+    if document is not None:
+        names = [{"term": {"id": document}}, {"prefix": {"id": f"{document}#"}}, {"term": {DOCUMENT: document}}]
+        clauses.append({"bool": {"should": names}})
     missing = [
         {"term": {field: wanted}}
         for field, wanted in ((SPACES, space_missing), (MODEL_IDS, model_missing))
@@ -184,7 +194,7 @@ def newest(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, An
     return {**match(words, k, clause), "sort": [by_time, {"id": "asc"}], "track_scores": True}
 
 
-def by_keys(tenant_id: str, keys: Sequence[str]) -> dict[str, Any]:
+def by_keys(tenant_id: str, keys: Sequence[str], *, with_vectors: bool = False) -> dict[str, Any]:
     """Return the search for documents by their ids, whole but for what :func:`record_of` leaves out.
 
     A search, because a get rebuilds each document's vectors from the index before it drops them: ten times as slow.
@@ -193,7 +203,7 @@ def by_keys(tenant_id: str, keys: Sequence[str]) -> dict[str, Any]:
     conditions = [{"ids": {"values": list(keys)}}, {"term": {"tenant_id": tenant_id}}]
     return {
         "size": len(keys),
-        "_source": {"excludes": SOURCE_EXCLUDES},
+        "_source": {"excludes": [DIGEST] if with_vectors else SOURCE_EXCLUDES},
         "track_total_hits": False,
         "sort": ["_doc"],
         "query": {"bool": {"filter": conditions}},

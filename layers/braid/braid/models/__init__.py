@@ -32,7 +32,7 @@ from braid.models.scalars import (
     VectorBytes,
     Weight,
 )
-from braid.models.stored import Embedding, Record, Relationship, SourceRef, SourceType, Vertex
+from braid.models.stored import Embedding, Record, Relationship, RelationshipKey, SourceRef, SourceType, Vertex
 from braid.models.vocabulary import (
     Direction,
     EmbeddingType,
@@ -79,6 +79,7 @@ __all__ = [
     "RecordId",
     "RelatedEntity",
     "Relationship",
+    "RelationshipKey",
     "RerankerKind",
     "Result",
     "Score",

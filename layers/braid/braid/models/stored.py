@@ -78,6 +78,10 @@ class Record(Frozen):
     tool_name: Name | None = None
     status: Name | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100)] = ()
+    """Records that hold no longer since this one does."""
+    content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Of the record as it was given to be written; see :func:`braid.writes.content_hash`."""
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Record:
@@ -110,6 +114,19 @@ class Vertex(Frozen):
     invalid_at: Timestamp | None = None
 
 
+class RelationshipKey(Frozen):
+    """What identifies an edge within its tenant; no predicate and an empty one are the same."""
+
+    source: RecordId
+    type: Label
+    target: RecordId
+    predicate: Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)] | None = None
+
+    def identity(self) -> tuple[str, str, str, str]:
+        """Return the four as they are compared."""
+        return (self.source, self.type, self.target, self.predicate or "")
+
+
 class Relationship(Frozen):
     """One edge. Its identity is (tenant, source, type, target, predicate), so that every write is an upsert."""
 
@@ -123,3 +140,9 @@ class Relationship(Frozen):
     invalid_at: Timestamp | None = None
     evidence: RecordId | None = None
     predicate: Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)] | None = None
+    supersedes: Annotated[tuple[RelationshipKey, ...], Field(max_length=100)] = ()
+    """Edges that hold no longer since this one does. An instruction to whoever writes it; no graph keeps it."""
+
+    def identity(self) -> tuple[str, str, str, str]:
+        """Return what it is identified by within its tenant: source, type, target and predicate."""
+        return (self.source, self.type, self.target, self.predicate or "")

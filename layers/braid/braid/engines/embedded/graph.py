@@ -7,19 +7,21 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded import graph_rows
+from braid.engines.embedded import graph_reading, graph_rows
 from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.engines.embedded.validity import Changes
 from braid.engines.ports import Expansion, GraphStats
 from braid.engines.ports_query import GraphResult
+from braid.engines.ports_written import GraphPage
 from braid.engines.query_walks import answer
+from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
 from braid.models import EntityLink, GraphHit
 from braid.scoring import clamp
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from braid.engines.embedded.adjacency import Adjacency, Reached
@@ -73,6 +75,53 @@ class EmbeddedKnowledgeGraph:
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
         return delete(self._store, Generation.GRAPH, tenant_id, ids, graph_rows.delete)
+
+    def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
+        """Remove edges by their identity and return how many there were."""
+        if not relationships:
+            return 0
+        with self._store.transaction() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return 0
+            removed = graph_rows.delete_edges(connection, tenant, relationships)
+            if removed:
+                Generation.GRAPH.advance(connection, tenant)
+            return removed
+
+    def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
+        """Return the vertices that exist, in the order of ``ids``."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            return [] if tenant is None else graph_reading.read_vertices(connection, tenant, tenant_id, ids)
+
+    def relationships(
+        self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[Relationship]:
+        """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return []
+            return graph_reading.read_edges(connection, tenant, tenant_id, ids=ids, evidence=evidence, types=types)
+
+    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
+        """Return the next vertices in the order of their ids, each page as the store is then."""
+        cursor = decode(tenant_id, after)
+        check_limit(limit)
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return GraphPage()
+            found = graph_reading.vertices_after(connection, tenant, tenant_id, after=cursor.record_id, limit=limit + 1)
+            vertices = tuple(found[:limit])
+            edges = graph_reading.edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
+        more = len(found) > limit
+        return GraphPage(
+            vertices=vertices,
+            relationships=tuple(edges),
+            cursor=encode(tenant_id, Cursor(vertices[-1].id)) if more else None,
+        )
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
         """Return the entities of which a name or alias equals one of ``names``, each once, by its best match."""

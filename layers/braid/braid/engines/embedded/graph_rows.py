@@ -11,7 +11,7 @@ from braid.linking import normalise
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from braid.models import Relationship, Vertex
 
@@ -53,6 +53,16 @@ def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Itera
         )
 
 
+def numbers_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, int]:
+    """Return the numbers of the vertices that exist, by their ids."""
+    return dict(
+        connection.execute(
+            "SELECT id, number FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+            (tenant, json.dumps(sorted(ids))),
+        ).fetchall()
+    )
+
+
 def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Sequence[Relationship]) -> None:
     """Write relationships of one tenant; no predicate and an empty one are the same identity.
 
@@ -62,12 +72,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
         If an end is not stored; the caller's transaction then undoes the rest.
     """
     ends = {end for relationship in relationships for end in (relationship.source, relationship.target)}
-    numbers = dict(
-        connection.execute(
-            "SELECT id, number FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-            (tenant, json.dumps(sorted(ends))),
-        ).fetchall()
-    )
+    numbers = numbers_of(connection, tenant, ends)
     for relationship in relationships:
         for end in (relationship.source, relationship.target):
             if end not in numbers:
@@ -121,3 +126,16 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
     connection.executemany("DELETE FROM edges WHERE target = ?", numbers)
     connection.executemany("DELETE FROM vertices WHERE number = ?", numbers)
     return len(numbers)
+
+
+def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Relationship]) -> int:
+    """Remove edges of one tenant by their identity and return how many there were."""
+    numbers = numbers_of(connection, tenant, {end for edge in edges for end in (edge.source, edge.target)})
+    return sum(
+        connection.execute(
+            "DELETE FROM edges WHERE tenant = ? AND source = ? AND type = ? AND target = ? AND predicate = ?",
+            (tenant, numbers[source], kind, numbers[target], predicate),
+        ).rowcount
+        for source, kind, target, predicate in dict.fromkeys(edge.identity() for edge in edges)
+        if source in numbers and target in numbers
+    )

@@ -10,14 +10,13 @@ from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.tables import to_microseconds, words_table
+from braid.engines.ports_written import Written
 from braid.errors import DimensionMismatch, InvalidRequest
-from braid.models import Record
+from braid.models import Embedding, Record
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
-
-    from braid.models import Embedding
 
 _WRITE = """
 INSERT INTO records (tenant, id, kind, entity_type, schema_version, valid_at, invalid_at, timestamp, task_id, tool_name,
@@ -205,13 +204,49 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
     return len(rows)
 
 
-def read_many(connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str]) -> list[Record]:
+def read_many(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str], *, with_vectors: bool
+) -> list[Record]:
     """Return the records that exist, in the order of ``ids``."""
-    found: dict[str, Record] = {}
-    for record_id, content, body in connection.execute(
-        "SELECT id, content, body FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+    rows = connection.execute(
+        "SELECT number, id, content, body FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
         (tenant, json.dumps(list(ids))),
-    ):
-        fields = json.loads(body)
-        found[record_id] = Record(id=record_id, tenant_id=tenant_id, content=content, **fields)
+    ).fetchall()
+    vectors = read_vectors(connection, [row[0] for row in rows]) if with_vectors else {}
+    found = {
+        record_id: Record(
+            id=record_id,
+            tenant_id=tenant_id,
+            content=content,
+            embeddings=tuple(vectors.get(number, ())),
+            **json.loads(body),
+        )
+        for number, record_id, content, body in rows
+    }
     return [found[record_id] for record_id in dict.fromkeys(ids) if record_id in found]
+
+
+def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, Written]:
+    """Return the hash and the models of the records that exist."""
+    rows = connection.execute(
+        "SELECT r.id, json_extract(r.body, '$.content_hash'), json_group_array(v.model_id)"
+        " FROM json_each(?) AS asked CROSS JOIN records AS r ON r.tenant = ? AND r.id = asked.value"
+        " LEFT JOIN vectors AS v ON v.record = r.number GROUP BY r.number",
+        (json.dumps(list(dict.fromkeys(ids))), tenant),
+    )
+    return {
+        record_id: Written(id=record_id, content_hash=content_hash, model_ids=frozenset(json.loads(model_ids)) - {None})
+        for record_id, content_hash, model_ids in rows
+    }
+
+
+def read_vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, list[Embedding]]:
+    """Return the vectors of some records, by the record's number and in the order of their spaces."""
+    found: dict[int, list[Embedding]] = {}
+    for number, space, model_id, vector in connection.execute(
+        "SELECT record, space, model_id, vector FROM vectors WHERE record IN (SELECT value FROM json_each(?))"
+        " ORDER BY record, space",
+        (json.dumps(numbers),),
+    ):
+        found.setdefault(number, []).append(Embedding(space=space, model_id=model_id, vector=vector))
+    return found

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from braid.models import Embedding, Record
+from braid.engines.embedded.rows import read_vectors
+from braid.models import Record
 
 if TYPE_CHECKING:
     import sqlite3
+
+_OF_DOCUMENT = (
+    "(r.id = :document OR substr(r.id, 1, length(:document) + 1) = :document || '#'"
+    " OR json_extract(r.body, '$.source.title') = :document)"
+)
 
 
 def page(
@@ -19,6 +25,7 @@ def page(
     schema_below: int | None,
     space_missing: str | None,
     model_missing: str | None,
+    document: str | None,
     after: str,
     limit: int,
     with_vectors: bool,
@@ -32,6 +39,8 @@ def page(
             clauses.append(
                 f"NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.record = r.number AND v.{column} = :{column})"  # noqa: S608 - a column's name from above
             )
+    if document is not None:
+        clauses.append(_OF_DOCUMENT)
     rows = connection.execute(
         f"SELECT r.number, r.id, r.content, r.body FROM records AS r WHERE {' AND '.join(clauses)}"  # noqa: S608
         " ORDER BY r.id LIMIT :limit",
@@ -41,10 +50,11 @@ def page(
             "schema_below": schema_below,
             "space": space_missing,
             "model_id": model_missing,
+            "document": document,
             "limit": limit,
         },
     ).fetchall()
-    vectors = _vectors(connection, [row[0] for row in rows]) if with_vectors else {}
+    vectors = read_vectors(connection, [row[0] for row in rows]) if with_vectors else {}
     return [
         Record(
             id=record_id,
@@ -55,15 +65,3 @@ def page(
         )
         for number, record_id, content, body in rows
     ]
-
-
-def _vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, list[Embedding]]:
-    """Return the vectors of some records, by the record's number and in the order of their spaces."""
-    found: dict[int, list[Embedding]] = {}
-    for number, space, model_id, vector in connection.execute(
-        "SELECT record, space, model_id, vector FROM vectors WHERE record IN (SELECT value FROM json_each(?))"
-        " ORDER BY record, space",
-        (json.dumps(numbers),),
-    ):
-        found.setdefault(number, []).append(Embedding(space=space, model_id=model_id, vector=vector))
-    return found

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.embedded.vectors import VectorGraph
     from braid.engines.ports import SearchRequest
+    from braid.engines.ports_written import Written
     from braid.models import Embedding, Record
 
 _GRAPHS_IN_MEMORY = 32
@@ -116,11 +117,19 @@ class EmbeddedSearchIndex:
             superseded = superseded | superseded_too
         return vector, lexical, superseded
 
-    def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
-        """Return the records that exist, in the order of ``ids``, without their vectors."""
+    def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
+        """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
-            return [] if tenant is None else rows.read_many(connection, tenant, tenant_id, ids)
+            if tenant is None:
+                return []
+            return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
+
+    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Written]:
+        """Return the hash and the models of the records that exist."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            return {} if tenant is None else rows.written(connection, tenant, ids)
 
     def scan(
         self,
@@ -129,6 +138,7 @@ class EmbeddedSearchIndex:
         schema_below: int | None = None,
         space_missing: str | None = None,
         model_missing: str | None = None,
+        document: str | None = None,
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
@@ -147,6 +157,7 @@ class EmbeddedSearchIndex:
                 schema_below=schema_below,
                 space_missing=space_missing,
                 model_missing=model_missing,
+                document=document,
                 after=cursor.record_id,
                 limit=limit + 1,
                 with_vectors=with_vectors,

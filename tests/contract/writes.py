@@ -1,0 +1,327 @@
+"""What every pair of a search index and a knowledge graph keeps when it is written to: all of a write, once.
+
+An engine's own test file gives the fixture ``store``: empty stores of its own, with
+:class:`tests.stages.WordEncoder` as the model.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.engines.ports import SchemaVersion, SearchRequest
+from braid.errors import InvalidRequest, StoreError
+from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
+from braid.writes import MissingEnds, WriteReport, WriteRequest, require_written, write
+
+from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
+from tests.stages import WordEncoder
+
+if TYPE_CHECKING:
+    from braid.writes import WriteStore
+
+LATER = AS_OF + timedelta(days=365)
+
+
+def written(store: WriteStore, *items: Record | Vertex | Relationship, **fields: Any) -> WriteReport:
+    """Write items of tenant acme."""
+    kinds: dict[str, list[Any]] = {"records": [], "vertices": [], "relationships": []}
+    for item in items:
+        kind = "records" if isinstance(item, Record) else "vertices" if isinstance(item, Vertex) else "relationships"
+        kinds[kind].append(item)
+    return write(WriteRequest(tenant_id=ACME, **kinds, **fields), store)
+
+
+def found(store: WriteStore, text: str, *, tenant: str = ACME, as_of: Any = LATER) -> list[str]:
+    hits = store.index.search(SearchRequest(tenant_id=tenant, text=text, k=20, as_of=as_of))
+    return sorted(hit.id for hit in hits.lexical)
+
+
+def stored(store: WriteStore, identity: str) -> Record:
+    (one,) = store.index.get_many(ACME, [identity])
+    return one
+
+
+def messages(report: WriteReport) -> list[str]:
+    return [str(error) for error in report.errors]
+
+
+class WritesContract:
+    """Writing through :func:`braid.writes.write`."""
+
+    @pytest.fixture
+    def encoded(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Return the texts that are embedded, as they are."""
+        texts: list[str] = []
+        encode = WordEncoder.encode
+
+        def counted(encoder: WordEncoder, asked: Any, *, instruction: str = "") -> list[bytes]:
+            texts.extend(asked)
+            return encode(encoder, asked, instruction=instruction)
+
+        monkeypatch.setattr(WordEncoder, "encode", counted)
+        return texts
+
+    def test_records_vertices_and_edges_are_found_when_it_returns(self, store: WriteStore) -> None:
+        report = written(store, record("r", "a turbine hums"), vertex("v", name="Turbine"), edge("v", "r", "MENTIONS"))
+        assert (report.written, report.vertices, report.relationships, report.errors) == (1, 2, 1, ())
+        assert found(store, "turbine") == ["r"]
+        assert [one.has_record for one in store.graph.get_many(ACME, ["v", "r"])] == [False, True]
+        assert [one.type for one in store.graph.relationships(ACME, ids=["v"])] == ["MENTIONS"]
+
+    def test_a_record_has_a_vector_in_the_space_of_every_model(self, store: WriteStore) -> None:
+        written(store, record("r", "a turbine hums"))
+        (kept,) = store.index.get_many(ACME, ["r"], with_vectors=True)
+        assert {one.model_id for one in kept.embeddings} == {model.id for model in store.models()}
+
+    def test_the_same_write_again_embeds_nothing_writes_nothing_and_says_so(
+        self, store: WriteStore, encoded: list[str]
+    ) -> None:
+        first = written(store, record("r", "a turbine hums"), record("s", "a pump drips"), edge("r", "s"))
+        before = store.index.scan(ACME, with_vectors=True).records
+        encoded.clear()
+        again = written(store, record("r", "a turbine hums"), record("s", "a pump drips"), edge("r", "s"))
+        assert (first.written, first.embedded, again.written, again.unchanged, again.embedded) == (2, 2, 0, 2, 0)
+        assert again.vertices == 0
+        assert encoded == []
+        assert store.index.scan(ACME, with_vectors=True).records == before
+
+    def test_only_what_changed_is_embedded_and_only_if_its_text_did(
+        self, store: WriteStore, encoded: list[str]
+    ) -> None:
+        written(store, record("r", "a turbine hums"), record("s", "a pump drips"))
+        encoded.clear()
+        report = written(store, record("r", "a turbine hums", importance=0.9), record("s", "a pump leaks"))
+        assert (report.written, report.embedded) == (2, 1)
+        assert encoded == ["a pump leaks"]
+        (kept,) = store.index.get_many(ACME, ["r"], with_vectors=True)
+        assert (kept.importance, len(kept.embeddings)) == (0.9, len(store.models()))
+
+    def test_a_write_begins_a_new_generation_even_when_it_changes_nothing(self, store: WriteStore) -> None:
+        before = store.cache.generation(ACME)
+        written(store, record("r", "a turbine hums"))
+        between = store.cache.generation(ACME)
+        written(store, record("r", "a turbine hums"))
+        after = store.cache.generation(ACME)
+        assert None not in {before, between, after}
+        assert before < between < after
+
+    def test_an_entity_is_a_vertex_without_being_asked_and_is_linked_by_its_names(self, store: WriteStore) -> None:
+        written(store, record("e", "Ada runs it", kind=Kind.ENTITY, entity_type="Person", name="Ada", aliases=("AL",)))
+        assert {link.entity_id for link in store.graph.link(ACME, ["ada", "al"], as_of=LATER)} == {"e"}
+
+    def test_a_vertex_that_gets_a_record_later_says_so_and_keeps_its_names(self, store: WriteStore) -> None:
+        written(store, vertex("v", name="Valve", aliases=("tap",), has_record=False))
+        written(store, record("v", "closed by hand"))
+        (kept,) = store.graph.get_many(ACME, ["v"])
+        assert (kept.has_record, kept.name, kept.aliases) == (True, "Valve", ("tap",))
+
+    def test_an_edge_leads_to_a_record_that_was_written_before_without_a_vertex(self, store: WriteStore) -> None:
+        written(store, record("r", "a turbine hums"))
+        assert store.graph.get_many(ACME, ["r"]) == []
+        assert written(store, vertex("v", has_record=True), edge("v", "r", "MENTIONS")).errors == ()
+        assert [one.has_record for one in store.graph.get_many(ACME, ["v", "r"])] == [False, True]
+
+    def test_a_tenants_items_are_not_written_by_another(self, store: WriteStore) -> None:
+        with pytest.raises(InvalidRequest, match="tenant_id") as caught:
+            written(store, record("r", "theirs", tenant_id=GLOBEX))
+        assert caught.value.field == "tenant_id"
+        assert found(store, "theirs", tenant=GLOBEX) == []
+
+    # --- what is wrong ---
+
+    def test_an_id_twice_in_one_request_is_refused_at_its_second_place_and_nothing_is_written(
+        self, store: WriteStore
+    ) -> None:
+        report = written(store, record("r", "one turbine"), record("r", "another turbine"), record("s", "turbine"))
+        assert messages(report) == ["records[1]: id: 'r' stands already at records[0]"]
+        assert report.written == 0
+        assert store.index.stats(ACME).records == 0
+
+    def test_of_a_partial_request_what_is_right_is_written(self, store: WriteStore) -> None:
+        report = written(store, record("r", "one turbine"), record("r", "again"), record("s", "turbine"), partial=True)
+        assert (report.written, len(report.errors)) == (2, 1)
+        assert found(store, "turbine") == ["r", "s"]
+
+    def test_a_record_newer_than_the_schema_is_refused_until_that_is_registered(self, store: WriteStore) -> None:
+        report = written(store, record("r", "from tomorrow", schema_version=2))
+        assert messages(report) == [
+            "records[0]: schema_version: 2 is newer than the current version 1 of tenant 'acme'"
+        ]
+        for version in (1, 2):
+            store.schemas.register(SchemaVersion(tenant_id=ACME, version=version, created_at=AS_OF))
+        assert written(store, record("r", "from tomorrow", schema_version=2)).written == 1
+
+    @pytest.mark.parametrize("side", ["source", "target"])
+    def test_an_edge_to_nothing_is_refused_with_both_ids(self, store: WriteStore, side: str) -> None:
+        ends = ("v", "nobody") if side == "target" else ("nobody", "v")
+        report = written(store, vertex("v"), edge(*ends))
+        assert len(report.errors) == 1
+        assert f"relationships[0]: {side}: 'nobody' is neither" in messages(report)[0]
+        assert all(repr(name) in messages(report)[0] for name in ends)
+        assert store.graph.stats(ACME).vertices == 0
+
+    def test_an_edge_to_nothing_makes_a_stub_when_asked_which_a_later_write_completes(self, store: WriteStore) -> None:
+        report = written(store, vertex("v"), edge("v", "x"), edge("x", "y"), missing=MissingEnds.STUB)
+        assert (report.stubs, report.relationships, report.errors) == (2, 2, ())
+        written(store, record("x", "known now", kind=Kind.ENTITY, entity_type="Person", name="X"))
+        (completed,) = store.graph.get_many(ACME, ["x"])
+        assert (completed.name, completed.entity_type, completed.has_record) == ("X", "Person", True)
+        assert len(store.graph.relationships(ACME, ids=["x"])) == 2
+
+    def test_errors_are_raised_for_whoever_wants_them_raised(self, store: WriteStore) -> None:
+        with pytest.raises(InvalidRequest, match="'r' stands already") as caught:
+            require_written(written(store, record("r", "a"), record("r", "b")))
+        assert caught.value.field == "id"
+        assert require_written(written(store, record("r", "a"))).written == 1
+
+    def test_a_text_of_a_megabyte_is_written_and_found_beside_the_others(self, store: WriteStore) -> None:
+        report = written(store, record("long", "turbine " + "word " * 200_000), record("short", "turbine"))
+        assert report.errors == ()
+        assert found(store, "turbine") == ["long", "short"]
+
+    # --- stopped on the way ---
+
+    @pytest.mark.parametrize("step", ["index.upsert", "graph.upsert", "cache.advance"])
+    @pytest.mark.parametrize("moment", ["before", "after"])
+    def test_a_write_that_was_stopped_is_completed_by_repeating_it(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch, step: str, moment: str
+    ) -> None:
+        items = (
+            record("old", "the fee is two", kind=Kind.FACT, valid_at=day(1)),
+            record("new", "the fee is three", kind=Kind.FACT, valid_at=day(9), supersedes=("old",)),
+            vertex("v", name="Fee"),
+            edge("v", "new", "MENTIONS"),
+        )
+        part, name = step.split(".")
+        target: Any = getattr(store, part)
+        work = getattr(target, name)
+
+        def stopped(*arguments: Any) -> None:
+            if moment == "after":
+                work(*arguments)
+            message = "stopped"
+            raise StoreError(message)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(target, name, stopped)
+            with pytest.raises(StoreError, match="stopped"):
+                written(store, *items)
+        before = store.cache.generation(ACME) or 0
+        assert written(store, *items).errors == ()
+        assert (store.cache.generation(ACME) or 0) > before
+        assert found(store, "fee") == ["new"]
+        assert found(store, "fee", as_of=day(5)) == ["old"]
+        assert [one.id for one in store.graph.get_many(ACME, ["v", "new", "old"])] == ["v", "new", "old"]
+        assert store.graph.stats(ACME).edges == 2
+
+    # --- supersession ---
+
+    def test_what_is_superseded_ends_in_index_and_graph_when_the_new_begins(self, store: WriteStore) -> None:
+        written(
+            store,
+            record("old", "the fee is two", kind=Kind.FACT, valid_at=day(1)),
+            vertex("fee", name="Fee"),
+            vertex("two", name="Two"),
+            edge("fee", "two", "COSTS", evidence="old"),
+            edge("fee", "old", "MENTIONS"),
+        )
+        report = written(store, record("new", "the fee is three", kind=Kind.FACT, valid_at=day(9), supersedes=("old",)))
+        assert (report.written, report.superseded) == (1, 2)
+        assert stored(store, "old").invalid_at == day(9)
+        assert store.graph.get_many(ACME, ["old"])[0].invalid_at == day(9)
+        ends = {one.type: one.invalid_at for one in store.graph.relationships(ACME, ids=["fee"])}
+        assert ends == {"COSTS": day(9), "MENTIONS": None}
+        assert found(store, "fee") == ["new"]
+        assert found(store, "fee", as_of=day(5)) == ["old"]
+
+    def test_what_is_superseded_keeps_its_vectors(self, store: WriteStore) -> None:
+        written(store, record("old", "the fee is two"))
+        written(store, record("new", "the fee is three", supersedes=("old",)))
+        (old,) = store.index.get_many(ACME, ["old"], with_vectors=True)
+        assert len(old.embeddings) == len(store.models())
+
+    def test_an_edge_that_the_new_record_says_again_is_still_true(self, store: WriteStore) -> None:
+        facts = {"kind": Kind.FACT, "name": "Fee"}
+        written(
+            store,
+            record("old", "ada owns the fee of two", **facts),
+            vertex("ada", name="Ada"),
+            vertex("fee", name="Fee"),
+            edge("ada", "fee", "OWNS", evidence="old"),
+        )
+        written(
+            store,
+            record("new", "ada owns the fee of three", valid_at=day(9), supersedes=("old",), **facts),
+            edge("ada", "fee", "OWNS", evidence="new"),
+        )
+        (owns,) = store.graph.relationships(ACME, ids=["ada"])
+        assert (owns.evidence, owns.invalid_at) == ("new", None)
+
+    def test_a_superseded_record_that_is_written_again_stays_superseded(self, store: WriteStore) -> None:
+        old = record("old", "the fee is two", valid_at=day(1))
+        written(store, old)
+        written(store, record("new", "the fee is three", valid_at=day(9), supersedes=("old",)))
+        for again in (old, old.model_copy(update={"content": "the fee was two"})):
+            written(store, again)
+            assert stored(store, "old").invalid_at == day(9)
+            assert store.graph.get_many(ACME, ["old"])[0].invalid_at == day(9)
+
+    def test_an_end_that_came_earlier_stands(self, store: WriteStore) -> None:
+        written(store, record("old", "the fee is two", invalid_at=day(3)))
+        written(store, record("new", "the fee is three", valid_at=day(9), supersedes=("old",)))
+        assert stored(store, "old").invalid_at == day(3)
+
+    def test_an_edge_that_supersedes_says_the_same_as_a_record(self, store: WriteStore) -> None:
+        written(store, record("old", "the fee is two"), record("new", "the fee is three"))
+        report = written(store, edge("new", "old", "SUPERSEDES", timestamp=day(9)))
+        assert report.superseded == 1
+        assert stored(store, "old").invalid_at == day(9)
+
+    def test_an_entity_that_another_follows_is_not_ended(self, store: WriteStore) -> None:
+        entities = [record(name, f"{name} works", kind=Kind.ENTITY, name=name) for name in ("a", "b")]
+        written(store, *entities, edge("b", "a", "SUPERSEDES", valid_at=day(9)))
+        assert stored(store, "a").invalid_at is None
+        report = written(store, entities[1].model_copy(update={"supersedes": ("a",)}))
+        assert "'a', which 'b' supersedes, is an entity" in messages(report)[0]
+
+    def test_an_edge_ends_another(self, store: WriteStore) -> None:
+        written(store, *(vertex(name) for name in "abc"), edge("a", "b", "WORKS_AT", valid_at=day(1)))
+        key = RelationshipKey(source="a", type="WORKS_AT", target="b")
+        written(store, edge("a", "c", "WORKS_AT", valid_at=day(9), supersedes=(key,)))
+        ends = {one.target: one.invalid_at for one in store.graph.relationships(ACME, ids=["a"])}
+        assert ends == {"b": day(9), "c": None}
+
+    def test_what_is_superseded_has_to_be_there(self, store: WriteStore) -> None:
+        report = written(store, record("new", "the fee is three", supersedes=("old",)))
+        assert messages(report) == ["records[0]: supersedes: there is no record 'old', which 'new' supersedes"]
+        key = RelationshipKey(source="a", type="WORKS_AT", target="b")
+        report = written(store, vertex("a"), vertex("c"), edge("a", "c", supersedes=(key,)))
+        assert messages(report) == ["relationships[0]: supersedes: there is no edge 'a' WORKS_AT 'b'"]
+        assert store.index.stats(ACME).records == 0
+
+    def test_a_circle_of_supersession_in_one_request_is_refused_and_shown(self, store: WriteStore) -> None:
+        report = written(
+            store,
+            record("a", "one", supersedes=("b",)),
+            record("b", "two", supersedes=("c",)),
+            record("c", "three", supersedes=("a",)),
+        )
+        assert "would be superseded by itself: " in messages(report)[0]
+        assert " → " in messages(report)[0]
+        assert store.index.stats(ACME).records == 0
+
+    def test_a_circle_that_closes_over_what_is_stored_is_refused(self, store: WriteStore) -> None:
+        written(store, record("a", "one"))
+        written(store, record("b", "two", supersedes=("a",)))
+        written(store, record("c", "three", supersedes=("b",)))
+        report = written(store, record("a", "one", supersedes=("c",)))
+        assert messages(report) == ["records[0]: supersedes: 'a' would be superseded by itself: a → c → b → a"]
+        assert stored(store, "c").invalid_at is None
+        report = written(store, edge("a", "c", "SUPERSEDES"))
+        assert messages(report)[0].startswith("relationships[0]: supersedes: 'a' would be superseded by itself")
+
+    def test_a_record_does_not_supersede_itself(self, store: WriteStore) -> None:
+        report = written(store, record("a", "one", supersedes=("a",)))
+        assert messages(report) == ["records[0]: supersedes: 'a' would be superseded by itself: a → a"]
