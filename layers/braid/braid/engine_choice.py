@@ -16,9 +16,10 @@ from braid.settings import EngineKind
 if TYPE_CHECKING:
     from braid.caching import ForgivingCache
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.engines.ports import Encoder, KnowledgeGraph, Reranker, SchemaRegistry, SearchIndex
+    from braid.engines.ports import Encoder, Reranker, SchemaRegistry, SearchIndex
     from braid.engines.ports_members import Members
     from braid.engines.ports_state import Cache, ObjectStore, Queue
+    from braid.engines.ports_written import WritableGraph
     from braid.models import EmbeddingType
     from braid.profiles import ModelConfig
     from braid.rerankers import Rerankers
@@ -62,7 +63,7 @@ class Engines:
         return OpenSearchIndex.connect(self.settings)
 
     @cached_property
-    def graph(self) -> KnowledgeGraph:
+    def graph(self) -> WritableGraph:
         """The knowledge graph."""
         if self.settings.engine is EngineKind.EMBEDDED:
             with self._opening:

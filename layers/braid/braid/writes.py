@@ -96,27 +96,30 @@ def write(
     timing, supersession, superseded = _Timing(), accepted.supersession, 0
     # Similar lengths together: padding is the cost of a batch.
     ordered = sorted(changed, key=lambda record: (len(record.text()), record.id))
-    for start in range(0, len(ordered), batch):
-        part = ordered[start : start + batch]
-        with_vectors = _embedded(part, stored, encoders, store.index, timing)
+    try:
+        for start in range(0, len(ordered), batch):
+            part = ordered[start : start + batch]
+            with_vectors = _embedded(part, stored, encoders, store.index, timing)
+            began = time.perf_counter()
+            ended = [supersession.record(record) for record in with_vectors]
+            store.index.upsert(ended)
+            superseded += sum(after is not before for after, before in zip(ended, with_vectors, strict=True))
+            timing.write_s += time.perf_counter() - began
+            if on_progress:
+                on_progress(start + len(part), len(ordered))
         began = time.perf_counter()
-        ended = [supersession.record(record) for record in with_vectors]
-        store.index.upsert(ended)
-        superseded += sum(after is not before for after, before in zip(ended, with_vectors, strict=True))
+        if accepted.vertices or accepted.edges:
+            store.graph.upsert(accepted.vertices, accepted.edges)
+        superseded += supersession.apply(
+            store,
+            tenant_id,
+            records={record.id for record in changed},
+            edges={edge.identity() for edge in accepted.edges},
+        )
         timing.write_s += time.perf_counter() - began
-        if on_progress:
-            on_progress(start + len(part), len(ordered))
-    began = time.perf_counter()
-    if accepted.vertices or accepted.edges:
-        store.graph.upsert(accepted.vertices, accepted.edges)
-    superseded += supersession.apply(
-        store,
-        tenant_id,
-        records={record.id for record in changed},
-        edges={edge.identity() for edge in accepted.edges},
-    )
-    store.cache.advance(tenant_id)
-    timing.write_s += time.perf_counter() - began
+    finally:
+        # Also of a write that broke off: what it did write is found, and answers from before it are old.
+        store.cache.advance(tenant_id)
     return WriteReport(
         tenant_id=tenant_id,
         written=len(changed),

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.caching import ForgivingCache
-    from braid.engines.ports import Encoder, KnowledgeGraph, SchemaRegistry, SearchIndex
+    from braid.engines.ports import Encoder, SchemaRegistry, SearchIndex
+    from braid.engines.ports_written import WritableGraph
     from braid.profiles import ModelConfig
 
 
@@ -94,7 +95,7 @@ class WriteStore(Protocol):
         """Where records are."""
 
     @property
-    def graph(self) -> KnowledgeGraph:
+    def graph(self) -> WritableGraph:
         """Where vertices and edges are."""
 
     @property

@@ -29,12 +29,12 @@ from braid.models import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from braid.engines.ports_propagation import PropagateRequest
     from braid.engines.ports_query import GraphQuery, GraphResult
-    from braid.engines.ports_written import GraphPage, Written
+    from braid.engines.ports_written import Written
     from braid.models import Relationship, Vertex
 
 
@@ -229,50 +229,6 @@ class KnowledgeGraph(Protocol):
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
-
-    def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
-        """Remove edges by their identity and return how many there were."""
-
-    def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:
-        """Return the vertices that exist, whole, in the order of ``ids``."""
-
-    def relationships(
-        self,
-        tenant_id: TenantId,
-        *,
-        ids: Collection[RecordId] = (),
-        evidence: Collection[RecordId] = (),
-        types: Collection[Label] = (),
-    ) -> list[Relationship]:
-        """Return edges whole, in the order of their identity, whatever their validity.
-
-        Parameters
-        ----------
-        ids
-            Those with an end among these vertices.
-        evidence
-            Those, as well, of which the evidence is among these records.
-        types
-            Of all those only these types; empty means any.
-        """
-
-    def scan(self, tenant_id: TenantId, *, after: str | None = None, limit: int = 500) -> GraphPage:
-        """Return the next vertices in the order of their ids, with the edges that lead out of them.
-
-        Each vertex that is there from the first page to the last comes exactly once, and so does each edge.
-
-        Parameters
-        ----------
-        after
-            Cursor of the page before, of any process and age; None begins.
-        limit
-            Most vertices of the page, 1 to 1,000.
-
-        Raises
-        ------
-        InvalidRequest
-            If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
-        """
 
     def link(self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
         """Return the entities of which a name or alias, normalised by ``linking.normalise``, equals one of ``names``.
