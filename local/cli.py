@@ -300,11 +300,13 @@ def _print_json(value: object) -> None:
 def _add_models() -> None:
     from local.cli_context import EPILOG as CONTEXT_EPILOG
     from local.cli_context import context
+    from local.cli_members import members_app
     from local.cli_models import models_app
     from local.cli_serve import EPILOG as SERVE_EPILOG
     from local.cli_serve import serve
 
     app.add_typer(models_app, name="models")
+    app.add_typer(members_app, name="members")
     app.command(epilog=CONTEXT_EPILOG)(context)
     app.command(epilog=SERVE_EPILOG)(serve)
 
