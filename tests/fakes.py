@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.ports import Expansion, GraphStats, IndexStats, ScanPage, SearchHits
+from braid.engines.ports_query import GraphResult
 from braid.models import (
     Embedding,
     EmbeddingType,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from braid.engines.ports import ExpandRequest, SearchRequest
     from braid.engines.ports_propagation import PropagateRequest
-    from braid.engines.ports_query import GraphQuery, GraphResult
+    from braid.engines.ports_query import GraphQuery
     from braid.models import Answer, Relationship, Vertex
     from braid.outdated import MetOutdated
 
@@ -100,8 +101,10 @@ class FakeGraph:
         walk: Callable[[ExpandRequest], Expansion] | None = None,
         spread: Callable[[PropagateRequest], Expansion] | None = None,
         stats: GraphStats | None = None,
+        known: Sequence[str] = (),
         error: Exception | None = None,
     ) -> None:
+        self.known = known
         self.links, self.walk, self.spread, self.counts, self.error = links, walk, spread, stats or GraphStats(), error
         self.linked: list[tuple[str, tuple[str, ...], datetime]] = []
         self.expanded: list[ExpandRequest] = []
@@ -120,7 +123,9 @@ class FakeGraph:
         return self.spread(request) if self.spread else Expansion()
 
     def query(self, query: GraphQuery) -> GraphResult:
-        raise NotImplementedError
+        """Return those of the ``known`` ids that the query begins at."""
+        hits = [walked(identity, score=1.0, types=()) for identity in query.start.ids if identity in self.known]
+        return GraphResult(hits=tuple(hits))
 
     def stats(self, tenant_id: str) -> GraphStats:  # noqa: ARG002 - the port's
         if self.error:

@@ -317,6 +317,14 @@ class KnowledgeGraphContract:
         assert ids(walk(graph, "a", time_range=TimeRange(start=day(2), end=day(4)))) == ["d2", "d3"]
         assert ids(walk(graph, "a", time_range=TimeRange(end=day(2)))) == ["d1"]
 
+    def test_only_vertices_asked_for_are_returned_and_the_others_still_walked_through(
+        self, graph: KnowledgeGraph
+    ) -> None:
+        build(graph, edge("a", "b"), edge("b", "c"), edge("a", "d"), edge("x", "y"))
+        found = walk(graph, "a", among=("c", "d", "y", "nothing", "a"))
+        assert paths(found) == {"d": ("a", "d"), "c": ("a", "b", "c")}
+        assert ids(walk(graph, "a", among=())) == []
+
     def test_a_limit_keeps_the_best(self, graph: KnowledgeGraph) -> None:
         build(graph, *[edge("a", f"b{number:03}", confidence=number / 100) for number in range(100)])
         assert ids(causal(graph, "a", limit=3)) == ["b099", "b098", "b097"]
@@ -518,7 +526,13 @@ class KnowledgeGraphContract:
         assert walk(graph, "a").hits[0].path.types == ("OWNS",)
         assert graph.link(ACME, ["atlas", "titan"], as_of=AS_OF) == []
         assert graph.stats(ACME) == GraphStats(
-            vertices=2, edges=1, by_entity_type={"Concept": 2}, by_relationship_type={"OWNS": 1}
+            vertices=2,
+            records=2,
+            edges=1,
+            by_entity_type={"Concept": 2},
+            by_relationship_type={"OWNS": 1},
+            sources_by_relationship_type={"OWNS": 1},
+            targets_by_relationship_type={"OWNS": 1},
         )
         graph.upsert([vertex("b")], [])
         assert ids(causal(graph, "a")) == []
@@ -530,15 +544,18 @@ class KnowledgeGraphContract:
 
     def test_stats_count_what_is_stored(self, graph: KnowledgeGraph) -> None:
         graph.upsert(
-            [vertex("a", entity_type="Event"), vertex("b", entity_type="Event"), vertex("c")],
+            [vertex("a", entity_type="Event"), vertex("b", entity_type="Event"), vertex("c", has_record=False)],
             [edge("a", "b"), edge("a", "c"), edge("b", "c", "OWNS")],
         )
         graph.upsert([vertex("a", tenant_id=GLOBEX)], [])
         assert graph.stats(ACME) == GraphStats(
             vertices=3,
+            records=2,
             edges=3,
             by_entity_type={"Event": 2, "Concept": 1},
             by_relationship_type={"CAUSES": 2, "OWNS": 1},
+            sources_by_relationship_type={"CAUSES": 1, "OWNS": 1},
+            targets_by_relationship_type={"CAUSES": 2, "OWNS": 1},
         )
 
     def test_several_writers_at_once_lose_nothing(self, graph: KnowledgeGraph) -> None:

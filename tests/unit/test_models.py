@@ -123,6 +123,15 @@ def test_a_question_that_weighs_nothing_or_constrains_by_nothing_is_refused() ->
     with pytest.raises(ValidationError, match="needs a graph_constraint"):
         query(hints=Hints(strategy="graph_first"))
     assert query(hints=Hints(strategy="graph_first"), graph_constraint=GraphConstraint(entity="x"))
+    assert query(hints=Hints(strategy="vector_first"), graph_constraint=GraphConstraint(entity="x"))
+
+
+@pytest.mark.parametrize(
+    "hints", [{"strategy": "semantic"}, {"strategy": "hybrid"}, {"steps": [{"operation": "search"}]}]
+)
+def test_a_strategy_that_would_not_keep_to_a_graph_constraint_is_refused(hints: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="does not keep to a graph_constraint"):
+        query(hints=Hints.model_validate(hints), graph_constraint=GraphConstraint(entity="x"))
 
 
 @pytest.mark.parametrize("shape", [query(), record("a"), Filters(), embedding(1.0)])

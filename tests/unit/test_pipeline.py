@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import pipeline
 from braid.errors import InvalidRequest, StoresUnavailable, TransientModelError, TransientStoreError, UnknownTenant
-from braid.models import Answer, Plan, PlanStep, StepOperation, Strategy, Weights
+from braid.models import Answer, GraphConstraint, Plan, PlanStep, StepOperation, Strategy, Weights
 from braid.stages.states import (
     Embedded,
     EmbedRequest,
@@ -106,8 +106,11 @@ def answer_to(request: FuseRequest) -> Answer:
     )
 
 
-def run(stages: FakeStages) -> Answer:
-    return pipeline.answer(query(), stages, trace_id="t-1")
+def run(stages: FakeStages, **changes: Any) -> Answer:
+    return pipeline.answer(query(**changes), stages, trace_id="t-1")
+
+
+WITHIN = {"graph_constraint": GraphConstraint(entity="Keelson")}
 
 
 def test_a_semantic_question_asks_no_graph() -> None:
@@ -132,12 +135,60 @@ def test_a_hybrid_question_links_beside_the_search_and_walks_from_what_it_found(
 
 def test_a_constrained_question_searches_only_what_the_graph_allows() -> None:
     stages = FakeStages(Strategy.GRAPH_FIRST)
-    run(stages)
+    run(stages, **WITHIN)
     assert stages.names() == ["plan", "constrain", "embed", "search", "fuse"]
     assert stages.request("search").frontier == ("b",)
     nothing = FakeStages(Strategy.GRAPH_FIRST, constrain=NONE_FOUND)
-    run(nothing)
+    run(nothing, **WITHIN)
     assert nothing.request("search").frontier == ()
+
+
+def test_a_constraint_that_reaches_far_is_checked_after_the_search() -> None:
+    stages = FakeStages(Strategy.VECTOR_FIRST)
+    run(stages, **WITHIN)
+    assert stages.names() == ["plan", "embed", "search", "check", "fuse"]
+    assert stages.request("search").frontier is None
+    assert (stages.request("check").searched, stages.request("check").frontier) == (SEARCHED, None)
+    assert stages.request("fuse").linked == FOUND
+
+
+def test_too_few_hits_inside_a_constraint_are_searched_for_inside_it() -> None:
+    short = GraphFound(frontier=("b", "c"), wide=True, short=True, took_ms=1)
+    stages = FakeStages(Strategy.VECTOR_FIRST, check=[short, FOUND])
+    run(stages, **WITHIN)
+    assert stages.names() == ["plan", "embed", "search", "check", "search", "check", "fuse"]
+    assert stages.request("search").frontier == ("b", "c")
+    assert stages.request("check").frontier == ("b", "c")
+    assert stages.request("fuse").linked == FOUND
+
+
+def test_a_constraint_that_overflows_is_searched_whole_and_then_checked() -> None:
+    overflow = GraphFound(frontier=("b",), wide=True, overflow=True, took_ms=1)
+    stages = FakeStages(Strategy.GRAPH_FIRST, constrain=overflow)
+    run(stages, **WITHIN)
+    assert stages.names() == ["plan", "constrain", "embed", "search", "check", "fuse"]
+    assert stages.request("search").frontier is None
+
+
+def test_a_constraint_too_wide_to_carry_its_paths_is_searched_inside_and_checked_for_them() -> None:
+    wide = GraphFound(frontier=("b", "c"), wide=True, took_ms=1)
+    stages = FakeStages(Strategy.GRAPH_FIRST, constrain=wide)
+    run(stages, **WITHIN)
+    assert stages.names() == ["plan", "constrain", "embed", "search", "check", "fuse"]
+    assert (stages.request("search").frontier, stages.request("check").frontier) == (("b", "c"), ("b", "c"))
+
+
+def test_a_constraint_holds_when_the_plan_is_lost() -> None:
+    stages = FakeStages(Strategy.SEMANTIC, plan=RuntimeError("down"))
+    assert run(stages, **WITHIN).degraded == ("plan",)
+    assert stages.names() == ["plan", "constrain", "embed", "search", "fuse"]
+
+
+def test_a_lost_search_leaves_a_constrained_question_to_what_the_constraint_reaches() -> None:
+    stages = FakeStages(Strategy.VECTOR_FIRST, search=RuntimeError("down"))
+    run(stages, **WITHIN)
+    assert stages.names() == ["plan", "embed", "search", "check", "fuse"]
+    assert (stages.request("check").searched, stages.request("fuse").linked) == (None, FOUND)
 
 
 def test_the_graph_alone_answers_and_text_only_when_it_finds_nothing() -> None:
@@ -192,7 +243,7 @@ def test_a_lost_search_leaves_a_semantic_question_to_the_graph() -> None:
 
 def test_a_graph_that_was_asked_already_is_not_asked_again() -> None:
     stages = FakeStages(Strategy.GRAPH_FIRST, search=RuntimeError("down"))
-    run(stages)
+    run(stages, **WITHIN)
     assert stages.names() == ["plan", "constrain", "embed", "search", "fuse"]
 
 

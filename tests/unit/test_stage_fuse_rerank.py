@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 from braid.errors import RerankFailed, StoreError, StoresUnavailable, TransientStoreError
-from braid.models import Answer, Filters, Fusion, FusionParameters, Intent, Kind, Mode, Ranking, Source, Strategy
+from braid.models import (
+    Answer,
+    Filters,
+    Fusion,
+    FusionParameters,
+    GraphConstraint,
+    Intent,
+    Kind,
+    Mode,
+    Ranking,
+    Source,
+    Strategy,
+)
 from braid.stages.fuse_rerank import Limits
 from braid.stages.states import Embedded, Lost, Searched
 
@@ -255,14 +267,17 @@ def test_a_multi_hop_answer_is_what_its_last_step_reached() -> None:
 
 
 def test_a_graph_constraint_says_what_may_be_an_answer_and_nothing_of_how_good_it_is() -> None:
-    reached = found(walked("e", "a"), walked("e", "b"), walked("e", "c"))
+    reached = found(walked("e", "a"), walked("e", "b"), walked("e", "c"), frontier=("a", "b", "c"))
+    asked = query(graph_constraint=GraphConstraint(entity="e"))
     answer = fused(
-        [record(one) for one in "abc"],
+        [record(one) for one in "abcx"],
+        query=asked,
         plan=plan(strategy=Strategy.GRAPH_FIRST),
-        searched=searched(("a", 0.9), ("b", 0.8)),
+        searched=searched(("x", 0.95), ("a", 0.9), ("b", 0.8)),
         linked=reached,
     )
     assert ids(answer) == ["a", "b"]
+    assert [result.ranks[Source.VECTOR] for result in answer.results] == [1, 2], "ranked among what may be an answer"
     assert answer.results[0].paths
     alone = fused([record("c")], plan=plan(strategy=Strategy.GRAPH_FIRST), linked=reached, lost={"vector_search": LOST})
     assert ids(alone) == ["c"]

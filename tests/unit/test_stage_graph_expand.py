@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from braid.models import GraphHit
 
 SPAN = TimeRange(start="2024-01-01")
-LINK, EXPAND, CONSTRAIN, STEP = GraphOperation
+LINK, EXPAND, CONSTRAIN, CHECK, STEP = GraphOperation
 SEARCHED = Searched(vector=hits(("a", 0.8), ("b", 0.4)), lexical=hits(("b", 0.9)), frontier=("b", "a"), took_ms=1)
 
 
@@ -116,9 +116,10 @@ def test_every_walk_has_its_tenant_its_moment_and_its_bounds() -> None:
     run(graph, STEP, asked, budget=budget, step=PlanStep(operation=StepOperation.EXPAND, limit=7))
     then = datetime(2024, 5, 17, tzinfo=UTC)
     assert len(graph.expanded) == 5
-    assert all((one.tenant_id, one.as_of, one.fan_out) == (TENANT, then, 3) for one in graph.expanded)
+    assert all((one.tenant_id, one.as_of) == (TENANT, then) for one in graph.expanded)
+    assert [one.fan_out for one in graph.expanded] == [3, 3, 3, 10_000, 3]
     assert all((tenant, as_of) == (TENANT, then) for tenant, _, as_of in graph.linked)
-    assert [one.limit for one in graph.expanded] == [7, 7, 7, 200, 7]
+    assert [one.limit for one in graph.expanded] == [7, 7, 7, 1_000, 7]
 
 
 def test_one_walk_leaves_from_the_first_hits_whatever_their_number() -> None:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-import pytest
-from braid.engines.ports import GraphStats
-from braid.errors import StoreError, TransientStoreError
-from braid.models import EmbeddingType, Strategy
-from braid.stages import plan
-from braid.stages.states import PlanRequest
+from typing import TYPE_CHECKING
 
-from tests.fakes import NOW, FakeGraph, query
+import pytest
+from braid.engines.ports import GraphStats, IndexStats
+from braid.errors import StoreError, TransientStoreError
+from braid.models import EmbeddingType, GraphConstraint, Strategy
+from braid.stages import plan
+from braid.stages.states import Planned, PlanRequest
+
+from tests.fakes import NOW, FakeGraph, FakeIndex, query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MODEL_IDS = dict.fromkeys(EmbeddingType, "all-minilm-l6-v2")
 REQUEST = PlanRequest(query=query("Tell me about Tollgate"), trace_id="t-1", started_at=NOW)
 
 
+def run(
+    graph: FakeGraph, request: PlanRequest = REQUEST, count_records: Callable[[str], IndexStats] | None = None
+) -> Planned:
+    count_records = count_records or FakeIndex().stats
+    return plan.run(request, graph=graph, model_ids=MODEL_IDS, candidates=50, count_records=count_records)
+
+
 def test_a_plan_keeps_the_question_its_trace_and_its_beginning() -> None:
-    planned = plan.run(REQUEST, graph=FakeGraph(stats=GraphStats(edges=3)), model_ids=MODEL_IDS, candidates=50)
+    planned = run(FakeGraph(stats=GraphStats(edges=3)))
     assert (planned.query, planned.trace_id, planned.started_at) == (REQUEST.query, "t-1", NOW)
     assert (planned.plan.strategy, planned.plan.candidates) == (Strategy.HYBRID, 50)
     assert planned.plan.model_id == "all-minilm-l6-v2"
@@ -24,12 +36,38 @@ def test_a_plan_keeps_the_question_its_trace_and_its_beginning() -> None:
 
 
 def test_a_graph_without_edges_is_not_walked() -> None:
-    planned = plan.run(REQUEST, graph=FakeGraph(stats=GraphStats(vertices=9)), model_ids=MODEL_IDS, candidates=50)
+    planned = run(FakeGraph(stats=GraphStats(vertices=9)))
     assert planned.plan.strategy is Strategy.SEMANTIC
 
 
 @pytest.mark.parametrize("error", [StoreError("down"), TransientStoreError("slow")])
 def test_a_graph_that_does_not_answer_costs_the_counts_and_not_the_plan(error: StoreError) -> None:
-    planned = plan.run(REQUEST, graph=FakeGraph(error=error), model_ids=MODEL_IDS, candidates=50)
+    planned = run(FakeGraph(error=error))
     assert planned.plan.strategy is Strategy.HYBRID
     assert "the graph's counts could not be read" in planned.plan.reasons
+
+
+def test_only_a_question_with_a_graph_constraint_has_the_records_counted() -> None:
+    graph = GraphStats(vertices=100, records=100, edges=5_000)
+    asked: list[str] = []
+
+    def index(tenant_id: str) -> IndexStats:
+        asked.append(tenant_id)
+        return IndexStats(records=100)
+
+    request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson", depth=2))})
+    run(FakeGraph(stats=graph), count_records=index)
+    assert asked == []
+    planned = run(FakeGraph(stats=graph), request, index)
+    assert asked == [REQUEST.query.tenant_id]
+    assert "about 100 of 100 records (100.0%)" in planned.plan.reasons[0]
+
+
+def test_records_that_cannot_be_counted_leave_the_graphs_own_count() -> None:
+    def index(tenant_id: str) -> IndexStats:
+        raise StoreError(tenant_id)
+
+    request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson"))})
+    graph = FakeGraph(stats=GraphStats(vertices=100, records=40, edges=100))
+    planned = run(graph, request, index)
+    assert "of 40 records" in planned.plan.reasons[0]

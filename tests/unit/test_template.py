@@ -160,7 +160,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
 @pytest.mark.parametrize(
     ("name", "policies"),
     [
-        ("PlanFunction", ["ReadGraphPolicy"]),
+        ("PlanFunction", ["ReadGraphPolicy", "ReadIndexPolicy"]),
         ("EmbedFunction", []),
         ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
         ("GraphExpandFunction", ["ReadGraphPolicy"]),

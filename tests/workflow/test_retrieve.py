@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import pipeline
+from braid import pipeline, selectivity
 from braid.errors import InvalidRequest, StoresUnavailable, TransientStoreError
 from braid.models import Answer, Direction, GraphConstraint, Hints, PlanStep, Query, StepOperation, Strategy
 
@@ -201,7 +201,10 @@ def test_a_wrong_question_is_refused_by_the_state_machine_and_names_the_field(
     assert stages.calls == {}
 
 
-def test_the_state_machine_visits_every_state(stages: DemoStages, workflow: Workflow) -> None:
+def test_the_state_machine_visits_every_state(
+    stages: DemoStages, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selectivity, "MAX_CANDIDATES", 20)  # of which few enough are inside a constraint
     seen: set[str] = set()
 
     def visit(query: Query | dict[str, Any], **faults: Callable[[], None]) -> None:
@@ -215,6 +218,8 @@ def test_the_state_machine_visits_every_state(stages: DemoStages, workflow: Work
     lost = failing(RuntimeError("lost"))
     for strategy in Strategy:
         visit(question(strategy))
+    constrained = {"graph_constraint": GraphConstraint(entity="Aldermoor")}
+    visit(question(Strategy.VECTOR_FIRST, **constrained))
     visit(question(), plan=lost)
     visit(question(), vector_search=lost)
     visit(question(), graph_expand__link=lost)

@@ -108,17 +108,17 @@ class _Run:
         if planned is not None:
             self.plan, self.query, self.plan_ms = planned.plan, planned.query, planned.plan_ms
             self.graph_holds_until = planned.graph_holds_until
+        if self.query.graph_constraint:
+            self._constrained()
+            return self._fuse()
         match self.plan.strategy:
             case Strategy.SEMANTIC:
                 self._embed_and_search()
-            case Strategy.GRAPH_FIRST:
-                self.linked = self._graph("link", GraphOperation.CONSTRAIN)
-                self._embed_and_search(self.linked.frontier if self.linked else None)
             case Strategy.GRAPH_ONLY:
                 self._walk()
             case Strategy.MULTI_HOP:
                 self._multi_hop()
-            case Strategy.HYBRID | Strategy.VECTOR_FIRST:
+            case _:
                 with ThreadPoolExecutor(max_workers=1) as pool:
                     linking = pool.submit(self._graph, "link", GraphOperation.LINK)
                     self._embed()
@@ -127,12 +127,31 @@ class _Run:
                 self.expanded = self._graph("graph_expand", GraphOperation.EXPAND)
         return self._fuse()
 
-    def _embed_and_search(self, frontier: tuple[str, ...] | None = None) -> None:
+    def _embed_and_search(self) -> None:
         self._embed()
-        self._search(frontier)
-        asked = self.linked or self.expanded or {"link", "graph_expand"} & self.lost.keys()
+        self._search(None)
+        asked = self.expanded or "graph_expand" in self.lost
         if self.searched is None and not asked:
             self._walk()
+
+    def _constrained(self) -> None:
+        """Answer inside a graph constraint: walk first or search first, and the other way where that did not do."""
+        frontier: tuple[str, ...] | None = None
+        if self.plan.strategy is not Strategy.VECTOR_FIRST:
+            self.linked = self._graph("link", GraphOperation.CONSTRAIN)
+            frontier = self.linked.frontier if self.linked and not self.linked.overflow else None
+        self._embed()
+        while True:
+            found = self._search(frontier)
+            linked = self.linked
+            to_check = linked is None or (found is not None and (linked.wide or linked.overflow))
+            if "link" in self.lost or not to_check:
+                return
+            checked = self._graph("link", GraphOperation.CHECK, frontier=frontier)
+            self.linked = checked or linked
+            if checked is None or not checked.short:
+                return
+            frontier = checked.frontier
 
     def _walk(self) -> None:
         self.expanded = self._graph("graph_expand", GraphOperation.LINK)
@@ -162,7 +181,7 @@ class _Run:
             operation=operation,
             query=self.query,
             plan=self.plan,
-            searched=self.searched if operation is GraphOperation.EXPAND else None,
+            searched=self.searched if operation in {GraphOperation.EXPAND, GraphOperation.CHECK} else None,
             frontier=frontier,
             step=step,
         )

@@ -17,17 +17,21 @@ from braid.models import (
     Strategy,
     Weights,
 )
+from braid.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_reach, graph_first_ms, vector_first_ms
 from braid.understanding import detect_embedding_type, detect_intent, detect_mode, walk_direction
 
 if TYPE_CHECKING:
-    from braid.engines.ports import GraphStats
-    from braid.models import EmbeddingType
+    from braid.engines.ports import GraphStats, IndexStats
+    from braid.models import EmbeddingType, GraphConstraint
+    from braid.selectivity import Estimate
 
 CAUSAL_TYPES: Final[tuple[Label, ...]] = ("CAUSES", "ENABLES", "PREVENTS")
 TEMPORAL_TYPES: Final[tuple[Label, ...]] = ("BEFORE", "AFTER", "DURING")
 
 
-def choose_strategy(query: Query, mode: Mode, stats: GraphStats | None) -> tuple[Strategy, str]:
+def choose_strategy(
+    query: Query, mode: Mode, stats: GraphStats | None, *, within: Estimate | None = None, candidates: int = 50
+) -> tuple[Strategy, str]:
     """Return in which order the stores are asked, and why. A caller's hint wins; then structure; then counts."""
     hints = query.hints
     if hints.strategy is not None:
@@ -35,10 +39,7 @@ def choose_strategy(query: Query, mode: Mode, stats: GraphStats | None) -> tuple
     if hints.steps:
         return Strategy.MULTI_HOP, f"multi_hop: the caller gave {len(hints.steps)} steps"
     if query.graph_constraint is not None:
-        return (
-            Strategy.GRAPH_FIRST,
-            f"graph_first: only what {query.graph_constraint.entity!r} reaches can be an answer",
-        )
+        return _inside(query.graph_constraint, within, wanted=candidates, top_k=query.top_k)
     if stats is not None and stats.edges == 0:
         return Strategy.SEMANTIC, "semantic: the tenant's graph has no edges"
     if mode is Mode.DOCUMENT:
@@ -48,6 +49,23 @@ def choose_strategy(query: Query, mode: Mode, stats: GraphStats | None) -> tuple
     return Strategy.HYBRID, "hybrid: text and names are searched together, then the graph is walked from what they find"
 
 
+def _inside(constraint: GraphConstraint, estimate: Estimate | None, *, wanted: int, top_k: int) -> tuple[Strategy, str]:
+    """Return the cheaper way to answer inside a graph constraint; without counts, the one for a small scope."""
+    only = f"only what {constraint.entity!r} reaches can be an answer"
+    if estimate is None:
+        return Strategy.GRAPH_FIRST, f"graph_first: {only}"
+    walk = graph_first_ms(estimate)
+    search = vector_first_ms(estimate, wanted=wanted, top_k=top_k)
+    expected = (
+        f"about {estimate.reach:,} of {estimate.records:,} records ({estimate.share:.1%}) at {estimate.degree:.3g} "
+        f"edges a vertex and {constraint.depth} hop{'' if constraint.depth == 1 else 's'}"
+    )
+    if walk <= search:
+        return Strategy.GRAPH_FIRST, f"graph_first: {only}, {expected}: {walk:.1f} ms against {search:.1f} ms"
+    against = f"{walk:.1f} ms" if estimate.reach <= MAX_REACH else f"more than the {MAX_REACH:,} that can be listed"
+    return Strategy.VECTOR_FIRST, f"vector_first: {only}, but that is {expected}: {search:.1f} ms against {against}"
+
+
 DEFAULT_STEPS: Final = (
     PlanStep(operation=StepOperation.SEARCH, limit=10),
     PlanStep(operation=StepOperation.EXPAND, limit=20),
@@ -55,7 +73,14 @@ DEFAULT_STEPS: Final = (
 )
 
 
-def make_plan(query: Query, *, model_ids: dict[EmbeddingType, str], candidates: int, stats: GraphStats | None) -> Plan:
+def make_plan(
+    query: Query,
+    *,
+    model_ids: dict[EmbeddingType, str],
+    candidates: int,
+    stats: GraphStats | None,
+    index_stats: IndexStats | None = None,
+) -> Plan:
     """Plan one question.
 
     Parameters
@@ -68,11 +93,15 @@ def make_plan(query: Query, *, model_ids: dict[EmbeddingType, str], candidates: 
         Smallest number of candidates fetched from a store; ``2 × top_k`` when that is more.
     stats
         Stored counts of the tenant's graph; None when they could not be read.
+    index_stats
+        Those of its records, which only a graph constraint is weighed by.
     """
     mode = detect_mode(query.text)
     intent = query.intent or detect_intent(query.text)
     embedding_type = detect_embedding_type(query.text, intent)
-    strategy, why = choose_strategy(query, mode, stats)
+    candidates = min(MAX_CANDIDATES, max(candidates, 2 * query.top_k))
+    within = estimate_reach(query.graph_constraint, stats, index_stats) if query.graph_constraint and stats else None
+    strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates)
     origin = "stated by the caller" if query.intent else "read from the question"
     reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}"]
     if stats is None:
@@ -81,6 +110,9 @@ def make_plan(query: Query, *, model_ids: dict[EmbeddingType, str], candidates: 
     if intent is Intent.CAUSAL:
         sought = "causes" if direction is Direction.IN else "effects"
         reasons.append(f"the question seeks {sought}")
+    if strategy is Strategy.VECTOR_FIRST and query.graph_constraint:
+        candidates = within.candidates(candidates) if within else MAX_CANDIDATES
+        reasons.append(f"{candidates} hits are checked against the constraint")
     steps = (query.hints.steps or DEFAULT_STEPS) if strategy is Strategy.MULTI_HOP else ()
     return Plan(
         strategy=strategy,
@@ -89,7 +121,7 @@ def make_plan(query: Query, *, model_ids: dict[EmbeddingType, str], candidates: 
         embedding_type=embedding_type,
         model_id=model_ids[embedding_type],
         direction=direction,
-        candidates=min(200, max(candidates, 2 * query.top_k)),
+        candidates=candidates,
         steps=steps,
         reasons=tuple(reasons),
     )

@@ -85,6 +85,7 @@ class Wired(Engines):
             graph=self.caches.graph(request.query.tenant_id),
             model_ids=model_ids,
             candidates=self.settings.candidates,
+            count_records=lambda tenant_id: self.index.stats(tenant_id),  # noqa: PLW0108 - opens the index only then
             holds_from=self._holds_from(request.query, request.started_at),
         )
 

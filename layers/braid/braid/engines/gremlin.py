@@ -214,14 +214,25 @@ class GremlinGraph:
         (vertices,) = self._connection.submit(
             lambda g: g.V().has(elements.TENANT, tenant_id).group_count().by(elements.ENTITY_TYPE)
         )
+        (records,) = self._connection.submit(
+            lambda g: g.V().has(elements.TENANT, tenant_id).has(elements.HAS_RECORD, True).count()
+        )
         (edges,) = self._connection.submit(lambda g: g.E().has(elements.TENANT, tenant_id).group_count().by(__.label()))
-        by_entity_type = {str(key): int(count) for key, count in vertices.items()}
-        by_relationship_type = {str(key): int(count) for key, count in edges.items()}
+        (sources,) = self._connection.submit(
+            lambda g: g.E().has(elements.TENANT, tenant_id).group().by(__.label()).by(__.out_v().dedup().count())
+        )
+        (targets,) = self._connection.submit(
+            lambda g: g.E().has(elements.TENANT, tenant_id).group().by(__.label()).by(__.in_v().dedup().count())
+        )
+        by_entity_type, by_relationship_type = _counts(vertices), _counts(edges)
         return GraphStats(
             vertices=sum(by_entity_type.values()),
+            records=int(records),
             edges=sum(by_relationship_type.values()),
             by_entity_type=by_entity_type,
             by_relationship_type=by_relationship_type,
+            sources_by_relationship_type=_counts(sources),
+            targets_by_relationship_type=_counts(targets),
         )
 
     def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
@@ -316,3 +327,7 @@ def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
 
 def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _counts(counted: Mapping[str, int]) -> dict[str, int]:
+    return {str(key): int(count) for key, count in counted.items()}

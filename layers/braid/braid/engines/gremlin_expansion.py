@@ -171,6 +171,8 @@ def best_paths(
 def _is_asked_for(vertex: Reached, request: ExpandRequest) -> bool:
     if request.records_only and not vertex.has_record:
         return False
+    if request.among is not None and vertex.id not in request.among:
+        return False
     if request.entity_types and vertex.entity_type not in request.entity_types:
         return False
     if request.time_range is None:

@@ -184,7 +184,9 @@ class ExpandRequest(Frozen):
     """Score: True, the product of the edges' confidence; False, ``1 / (1 + hops)``."""
     by_time: bool = False
     """Order: True lists the chosen by timestamp ascending (missing last); False by score."""
-    limit: int = Field(default=50, ge=1, le=200)
+    limit: int = Field(default=50, ge=1, le=1_000)
+    among: tuple[RecordId, ...] | None = None
+    """Return only these vertices; others are still walked through. None means no such condition."""
     records_only: bool = True
     """Return only vertices that have a record; others are still walked through."""
     entity_types: tuple[Label, ...] = ()
@@ -209,9 +211,15 @@ class GraphStats(Frozen):
     """Stored counts of one tenant, for the planner."""
 
     vertices: int = 0
+    records: int = 0
+    """Vertices that have a record."""
     edges: int = 0
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
     by_relationship_type: dict[Label, int] = Field(default_factory=dict)
+    sources_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
+    """Different vertices that edges of each type lead from."""
+    targets_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
+    """Different vertices that edges of each type lead to."""
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from braid.models.found import Path
 from braid.models.planned import Plan, Weights
-from braid.models.scalars import Frozen, Label, RecordId, Score, Timestamp
+from braid.models.scalars import Frozen, Label, Name, RecordId, Score, Timestamp
 from braid.models.stored import SourceType
 from braid.models.vocabulary import Kind, Source
 
@@ -84,6 +84,8 @@ class Answer(Frozen):
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool
     """Whether a hub's fan-out budget cut the walk short."""
+    unknown_entity: Name | None = None
+    """The graph constraint's entity, when nothing in the tenant's graph has this name or id."""
     degraded: tuple[str, ...]
     """Stages that were lost, and what else was missing: the answer is less than it could be."""
     latency_ms: dict[str, float]

@@ -103,8 +103,12 @@ class Question(Frozen):
         if self.vector_weight == 0 and self.graph_weight == 0:
             message = "vector_weight and graph_weight are both 0"
             raise ValueError(message)
-        if self.hints.strategy is Strategy.GRAPH_FIRST and self.graph_constraint is None:
+        hinted = Strategy.MULTI_HOP if self.hints.steps and self.hints.strategy is None else self.hints.strategy
+        if hinted is Strategy.GRAPH_FIRST and self.graph_constraint is None:
             message = "hints.strategy graph_first needs a graph_constraint"
+            raise ValueError(message)
+        if self.graph_constraint and hinted not in {None, Strategy.GRAPH_FIRST, Strategy.VECTOR_FIRST}:
+            message = f"hints.strategy {hinted} does not keep to a graph_constraint; graph_first and vector_first do"
             raise ValueError(message)
         return self
 

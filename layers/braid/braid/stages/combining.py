@@ -29,11 +29,27 @@ def strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequenc
         lexical = [hit for hit in searched.lexical if hit.id in reached] if searched else []
         return vector, lexical, expanded.hits
     graph = [hit for found in (request.linked, expanded) if found for hit in found.hits]
-    if request.plan.strategy is Strategy.GRAPH_FIRST and searched is not None:
-        # The constraint decides what may be an answer; being inside it says nothing of relevance.
-        found = {hit.id for hit in (*searched.vector, *searched.lexical)}
-        graph = [hit for hit in graph if hit.id in found]
-    return (searched.vector, searched.lexical, graph) if searched else ((), (), graph)
+    if searched is None:
+        return (), (), graph
+    if request.query.graph_constraint is None or request.linked is None:
+        return searched.vector, searched.lexical, graph
+    # The constraint decides what may be an answer; being inside it says nothing of relevance.
+    allowed = set(request.linked.frontier)
+    vector, lexical = (_inside(hits, allowed) for hits in (searched.vector, searched.lexical))
+    found = {hit.id for hit in (*vector, *lexical)}
+    return vector, lexical, [hit for hit in graph if hit.id in found]
+
+
+def _inside(hits: Sequence[Hit], allowed: set[str]) -> list[Hit]:
+    """Return the hits that a constraint allows, ranked among themselves."""
+    kept = [hit for hit in hits if hit.id in allowed]
+    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
+
+
+def unknown_entity(request: FuseRequest) -> str | None:
+    """Return the graph constraint's entity when the graph knows none of that name or id."""
+    constraint, linked = request.query.graph_constraint, request.linked
+    return constraint.entity if constraint and linked and linked.unknown else None
 
 
 def weigh(

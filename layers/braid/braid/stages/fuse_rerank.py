@@ -14,7 +14,7 @@ from braid.fusion import fuse
 from braid.models import Answer, Kind, RelatedEntity, Result, Source
 from braid.planning import DEFAULT_PARAMETERS
 from braid.scoring import clamp, final, placeholder, recency
-from braid.stages.combining import strands, weigh
+from braid.stages.combining import strands, unknown_entity, weigh
 from braid.stages.reading import Ranked, Read, read, unread
 from braid.stages.timing import Stopwatch
 
@@ -130,6 +130,7 @@ def run(
             "outdated": len(outdated),
         },
         superseded=(searched.superseded if searched else 0) + kept.superseded,
+        unknown_entity=unknown_entity(request),
         truncated=any(found.truncated for found in (linked, expanded) if found),
         degraded=tuple(degraded),
         answered_at=now,

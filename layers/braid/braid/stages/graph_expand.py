@@ -10,6 +10,8 @@ from braid.engines.ports import ExpandRequest
 from braid.models import Direction, EntityLink, GraphHit, Intent, Path, Source
 from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 from braid.scoring import clamp
+from braid.stages import constraints
+from braid.stages.constraints import reasoned
 from braid.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.stages.timing import Stopwatch
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.engines.ports import KnowledgeGraph
-    from braid.models import Plan, Query
+    from braid.models import GraphConstraint, Plan, Query
     from braid.stages.states import Searched
 
 MAX_LINKS = 10
@@ -38,6 +40,8 @@ class Budget:
     fan_out: int = 200
     hit_share: float = 0.5
     """A name in the question is certain, a hit of the text search a guess: what it leads to counts half."""
+    constraint_fan_out: int = 10_000
+    """Of a constraint, which says what may be an answer, and so is not to be cut short by its surest edges."""
 
 
 def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: Budget) -> GraphFound:
@@ -51,6 +55,8 @@ def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: 
             found = walk.expand(request.searched)
         case GraphOperation.CONSTRAIN:
             found = walk.constrain()
+        case GraphOperation.CHECK:
+            found = walk.check(request)
         case GraphOperation.STEP:
             found = walk.step(request)
     return found.model_copy(update={"took_ms": watch.ms()})
@@ -137,23 +143,17 @@ class _Walk:
     def constrain(self) -> GraphFound:
         """Find what the caller's constraint allows."""
         constraint = self.query.graph_constraint
-        if constraint is None:
-            return GraphFound(took_ms=0)
-        links = self.graph.link(self.query.tenant_id, [linking.normalise(constraint.entity)], as_of=self.as_of)
-        seeds = [link.entity_id for link in links] or [constraint.entity]
-        expansion = self.graph.expand(
-            ExpandRequest(
-                tenant_id=self.query.tenant_id,
-                seeds=tuple(seeds),
-                types=constraint.types,
-                direction=constraint.direction,
-                max_hops=constraint.depth,
-                limit=200,
-                fan_out=self.budget.fan_out,
-                as_of=self.as_of,
-            )
+        return constraints.reach(self._constraint(constraint)) if constraint else GraphFound(took_ms=0)
+
+    def check(self, request: GraphRequest) -> GraphFound:
+        """Find which of the text search's hits the caller's constraint allows."""
+        constraint = self.query.graph_constraint
+        return constraints.check(self._constraint(constraint), request) if constraint else GraphFound(took_ms=0)
+
+    def _constraint(self, constraint: GraphConstraint) -> constraints.Inside:
+        return constraints.Inside(
+            self.graph, self.query.tenant_id, constraint, self.as_of, self.budget.constraint_fan_out
         )
-        return _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
 
     def step(self, request: GraphRequest) -> GraphFound:
         """Take one step of a multi-hop plan from the step before, or from the question's names when it is the first."""
@@ -255,7 +255,7 @@ def _ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
         if hit.id not in best or hit.score > best[hit.id].score:
             best[hit.id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
-    return tuple(_reasoned(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
+    return tuple(reasoned(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
 
 
 def _in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
@@ -266,13 +266,8 @@ def _in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
-    found = tuple(_reasoned(hit) for hit in hits)
+    found = tuple(reasoned(hit) for hit in hits)
     return GraphFound(hits=found, truncated=truncated, frontier=_ids(found), took_ms=0)
-
-
-def _reasoned(hit: GraphHit) -> GraphHit:
-    reason = hit.reason or f"graph path: {' → '.join(hit.path.types)}"
-    return hit.model_copy(update={"reason": reason})
 
 
 def _ids(hits: Iterable[GraphHit]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from braid.aging import FOREVER
@@ -11,9 +12,10 @@ from braid.stages.states import Planned, PlanRequest
 from braid.stages.timing import Stopwatch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
-    from braid.engines.ports import GraphStats, KnowledgeGraph
+    from braid.engines.ports import GraphStats, IndexStats, KnowledgeGraph
     from braid.models import EmbeddingType
 
 
@@ -23,12 +25,16 @@ def run(
     graph: KnowledgeGraph,
     model_ids: dict[EmbeddingType, str],
     candidates: int,
+    count_records: Callable[[str], IndexStats],
     holds_from: datetime | None = None,
 ) -> Planned:
-    """Return the question with its plan. A graph that does not answer costs the counts, not the plan.
+    """Return the question with its plan. A store that does not answer costs its counts, not the plan.
 
     Parameters
     ----------
+    count_records
+        Returns the search index's counts of a tenant; asked only for a question with a graph constraint, as nothing
+        else is weighed by them.
     holds_from
         Ask as well when validity next changes something in the graph after this moment; None leaves it out.
     """
@@ -41,7 +47,11 @@ def run(
             holds_until = graph.next_change(request.query.tenant_id, after=holds_from) or FOREVER
     except StoreError:
         stats = None
-    plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats)
+    records: IndexStats | None = None
+    if request.query.graph_constraint:
+        with suppress(StoreError):
+            records = count_records(request.query.tenant_id)
+    plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, index_stats=records)
     return Planned(
         query=request.query,
         plan=plan,

@@ -96,6 +96,8 @@ class GraphOperation(StrEnum):
     """What is reached from the text search's first hits, by intent."""
     CONSTRAIN = "constrain"
     """What the caller's graph constraint allows."""
+    CHECK = "check"
+    """Which of the text search's hits the caller's graph constraint allows."""
     STEP = "step"
     """One step of a multi-hop plan."""
 
@@ -107,7 +109,15 @@ class GraphFound(Frozen):
     hits: tuple[GraphHit, ...] = ()
     truncated: bool = False
     frontier: tuple[RecordId, ...] = ()
-    """Ids for the next step."""
+    """Ids for the next step; of a constraint, all that may be an answer."""
+    wide: bool = False
+    """Whether a constraint reached more than ``hits`` carries: what is found inside is to be checked for its paths."""
+    overflow: bool = False
+    """Whether a constraint reached more than ``frontier`` carries: the search begins with everything instead."""
+    short: bool = False
+    """Whether a check left too few, while more may be inside: the search goes on inside ``frontier``."""
+    unknown: bool = False
+    """Whether the constraint's entity is neither a name nor an id that the graph knows."""
     took_ms: Milliseconds
 
 

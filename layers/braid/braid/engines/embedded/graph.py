@@ -253,6 +253,9 @@ def _choose(graph: Adjacency, reached: Reached, request: ExpandRequest) -> list[
     if request.entity_types:
         wanted = np.array([name in request.entity_types for name in graph.entity_types], dtype=np.bool_)
         keep &= wanted[graph.type_of[vertices]]
+    if request.among is not None:
+        numbers = [graph.numbers[identity] for identity in request.among if identity in graph.numbers]
+        keep &= np.isin(vertices, np.array(numbers, dtype=np.int64))
     times = graph.timestamps[vertices]
     if request.time_range is not None:
         start, end = to_microseconds(request.time_range.start), to_microseconds(request.time_range.end)
@@ -291,15 +294,20 @@ def _hits(graph: Adjacency, reached: Reached, rows: list[int]) -> tuple[GraphHit
 
 
 def _count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
-    vertices = dict(
-        connection.execute(
-            "SELECT entity_type, count(*) FROM vertices WHERE tenant = ? GROUP BY entity_type", (tenant,)
-        )
-    )
-    edges = dict(connection.execute("SELECT type, count(*) FROM edges WHERE tenant = ? GROUP BY type", (tenant,)))
+    vertices = connection.execute(
+        "SELECT entity_type, count(*), sum(has_record) FROM vertices WHERE tenant = ? GROUP BY entity_type", (tenant,)
+    ).fetchall()
+    edges = connection.execute(
+        "SELECT type, count(*), count(DISTINCT source), count(DISTINCT target) FROM edges WHERE tenant = ?"
+        " GROUP BY type",
+        (tenant,),
+    ).fetchall()
     return GraphStats(
-        vertices=sum(vertices.values()),
-        edges=sum(edges.values()),
-        by_entity_type=vertices,
-        by_relationship_type=edges,
+        vertices=sum(row[1] for row in vertices),
+        records=sum(row[2] for row in vertices),
+        edges=sum(row[1] for row in edges),
+        by_entity_type={row[0]: row[1] for row in vertices},
+        by_relationship_type={row[0]: row[1] for row in edges},
+        sources_by_relationship_type={row[0]: row[2] for row in edges},
+        targets_by_relationship_type={row[0]: row[3] for row in edges},
     )
