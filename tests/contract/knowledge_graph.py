@@ -558,6 +558,23 @@ class KnowledgeGraphContract:
             targets_by_relationship_type={"CAUSES": 2, "OWNS": 1},
         )
 
+    def test_the_next_change_is_the_first_moment_at_which_an_element_of_the_tenant_begins_or_ends(
+        self, graph: KnowledgeGraph
+    ) -> None:
+        assert graph.next_change(ACME, after=day(1)) is None
+        graph.upsert(
+            [vertex("a", valid_at=day(3)), vertex("b", invalid_at=day(9)), vertex("c", valid_at=day(2))],
+            [edge("a", "b", valid_at=day(5), invalid_at=day(7))],
+        )
+        graph.upsert([vertex("d", tenant_id=GLOBEX, valid_at=day(4))], [])
+        changes = [day(1)]
+        while (change := graph.next_change(ACME, after=changes[-1])) is not None:
+            changes.append(change)
+        assert changes[1:] == [day(2), day(3), day(5), day(7), day(9)]
+        assert graph.next_change(GLOBEX, after=day(1)) == day(4)
+        graph.delete(ACME, ["a"])
+        assert graph.next_change(ACME, after=day(2)) == day(9)
+
     def test_several_writers_at_once_lose_nothing(self, graph: KnowledgeGraph) -> None:
         graph.upsert([vertex("hub")], [])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -500,6 +501,27 @@ class SearchIndexContract:
         index.upsert([record("a", "turbine", cosine=0.9)])
         assert found(index) == {"a"}
         assert ask(index, vector=AXIS).vector[0].score == pytest.approx(0.9, abs=2e-3)
+
+    def test_the_next_change_is_the_first_moment_at_which_a_record_of_the_tenant_begins_or_ends(
+        self, index: SearchIndex
+    ) -> None:
+        assert index.next_change(ACME, after=day(1)) is None
+        late = day(4) + timedelta(microseconds=1)
+        index.upsert(
+            [
+                record("a", valid_at=day(3), invalid_at=late),
+                record("b", invalid_at=day(9)),
+                record("c"),
+                record("d", tenant_id=GLOBEX, valid_at=day(2)),
+            ]
+        )
+        changes = [day(1)]
+        while (change := index.next_change(ACME, after=changes[-1])) is not None:
+            changes.append(change)
+        assert changes[1:] == [day(3), late, day(9)]
+        assert index.next_change(GLOBEX, after=day(1)) == day(2)
+        index.delete(ACME, ["a"])
+        assert index.next_change(ACME, after=day(1)) == day(9)
 
     def test_stats_count_what_is_stored(self, index: SearchIndex) -> None:
         index.upsert(

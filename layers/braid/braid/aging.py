@@ -77,7 +77,10 @@ def _stays_before(one: Aging, other: Aging, ranking: Ranking, now: datetime) -> 
 def aged(answer: Answer, ranking: Ranking, now: datetime) -> Answer:
     """Return an answer as it is at a later moment before it ends: ages and final scores are of then."""
     return answer.model_copy(
-        update={"results": tuple(_aged(result, ranking, answer.answered_at, now) for result in answer.results)}
+        update={
+            "results": tuple(_aged(result, ranking, answer.answered_at, now) for result in answer.results),
+            "answered_at": now,
+        }
     )
 
 

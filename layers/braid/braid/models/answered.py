@@ -91,7 +91,7 @@ class Answer(Frozen):
     latency_ms: dict[str, float]
     """Per stage, and ``total``."""
     answered_at: Timestamp
-    """The moment that it was worked out at; ages, and without ``as_of`` validity, are as of then."""
+    """The moment that ages, and without ``as_of`` validity, are as of."""
     holds_until: Timestamp | None = None
     """Until when the same question finds the same in the same order if nothing is written; None, it is not known."""
     cached: bool = False

@@ -1,0 +1,217 @@
+"""Whatever is written and asked in whatever order, what the caches give is what would be worked out anew."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from braid.context import ContextRequest
+from braid.engines.dynamodb_cache import DynamoCache
+from braid.engines.ports import SchemaVersion
+from braid.episodes import record_decision
+from braid.models import Hints, Query, Ranking, Strategy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from tests.cached import CachedStages, Hands, cached_stages, edge, entity, note, said, shown
+from tests.stages import WordEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from braid.models import Record
+
+NAMES = {"r1": "Harbour", "r2": "Pump", "r3": "Valve", "r4": "Osprey"}
+TEXTS = ("the pump of Harbour failed", "Valve closed before the pump", "Osprey page of the valve", "nothing of note")
+QUESTIONS = (
+    Query(text="Why did the pump fail at Harbour?", tenant_id="x"),
+    Query(text="What happened to Valve after Osprey?", tenant_id="x", top_k=2, ranking=Ranking.RECENCY),
+    Query(text="Harbour pump", tenant_id="x", top_k=1, ranking=Ranking.MEMORY),
+    Query(text="Osprey", tenant_id="x", hints=Hints(strategy=Strategy.GRAPH_ONLY)),
+    Query(text="Valve page", tenant_id="x", top_k=3),
+)
+TENANTS = ("a", "b")
+OFFSETS = st.none() | st.sampled_from([-86_400, -100, -1, 0, 20, 90, 250, 3_000])
+"""Seconds from the moment of writing, of what becomes or ceases to be valid."""
+
+tenants = st.sampled_from(TENANTS)
+ids = st.sampled_from(sorted(NAMES))
+validity = st.tuples(OFFSETS, OFFSETS).map(
+    lambda pair: pair if None in pair or pair[0] <= pair[1] else (pair[1], pair[0])
+)
+operations = st.one_of(
+    st.tuples(st.just("ask"), tenants, st.integers(0, len(QUESTIONS) - 1), st.sampled_from([None, None, -60, 60])),
+    st.tuples(st.just("ask"), tenants, st.integers(0, len(QUESTIONS) - 1), st.none()),
+    st.tuples(st.just("context"), tenants, st.integers(0, 2), st.sampled_from(TEXTS)),
+    st.tuples(st.just("record"), tenants, ids, st.tuples(st.sampled_from(TEXTS), validity, OFFSETS)),
+    st.tuples(st.just("edge"), tenants, ids, st.tuples(ids, st.sampled_from(["CAUSES", "BEFORE", "OWNS"]), validity)),
+    st.tuples(st.just("entity"), tenants, ids, validity),
+    st.tuples(st.just("forget"), tenants, ids, st.sampled_from(["record", "entity"])),
+    st.tuples(st.just("supersede"), tenants, ids, st.none()),
+    st.tuples(st.just("decide"), tenants, st.sampled_from(TEXTS), st.none()),
+    st.tuples(st.just("schema"), tenants, st.none(), st.none()),
+    st.tuples(st.just("wait"), st.none(), st.sampled_from([0.5, 15, 80, 299, 301, 3_599]), st.none()),
+)
+numbers = itertools.count()
+
+
+class Trial:
+    """One interleaving, on tenants of its own; whoever asks asks both ways and compares."""
+
+    def __init__(self, stages: CachedStages) -> None:
+        self.stages, self.uncached = stages, stages.without_caches()
+        number = next(numbers)
+        self.tenants = {name: f"{name}{number}" for name in TENANTS}
+        self.schemas = dict.fromkeys(TENANTS, 1)
+        self.records: dict[tuple[str, str], Record] = {}
+        self.hits: Counter[str] = Counter()
+
+    def begin(self) -> None:
+        """Give both tenants the same names and something to find."""
+        for name in TENANTS:
+            for identity, text in zip(NAMES, TEXTS, strict=True):
+                self.do("record", name, identity, (text, (None, None), None))
+                self.do("entity", name, identity, (None, None))
+            self.do("edge", name, "r2", ("r1", "CAUSES", (None, None)))
+
+    def do(self, what: str, name: str | None, which: Any, how: Any) -> None:
+        if what == "wait":
+            self.stages.clock.move(which)
+            return
+        assert name is not None
+        tenant = self.tenants[name]
+        if what in ("ask", "context"):
+            getattr(self, f"_{what}")(tenant, which, how)
+            self.hits.update(self.stages.cache_counts())
+            return
+        getattr(self, f"_{what}")(name, tenant, which, how)
+        # The last step of every write; the embedded engine's own generation does not need it.
+        self.stages.cache.advance(tenant)
+
+    def _ask(self, tenant: str, which: int, as_of: int | None) -> None:
+        query = QUESTIONS[which].model_copy(update={"tenant_id": tenant, "as_of": self._at(as_of)})
+        given, anew = self.stages.answer(query), self.uncached.answer(query)
+        assert said(given) == said(anew)
+        assert not anew.cached
+
+    def _context(self, tenant: str, which: int, says: str) -> None:
+        request = ContextRequest(
+            query=QUESTIONS[which].text, tenant_id=tenant, messages=({"role": "user", "content": says},)
+        )
+        assert shown(self.stages.context(request)) == shown(self.uncached.context(request))
+
+    def _record(self, name: str, tenant: str, identity: str, how: tuple[str, tuple[Any, Any], Any]) -> None:
+        text, (begins, ends), happened = how
+        made = note(
+            tenant,
+            identity,
+            text,
+            name=NAMES[identity],
+            valid_at=self._at(begins),
+            invalid_at=self._at(ends),
+            timestamp=self._at(happened),
+            schema_version=self.schemas[name],
+        )
+        self._put(tenant, made)
+
+    def _put(self, tenant: str, made: Record) -> None:
+        self.records[tenant, made.id] = made
+        model = self.stages.models()[0]
+        encoder = WordEncoder(model)
+        (vector,) = encoder.encode([made.text()])
+        embedding = {"space": encoder.space, "model_id": encoder.model_id, "vector": vector}
+        self.stages.index.upsert([made.model_validate({**made.model_dump(), "embeddings": [embedding]})])
+
+    def _entity(self, _name: str, tenant: str, identity: str, validity: tuple[Any, Any]) -> None:
+        begins, ends = map(self._at, validity)
+        vertex = entity(tenant, identity, NAMES[identity], valid_at=begins, invalid_at=ends)
+        self.stages.graph.upsert([vertex], [])
+
+    def _edge(self, _name: str, tenant: str, source: str, how: tuple[str, str, tuple[Any, Any]]) -> None:
+        target, kind, validity = how
+        begins, ends = map(self._at, validity)
+        ends_of = [entity(tenant, end, NAMES[end]) for end in {source, target}]
+        self.stages.graph.upsert(ends_of, [edge(tenant, source, target, kind, valid_at=begins, invalid_at=ends)])
+
+    def _forget(self, _name: str, tenant: str, identity: str, what: str) -> None:
+        (self.stages.index if what == "record" else self.stages.graph).delete(tenant, [identity])
+
+    def _supersede(self, _name: str, tenant: str, identity: str, _how: None) -> None:
+        made = self.records[tenant, identity]
+        self._put(tenant, made.model_copy(update={"valid_at": None, "invalid_at": self.stages.now()}))
+
+    def _decide(self, _name: str, tenant: str, text: str, _how: None) -> None:
+        record_decision(text, tenant_id=tenant, store=self.stages)
+
+    def _schema(self, name: str, tenant: str, _which: None, _how: None) -> None:
+        self.schemas[name] += 1
+        self.stages.schemas.register(
+            SchemaVersion(tenant_id=tenant, version=self.schemas[name], created_at=self.stages.now())
+        )
+
+    def _at(self, seconds: float | None) -> datetime | None:
+        return None if seconds is None else self.stages.now() + timedelta(seconds=seconds)
+
+
+def run(stages: CachedStages, given_operations: list[tuple[Any, ...]]) -> Counter[str]:
+    trial = Trial(stages)
+    trial.begin()
+    for operation in given_operations:
+        trial.do(*operation)
+    for seconds, name in itertools.product((0, 15), TENANTS):
+        trial.do("wait", None, seconds, None)
+        for which in range(len(QUESTIONS)):
+            trial.do("ask", name, which, None)
+        trial.do("context", name, 0, TEXTS[0])
+    return trial.hits
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CachedStages]:
+    stages = cached_stages(tmp_path_factory.mktemp("embedded"))
+    yield stages
+    stages.close()
+
+
+@pytest.fixture(scope="module")
+def dynamo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CachedStages]:
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "test")
+        client = boto3.client("dynamodb", region_name="eu-west-1")
+        client.create_table(
+            TableName="cache",
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        clock = Hands()
+        kept_in = DynamoCache(client, "cache", clock=clock.seconds)
+        stages = cached_stages(tmp_path_factory.mktemp("dynamo"), kept_in, clock)
+        yield stages
+        stages.close()
+
+
+@pytest.mark.parametrize("kept_in", ["embedded", "dynamo"])
+def test_a_cached_answer_equals_an_uncached_one_whatever_is_written_and_asked(
+    kept_in: str, request: pytest.FixtureRequest
+) -> None:
+    stages: CachedStages = request.getfixturevalue(kept_in)
+    hits: Counter[str] = Counter()
+
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(st.lists(operations, min_size=4, max_size=25))
+    def interleavings(given_operations: list[tuple[Any, ...]]) -> None:
+        hits.update(run(stages, given_operations))
+
+    interleavings()
+    # Otherwise nothing was compared.
+    for name in ("Embedding", "Result", "Context", "Graph"):
+        assert hits[f"{name}CacheHit"] > 0, hits
+        assert hits[f"{name}CacheMiss"] > 0, hits
