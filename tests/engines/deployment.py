@@ -106,7 +106,8 @@ def deploy(to: LocalStack, parameters: Mapping[str, str], environment: Mapping[s
     to
         Where.
     parameters
-        Values of the template's parameters, and of ``SchemaTable``, the name of a table that is there.
+        Values of the template's parameters, and the names of tables that are there as ``SchemaTable`` and
+        ``CacheTable``.
     environment
         What the functions' environment has besides.
     """
@@ -162,10 +163,12 @@ def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
             # AWS reads YAML as well.
             s3.put_object(Bucket=BUCKET, Key="definition.json", Body=json.dumps(definition).encode())
             resource["Properties"]["DefinitionUri"] = {"Bucket": BUCKET, "Key": "definition.json"}
-    del resources["SchemaTable"]
-    template["Parameters"]["SchemaTable"] = {"Type": "String"}
-    (statement,) = resources["ReadSchemasPolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    statement["Resource"] = "*"
+    for table in ("SchemaTable", "CacheTable"):
+        del resources[table]
+        template["Parameters"][table] = {"Type": "String"}
+    for policy in ("ReadSchemasPolicy", "ReadCachePolicy", "KeepInCachePolicy"):
+        (statement,) = resources[policy]["Properties"]["PolicyDocument"]["Statement"]
+        statement["Resource"] = "*"
     for name in ("OpenSearchEndpoint", "NeptuneEndpoint"):
         del template["Parameters"][name]["AllowedPattern"]
     return template

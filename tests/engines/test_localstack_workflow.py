@@ -115,6 +115,7 @@ def deployed(
             opensearch_refresh=Refresh.NOW,
             neptune_endpoint=gremlin_endpoint,
             schema_table=f"schemas-{uuid.uuid4().hex}",
+            cache_table=f"cache-{uuid.uuid4().hex}",
         )
     )
     ensure_models(stages)
@@ -130,6 +131,7 @@ def deployed(
         "OpenSearchIndex": stages.settings.opensearch_index,
         "NeptuneEndpoint": gremlin_endpoint,
         "SchemaTable": stages.settings.schema_table,
+        "CacheTable": stages.settings.cache_table,
     }
     functions = {
         "AWS_ENDPOINT_URL_DYNAMODB": schema_endpoint,
@@ -144,7 +146,8 @@ def deployed(
     ):
         for name, value in aws.items():
             patch.setenv(name, value)
-        _create_table(stages.settings.schema_table)
+        _create_table(stages.settings.schema_table, tenant_id="S", version="N")
+        _create_table(stages.settings.cache_table, id="S")
         ingest(dataset, stages)
         outputs = deploy(running, parameters, functions)
         stack = Deployed(running, outputs, stages, dataset)
@@ -163,18 +166,13 @@ def deployed(
         stages.close()
 
 
-def _create_table(name: str) -> None:
+def _create_table(name: str, **keys: str) -> None:
+    roles = zip(keys, ("HASH", "RANGE"), strict=False)
     with closing(boto3.client("dynamodb")) as client:
         client.create_table(
             TableName=name,
-            KeySchema=[
-                {"AttributeName": "tenant_id", "KeyType": "HASH"},
-                {"AttributeName": "version", "KeyType": "RANGE"},
-            ],
-            AttributeDefinitions=[
-                {"AttributeName": "tenant_id", "AttributeType": "S"},
-                {"AttributeName": "version", "AttributeType": "N"},
-            ],
+            KeySchema=[{"AttributeName": key, "KeyType": role} for key, role in roles],
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": kind} for key, kind in keys.items()],
             BillingMode="PAY_PER_REQUEST",
         )
 
@@ -186,7 +184,7 @@ def question(text: str = "Why did label printing fail at the Lisbon depot?", **f
 
 def comparable(answer: Answer) -> dict[str, Any]:
     """Return an answer without what differs from run to run."""
-    return answer.model_dump(exclude={"trace_id", "latency_ms"})
+    return answer.model_dump(exclude={"trace_id", "latency_ms", "answered_at"})
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))

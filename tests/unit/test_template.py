@@ -160,11 +160,11 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
 @pytest.mark.parametrize(
     ("name", "policies"),
     [
-        ("PlanFunction", ["ReadGraphPolicy", "ReadIndexPolicy"]),
-        ("EmbedFunction", []),
+        ("PlanFunction", ["ReadGraphPolicy", "ReadIndexPolicy", "ReadCachePolicy"]),
+        ("EmbedFunction", ["KeepInCachePolicy"]),
         ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
-        ("GraphExpandFunction", ["ReadGraphPolicy"]),
-        ("ContextFunction", ["ReadIndexPolicy", "StartRetrievePolicy"]),
+        ("GraphExpandFunction", ["ReadGraphPolicy", "ReadCachePolicy"]),
+        ("ContextFunction", ["ReadIndexPolicy", "StartRetrievePolicy", "KeepInCachePolicy"]),
         (
             "FuseRerankFunction",
             [
@@ -178,6 +178,18 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
 )
 def test_a_function_may_read_the_stores_that_its_stage_asks_and_write_none(name: str, policies: list[Any]) -> None:
     assert FUNCTIONS[name]["Properties"].get("Policies", []) == policies
+
+
+def test_the_cache_is_a_table_as_its_adapter_asks_for_and_no_function_that_only_asks_begins_a_generation() -> None:
+    table = RESOURCES["CacheTable"]["Properties"]
+    assert table["KeySchema"] == [{"AttributeName": "id", "KeyType": "HASH"}]
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert GLOBALS["Environment"]["Variables"]["BRAID_CACHE_TABLE"] == "CacheTable"
+    (read,) = RESOURCES["ReadCachePolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    (keep,) = RESOURCES["KeepInCachePolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert read["Resource"] == keep["Resource"] == "CacheTable.Arn"
+    assert read["Action"] == "dynamodb:GetItem"
+    assert keep["Action"] == ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 
 
 def test_no_policy_of_a_store_reaches_beyond_the_store_that_was_named() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from braid.cache_shelves import CacheCounts, Standing
     from braid.engines.ports import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
+    from braid.engines.ports_propagation import PropagateRequest
     from braid.engines.ports_query import GraphQuery, GraphResult
     from braid.models import EntityLink, Relationship, Vertex
 
@@ -101,6 +102,13 @@ class RememberedGraph:
         """Walk from the seeds."""
         asked = request.model_dump_json(exclude={"as_of"})
         return self._recall("expand", request.tenant_id, asked, request.as_of, lambda: self._graph.expand(request))
+
+    def propagate(self, request: PropagateRequest) -> Expansion:
+        """Spread names and hits over their neighbourhood."""
+        asked = request.model_dump_json(exclude={"as_of"})
+        return self._recall(
+            "propagate", request.tenant_id, asked, request.as_of, lambda: self._graph.propagate(request)
+        )
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query."""
