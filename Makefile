@@ -83,8 +83,9 @@ bench-engines: setup ## measure embedded and deployed engines side by side, on s
 	.venv/bin/python -m bench engines $(if $(SIZES),--sizes $(SIZES))
 
 .PHONY: evaluate
-evaluate: setup ## evaluate dataset folders (DATA="a b") and write the figures into the documentation
-	.venv/bin/python -m local.report $(DATA)
+evaluate: $(UV) ## evaluate dataset folders (DATA="a b"), write the figures into the documentation and draw them
+	$(SYNC) --no-default-groups --extra local --group plots
+	.venv/bin/python -m local.evaluation.document $(DATA)
 
 .PHONY: openapi
 openapi: setup ## write the HTTP interface as OpenAPI to shared/openapi.json

@@ -23,7 +23,7 @@ from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 
 from bench.engine_process import FIRST_KINDS, WARMING_UP, resident_mb
 from bench.synthetic import MODEL, NOW, SPACE, TENANT, Synthetic
-from local.evaluate import percentile
+from local.evaluation.figures import percentile
 from local.servers import gremlin_server
 from local.servers.__main__ import STORES, VARIABLES, down, up
 

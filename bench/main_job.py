@@ -17,7 +17,7 @@ from braid.settings import Settings
 from braid.wiring import Wired
 
 from local.dataset import read_dataset
-from local.evaluate import percentile
+from local.evaluation.figures import percentile
 from local.ingest import ensure_models, ingest
 from local.workflow import Workflow
 

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import atexit
-import json
 import os
 import sys
-from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
-from braid.settings import EngineKind
-from rich.console import Console
 from rich.text import Text
 
 from local.question import check_known, check_tenant, question, unusable_models
+from local.terminal import FLAG, AsJson, Engine, any_of, err, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from enum import StrEnum
-
     from braid.models import Answer
     from braid.wiring import Wired
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
 DEFAULT_TENANT = "default"
-
-
-def examples(*commands: str) -> str:
-    """Return the end of a help text: commands to try, one a line."""
-    return "\n\n".join(["[bold]Examples[/bold]", *commands])
 
 
 app = typer.Typer(
@@ -50,22 +38,7 @@ app = typer.Typer(
         "braid eval my-data",
     ),
 )
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
-
-
-def _any_of(choices: type[StrEnum]) -> str:
-    return ", ".join(choice.value for choice in choices)
-
-
-FLAG = ""
-"""Instead of a type, which would look as if a value were to follow."""
 Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose data.", show_default=True, metavar="NAME")]
-Engine = Annotated[
-    EngineKind | None,
-    typer.Option(help=f"Whose stores: {_any_of(EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar=FLAG)]
 
 
 def main() -> None:
@@ -89,41 +62,6 @@ def _complain(message: str, *, style: str = "red") -> None:
     err.print(Text(f"braid: {message}", style=style), soft_wrap=True)
 
 
-def _wired(engine: EngineKind | None = None) -> Wired:
-    if engine:
-        os.environ["BRAID_ENGINE"] = engine  # where the handlers read it
-    from braid.wiring import wired
-
-    stages = wired()
-    if stages.settings.engine is EngineKind.AWS:
-        atexit.register(stages.close)  # a connection left open complains on standard error
-    return stages
-
-
-@contextmanager
-def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error once there is something to count, and take (done, all).
-
-    Where standard error is not a terminal there is no bar.
-    """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=err, disable=quiet or not err.is_terminal, transient=True)
-    task = bar.add_task(what, total=None)
-
-    def update(done: int, total: int) -> None:
-        bar.start()
-        bar.update(task, completed=done, total=total)
-        if done >= total:
-            bar.stop()
-
-    try:
-        yield update
-    finally:
-        bar.stop()
-
-
 @app.command(epilog=examples("braid demo"))
 def demo() -> None:
     """Ingest the demo corpus, answer questions about it, and measure.
@@ -132,7 +70,7 @@ def demo() -> None:
     """
     from local.demo_tour import tour
 
-    tour(out, _wired(), progress)
+    tour(out, open_engines(), progress)
 
 
 @app.command(epilog=examples("braid ingest my-data --tenant acme"))
@@ -161,14 +99,14 @@ def ingest(
     from local.ingest import ingest as write
 
     check_tenant(tenant)
-    wired = _wired(engine)
+    wired = open_engines(engine)
     dataset = read_dataset(folder, tenant)
     with progress("Making the model", quiet=as_json) as on_model:
         ensure_models(wired, on_progress=on_model)
     with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
         done = write(dataset, wired, threads=os.cpu_count(), on_progress=on_progress)
     if as_json:
-        _print_json({"dataset": dataset.name, "tenant": tenant, **vars(done)})
+        print_json({"dataset": dataset.name, "tenant": tenant, **vars(done)})
     elif done.unchanged:
         out.print(f"{dataset.name}: nothing has changed since it was ingested for {tenant}")
     else:
@@ -201,20 +139,20 @@ def search(
         str | None, typer.Option(help="Only what the graph reaches from this entity.", metavar="ENTITY")
     ] = None,
     intent: Annotated[
-        Intent | None, typer.Option(help=f"{_any_of(Intent)}. When left out, the question tells.", metavar="INTENT")
+        Intent | None, typer.Option(help=f"{any_of(Intent)}. When left out, the question tells.", metavar="INTENT")
     ] = None,
     strategy: Annotated[
-        Strategy | None, typer.Option(help=f"{_any_of(Strategy)}. When left out, it is planned.", metavar="STRATEGY")
+        Strategy | None, typer.Option(help=f"{any_of(Strategy)}. When left out, it is planned.", metavar="STRATEGY")
     ] = None,
     ranking: Annotated[
-        Ranking, typer.Option(help=f"What the score is made of: {_any_of(Ranking)}.", metavar="RANKING")
+        Ranking, typer.Option(help=f"What the score is made of: {any_of(Ranking)}.", metavar="RANKING")
     ] = Ranking.RELEVANCE,
     fusion: Annotated[
-        Fusion, typer.Option(help=f"How the strands become one list: {_any_of(Fusion)}.", metavar="FUSION")
+        Fusion, typer.Option(help=f"How the strands become one list: {any_of(Fusion)}.", metavar="FUSION")
     ] = Fusion.WEIGHTED,
     reranker: Annotated[
         RerankerKind | None,
-        typer.Option(help=f"Who scores the first 50 again: {_any_of(RerankerKind)}.", metavar="RERANKER"),
+        typer.Option(help=f"Who scores the first 50 again: {any_of(RerankerKind)}.", metavar="RERANKER"),
     ] = None,
     engine: Engine = None,
     as_json: AsJson = False,
@@ -240,45 +178,17 @@ def search(
             "explain": explain,
         }
     )
-    wired = _wired(engine)
+    wired = open_engines(engine)
     check_known(tenant, wired)
     for problem in unusable_models(asked, wired):
         _complain(f"answering without {problem}", style="yellow")
     answer = _ask(asked, wired, in_process=in_process)
     if as_json:
-        _print_json(answer.model_dump(mode="json"))
+        print_json(answer.model_dump(mode="json"))
         return
     from local.show import show_answer
 
     show_answer(out, answer, explain=explain)
-
-
-@app.command(name="eval", epilog=examples("braid eval my-data", "braid eval my-data --json | jq .runs.braid"))
-def evaluate(
-    folder: Annotated[
-        Path,
-        typer.Argument(help="Dataset folder that has queries.jsonl and qrels/test.tsv as well.", metavar="DIR"),
-    ],
-    *,
-    engine: Engine = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure retrieval on judged questions: each strand alone, vectors and words, and all that search does.
-
-    The folder is ingested once, apart from what you ingested yourself.
-    """
-    from local.evaluate import evaluate_folder
-    from local.show import show_evaluation
-
-    with (
-        progress("Ingesting", quiet=as_json) as ingesting,
-        progress("Asking", quiet=as_json) as asking,
-    ):
-        evaluation = evaluate_folder(folder, _wired(engine), on_ingest=ingesting, on_question=asking)
-    if as_json:
-        _print_json(evaluation.as_json())
-    else:
-        show_evaluation(out, evaluation)
 
 
 def _ask(query: Query, wired: Wired, *, in_process: bool) -> Answer:
@@ -292,14 +202,10 @@ def _ask(query: Query, wired: Wired, *, in_process: bool) -> Answer:
         return workflow.answer(query)
 
 
-def _print_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-    sys.stdout.flush()  # while whoever reads may still have gone away unnoticed
-
-
 def _add_models() -> None:
     from local.cli_context import EPILOG as CONTEXT_EPILOG
     from local.cli_context import context
+    from local.cli_evaluation import EVALUATE_EPILOG, evaluate
     from local.cli_members import members_app
     from local.cli_models import models_app
     from local.cli_serve import EPILOG as SERVE_EPILOG
@@ -309,6 +215,7 @@ def _add_models() -> None:
     app.add_typer(members_app, name="members")
     app.command(epilog=CONTEXT_EPILOG)(context)
     app.command(epilog=SERVE_EPILOG)(serve)
+    app.command(name="eval", epilog=EVALUATE_EPILOG)(evaluate)
 
 
 _add_models()

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.errors import TransientStoreError
 from braid.models import Query
+from braid.wiring import Wired
 from rich.rule import Rule
 from rich.text import Text
 
 from local.dataset import read_dataset
-from local.evaluate import evaluate
+from local.evaluation.configurations import rows
+from local.evaluation.run import evaluate
+from local.evaluation.show import show_evaluation
 from local.ingest import ensure_models, ingest
 from local.invoke import stage_handlers
-from local.show import show_answer, show_evaluation
+from local.show import show_answer
 from local.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from braid.wiring import Wired
     from rich.console import Console
 
     from local.invoke import Handler
@@ -89,7 +91,10 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
     console.print(Rule("Measured on the corpus's judged questions", align="left"))
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
     with progress("Asking") as on_progress:
-        show_evaluation(console, evaluate(MAIN_TENANT, judged, wired, on_progress=on_progress))
+        ways = rows(wired.settings, brief=True)
+        with closing(Wired(wired.settings.uncached())) as fresh:
+            measured = evaluate(MAIN_TENANT, judged, fresh, configurations=ways, on_progress=on_progress)
+        show_evaluation(console, measured)
     console.print()
     console.print(Text(f"Done in {time.perf_counter() - began:.0f} s. Now ask your own:", style="bold"))
     console.print("  braid search 'What caused the Beacon text storm?' -t saltmarrow --explain", soft_wrap=True)

@@ -1,11 +1,10 @@
-"""Answers and figures on a terminal."""
+"""Answers on a terminal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from braid.models import Source
-from rich import box
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -14,8 +13,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from braid.models import Answer, Path, Result
     from rich.console import Console
-
-    from local.evaluate import Evaluation
 
 STRANDS = {Source.VECTOR: "vectors", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
 COLOURS = {Source.VECTOR: "cyan", Source.LEXICAL: "green", Source.KNOWLEDGE: "yellow", Source.GRAPH: "magenta"}
@@ -35,17 +32,14 @@ LOSSES = {
     "rerank": "the reranker did not answer; the order before it stands, with placeholder scores",
 }
 """What an answer lacks when a stage is lost."""
-ROWS = {
-    "dense": "vectors alone",
-    "lexical": "words alone (BM25)",
-    "hybrid": "vectors and words",
-    "graph": "names and relationships alone",
-    "braid": "all of them, as `braid search` answers",
-}
-WIDE = 100
 RELATED_SHOWN = 8
 # A text that was ingested must not steer the terminal of whoever reads it; its lines and tabs are only spaces.
 _CONTROLS = {code: " " if code in {0x09, 0x0A, 0x0D} else "�" for code in (*range(0x20), *range(0x7F, 0xA0))}
+
+
+def printable(text: str) -> str:
+    """Return text on one line, with nothing that steers a terminal."""
+    return text.translate(_CONTROLS)
 
 
 def show_answer(console: Console, answer: Answer, *, explain: bool = False, legend: bool = True) -> None:
@@ -110,7 +104,7 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
         head.append(f" {STRANDS[source]}", style=COLOURS[source])
     console.print(head)
     lines = Table.grid(padding=(0, 1))
-    console.print(Padding(Text(result.citation.excerpt.translate(_CONTROLS)), (0, 0, 0, 4)))
+    console.print(Padding(Text(printable(result.citation.excerpt)), (0, 0, 0, 4)))
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
@@ -188,36 +182,3 @@ def _show_latencies(console: Console, answer: Answer) -> None:
         table.add_row(name, f"{value:.1f} ms", "▇" * max(1, round(24 * value / longest)))
     table.add_row("total", f"{answer.latency_ms.get('total', 0.0):.1f} ms", "")
     console.print(table)
-
-
-def show_evaluation(console: Console, evaluation: Evaluation) -> None:
-    """Print one row a way of answering, with 95 % confidence intervals where the terminal is wide enough."""
-    console.print(Text(f"{evaluation.dataset}: {evaluation.queries} judged questions", style="bold"))
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("row")
-    metrics = list(evaluation.rows[0].means) if evaluation.rows else []
-    for metric in metrics:
-        table.add_column(metric, justify="right")
-    best = {metric: max(row.means[metric] for row in evaluation.rows) for metric in metrics}
-    wide = console.width >= WIDE
-    for row in evaluation.rows:
-        cells = [_cell(row.means[metric], row.intervals[metric], best[metric], wide=wide) for metric in metrics]
-        table.add_row(row.name, *cells, style="bold" if row.name == "braid" else "")
-    console.print(table)
-    meanings = Table.grid(padding=(0, 1))
-    for name, meaning in ROWS.items():
-        meanings.add_row(Text(name, style="dim bold"), Text(meaning, style="dim"))
-    console.print(meanings)
-    notes = "1 is best; green is the best row" + ("; ± half of the 95 % confidence interval" if wide else "")
-    console.print(Text(notes, style="dim"))
-    figures = evaluation.as_json()["latency_ms"]
-    console.print(Text(f"braid, one question: p50 {figures['p50']:.0f} ms, p95 {figures['p95']:.0f} ms", style="dim"))
-    if evaluation.degraded:
-        console.print(Text(f"{evaluation.degraded} answers lost a stage: do not trust these figures", style="yellow"))
-
-
-def _cell(mean: float, interval: tuple[float, float], best: float, *, wide: bool) -> Text:
-    text = Text(f"{mean:.3f}".removeprefix("0"), style="green" if mean == best else "")
-    if wide:
-        text.append(f" ±{(interval[1] - interval[0]) / 2:.3f}".replace("±0", "±"), style="dim")
-    return text

@@ -10,14 +10,21 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import DatasetError, TransientStoreError
+from braid.errors import DatasetError, InvalidRequest, TransientStoreError
+from braid.models import Fusion, Query, RerankerKind
 from braid.settings import Settings
+from pydantic import SecretStr
 from rich.console import Console
 
-from local import evaluate as evaluating
 from local.dataset import read_dataset
-from local.evaluate import ROWS, Evaluation, Row, bootstrap, evaluate, evaluate_folder, percentile, score
-from local.show import show_evaluation
+from local.evaluation import run as evaluating
+from local.evaluation.configurations import Answered, Configuration, local_rerankers, rows
+from local.evaluation.document import write
+from local.evaluation.failures import Failure, failures
+from local.evaluation.figures import Difference, Figures, bootstrap, difference, percentile, randomisation_p, score
+from local.evaluation.plots import draw
+from local.evaluation.run import Evaluation, Row, evaluate, evaluate_folder
+from local.evaluation.show import show_evaluation, show_failures, show_groups
 from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 METRICS = ("recall@2", "recall@5", "recall@10", "ndcg@10", "mrr")
+NAMES = [way.name for way in rows(Settings())]
 TOPICS = ("valve", "pump", "turbine", "boiler", "gauge", "fitting")
 
 
@@ -63,12 +71,12 @@ def test_every_figure_is_that_of_ranx() -> None:
         check=True,
     )
     theirs = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [score("row", run, qrels).means for run, qrels in cases] == [pytest.approx(means) for means in theirs]
+    assert [score(run, qrels).means for run, qrels in cases] == [pytest.approx(means) for means in theirs]
     assert len(theirs) == 5
 
 
 def test_figures_of_one_question_are_those_worked_out_by_hand() -> None:
-    row = score("row", {"q": {"a": 1.0, "b": 0.5, "c": 0.33}}, {"q": {"b": 1, "z": 1}})
+    row = score({"q": {"a": 1.0, "b": 0.5, "c": 0.33}}, {"q": {"b": 1, "z": 1}})
     discounted, ideal = 1 / 1.584962500721156, 1 + 1 / 1.584962500721156
     assert row.means == {
         "recall@2": 0.5,
@@ -80,7 +88,7 @@ def test_figures_of_one_question_are_those_worked_out_by_hand() -> None:
 
 
 def test_a_question_that_was_not_answered_counts_as_nothing_found() -> None:
-    row = score("row", {"q1": {"a": 1.0}, "q2": {}}, {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 1}})
+    row = score({"q1": {"a": 1.0}, "q2": {}}, {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 1}})
     assert row.means["recall@5"] == pytest.approx(1 / 3)
     assert row.per_query["mrr"] == {"q1": 1.0, "q2": 0.0, "q3": 0.0}
 
@@ -151,7 +159,7 @@ def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStag
 def test_a_folder_is_measured_in_every_row(folder: Path, stages: DemoStages) -> None:
     figures = evaluate_folder(folder, stages).as_json()
     assert (figures["dataset"], figures["queries"], figures["degraded"]) == ("plant", 4, 0)
-    assert list(figures["runs"]) == ["dense", "lexical", "hybrid", "graph", "braid"]
+    assert list(figures["runs"]) == NAMES
     for row, values in figures["runs"].items():
         assert list(values) == ["recall@2", "recall@5", "recall@10", "ndcg@10", "mrr"]
         assert values["recall@2"] == 1.0, row
@@ -189,7 +197,7 @@ def test_questions_may_change_without_ingesting_again(folder: Path, stages: Demo
     evaluate_folder(folder, stages)
     told: list[int] = []
     (folder / "queries.jsonl").write_text('{"_id": "q-pump", "text": "Which pump?"}\n', encoding="utf-8")
-    assert evaluate_folder(folder, stages, on_ingest=lambda done, _: told.append(done)).queries == 1
+    assert evaluate_folder(folder, stages, on_ingest=lambda done, _: told.append(done)).as_json()["queries"] == 1
     assert told == []
 
 
@@ -233,16 +241,194 @@ def test_answers_that_lost_a_stage_are_counted_and_distrusted(folder: Path, stag
     assert "4 answers lost a stage" in capture.get()
 
 
+# --- ways of answering ------------------------------------------------------------------------------------------------
+
+
+def test_each_fusion_has_a_row_the_default_one_last_and_the_default_configuration_ends_the_table() -> None:
+    assert NAMES[:5] == ["dense", "lexical", "graph", "hybrid-rrf", "hybrid-weighted"]
+    assert {name for name in NAMES if name.startswith("fusion-")} == {f"fusion-{fusion.value}" for fusion in Fusion}
+    assert NAMES[-2:] == [f"fusion-{Query.model_fields['fusion'].default.value}", "braid"]
+
+
+def test_a_cross_encoder_has_a_row_where_its_folder_is_and_a_service_that_costs_money_has_none(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, reranker_model="tiny", voyage_api_key=SecretStr("key"))
+    assert RerankerKind.ONNX not in local_rerankers(settings)
+    (tmp_path / "models" / "tiny").mkdir(parents=True)
+    assert RerankerKind.ONNX in local_rerankers(settings)
+    assert not {RerankerKind.VOYAGE, RerankerKind.BEDROCK, RerankerKind.NONE} & set(local_rerankers(settings))
+    assert "rerank-onnx" in [way.name for way in rows(settings)]
+
+
+def test_a_way_of_answering_is_a_name_and_a_function(folder: Path, stages: DemoStages) -> None:
+    asked: list[str] = []
+
+    def answer(query: Query, _wired: object) -> Answered:
+        asked.append(query.text)
+        return Answered(("pump",))
+
+    judged = read_dataset(folder, "eval", judged=True).judged
+    made = evaluate("plant", judged, stages, configurations=[Configuration("always", "the pump", answer)])
+    assert made.default.figures.means["recall@2"] == 0.25
+    assert len(asked) == 5  # the first once more, before anything is measured
+
+
+# --- differences ------------------------------------------------------------------------------------------------------
+
+
+def figures_of(values: list[float]) -> Figures:
+    per_query = {metric: {f"q{number}": value for number, value in enumerate(values)} for metric in METRICS}
+    return Figures(dict.fromkeys(METRICS, sum(values) / len(values)), {}, per_query)
+
+
+def test_a_difference_is_of_pairs_and_repeats() -> None:
+    chance = random.Random(5)  # noqa: S311 - test data
+    values = [chance.random() for _ in range(60)]
+    better = figures_of([min(1.0, value + 0.05) for value in values])
+    made = difference(better, figures_of(values), against="before")
+    assert made == difference(better, figures_of(values), against="before")
+    # The values differ by far more than the change, which is nevertheless sure: each is compared with its own pair.
+    assert made.p["ndcg@10"] < 0.001
+    assert made.means["ndcg@10"] == pytest.approx(0.05, abs=0.01)
+    low, high = made.intervals["ndcg@10"]
+    assert 0 < low <= made.means["ndcg@10"] <= high
+
+
+def test_chance_is_that_of_all_signs() -> None:
+    # Of the sixteen signs of four equal changes, two make as large a difference: 1/8.
+    assert randomisation_p([0.1, 0.1, 0.1, 0.1, 0.0]) == pytest.approx(0.125, abs=0.01)
+    assert randomisation_p([0.2, -0.2]) == 1.0
+    assert randomisation_p([0.0, 0.0]) == randomisation_p([]) == 1.0
+
+
+def test_each_row_is_compared_with_the_one_before_and_the_default_with_the_best_strand(
+    folder: Path, stages: DemoStages
+) -> None:
+    evaluation = evaluate_folder(folder, stages)
+    assert [row.against.against if row.against else None for row in evaluation.rows] == [None, *NAMES[:-1]]
+    assert evaluation.against_best
+    assert evaluation.against_best.against in {"dense", "lexical", "graph"}
+    told = evaluation.as_json()["against_row_before"]["braid"]
+    assert (told["row"], told["ndcg@10"]["mean"], told["ndcg@10"]["p"]) == (NAMES[-2], 0.0, 1.0)
+
+
+# --- kinds of question ------------------------------------------------------------------------------------------------
+
+
+def test_figures_are_broken_down_by_what_questions_say_of_themselves(folder: Path, stages: DemoStages) -> None:
+    lines = [
+        {"_id": f"q-{topic}", "text": f"When is the {topic} checked?", "metadata": metadata}
+        for topic, metadata in zip(TOPICS, ({"hops": 2}, {"hops": 2}, {"hops": 3}, {}), strict=False)
+    ]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    evaluation = evaluate_folder(folder, stages)
+    assert evaluation.fields() == ["hops", "intent"]
+    assert evaluation.groups("hops") == {"(none)": ["q-boiler"], "2": ["q-valve", "q-pump"], "3": ["q-turbine"]}
+    assert list(evaluation.groups("intent")) == ["temporal"]
+    by = evaluation.as_json()["by"]["hops"]
+    assert by["2"]["queries"] == 2
+    assert by["2"]["runs"]["braid"]["recall@2"] == 1.0
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        show_groups(console, evaluation, "hops")
+    assert "ndcg@10 by hops" in capture.get()
+
+
+def test_a_field_that_no_question_has_is_refused_and_those_that_there_are_named(
+    folder: Path, stages: DemoStages
+) -> None:
+    with pytest.raises(InvalidRequest, match=r"no question of plant says its 'colour'; known are intent"):
+        evaluate_folder(folder, stages).groups("colour")
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def failed(folder: Path, stages: DemoStages, at_most: int = 9) -> list[Failure]:
+    found: list[Failure] = []
+    evaluate_folder(
+        folder, stages, then=lambda evaluation, own: found.extend(failures(evaluation, own, at_most=at_most))
+    )
+    return found
+
+
+def test_a_failure_says_where_its_record_stood_and_what_came_instead(folder: Path, stages: DemoStages) -> None:
+    with (folder / "qrels" / "test.tsv").open("a", encoding="utf-8") as file:
+        file.write("q-pump\tnowhere\t1\n")
+    with (folder / "corpus.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"_id": "secret", "title": "Unsaid", "text": "brass"}\n')
+        file.write("".join(f'{{"_id": "v{n}", "text": "the valve is checked {n}"}}\n' for n in range(60)))
+    with (folder / "qrels" / "test.tsv").open("a", encoding="utf-8") as file:
+        file.write("q-valve\tsecret\t1\n")
+    valve, pump = sorted(failed(folder, stages), key=lambda one: one.question.id, reverse=True)
+    assert [(one.id, one.verdict) for one in pump.relevant] == [("nowhere", "not in the index"), ("pump", "answered")]
+    assert dict(valve.relevant[0].strands) == {}
+    assert (valve.relevant[0].title, valve.relevant[0].verdict) == ("Unsaid", "no strand found it")
+    assert (valve.relevant[1].id, valve.relevant[1].verdict) == ("valve", "found, but not among the first 25")
+    console = Console(width=90, color_system=None)
+    with console.capture() as capture:
+        show_failures(console, [valve])
+    text = capture.get()
+    for said in ("When is the valve checked?", "no strand found it", "Unsaid", "came instead", "vectors #1"):
+        assert said in text
+    told = json.loads(json.dumps(valve.as_json()))
+    assert told["relevant"][0]["verdict"] == "no strand found it"
+    assert len(told["instead"]) == 5
+
+
+def test_no_more_failures_are_shown_than_asked_for_and_none_when_all_is_found(folder: Path, stages: DemoStages) -> None:
+    assert failed(folder, stages) == []
+    console = Console(width=90, color_system=None)
+    with console.capture() as capture:
+        show_failures(console, [])
+    assert "among the first five" in capture.get()
+    with (folder / "qrels" / "test.tsv").open("a", encoding="utf-8") as file:
+        file.write("".join(f"q-{topic}\tnowhere\t1\n" for topic in TOPICS[:3]))
+    assert len(failed(folder, stages, at_most=2)) == 2
+
+
+# --- documents and pictures -------------------------------------------------------------------------------------------
+
+
+def test_figures_are_written_between_their_markers_and_pictures_beside_them(
+    folder: Path, stages: DemoStages, tmp_path: Path
+) -> None:
+    evaluation = evaluate_folder(folder, stages)
+    into = tmp_path / "checkout"
+    written = write([evaluation], into)
+    assert [path.relative_to(into).as_posix() for path in written] == [
+        "README.md",
+        "docs/evaluation.md",
+        "docs/evaluation/plant.svg",
+        "docs/evaluation/plant.png",
+    ]
+    text = written[1].read_text(encoding="utf-8")
+    assert text.count("### ") == 1
+    assert "(evaluation/plant.svg)" in text
+    assert "| plant (4) |" in written[0].read_text(encoding="utf-8")
+    assert written[2].read_text(encoding="utf-8").startswith("<?xml")
+    assert written[3].read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_figures_are_drawn_the_same(folder: Path, stages: DemoStages, tmp_path: Path) -> None:
+    evaluation = evaluate_folder(folder, stages)
+    first, again = (draw(evaluation, tmp_path / name) for name in ("a", "b"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+
+
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
 def shown(width: int) -> str:
-    values = dict.fromkeys(METRICS, 0.5)
-    rows = [Row(name, values, dict.fromkeys(METRICS, (0.25, 0.75)), {}) for name in ROWS[:-1]]
-    rows.append(Row("braid", dict.fromkeys(METRICS, 1.0), dict.fromkeys(METRICS, (1.0, 1.0)), {}))
+    even = Figures(dict.fromkeys(METRICS, 0.5), dict.fromkeys(METRICS, (0.25, 0.75)), {})
+    best = Figures(dict.fromkeys(METRICS, 1.0), dict.fromkeys(METRICS, (1.0, 1.0)), {})
+    sure = Difference(
+        "before", dict.fromkeys(METRICS, 0.5), dict.fromkeys(METRICS, (0.4, 0.6)), dict.fromkeys(METRICS, 1e-4)
+    )
+    table = [Row(way.name, way.meaning, even, (3.0,)) for way in rows(Settings())[:-1]]
+    table.append(Row("braid", "by default", best, (3.0, 5.0, 9.0), sure))
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        show_evaluation(console, Evaluation("plant", 4, tuple(rows), (3.0, 5.0, 9.0), 0))
+        show_evaluation(console, Evaluation("plant", (), tuple(table), {}, 0))
     return capture.get()
 
 
@@ -259,3 +445,9 @@ def test_the_table_fits_the_terminal_and_says_what_its_rows_are(width: int) -> N
 def test_intervals_are_shown_where_there_is_room() -> None:
     assert ".500 ±.250" in shown(120)
     assert "±" not in shown(80)
+
+
+def test_differences_are_shown_where_there_is_room() -> None:
+    (braid,) = [line for line in shown(80).splitlines() if line.split()[:1] == ["braid"] and "1.000" in line]
+    assert braid.split()[-2:] == ["+.500", "<.001"]
+    assert "<.001" not in shown(60)
