@@ -32,7 +32,18 @@ from braid.models.scalars import (
     VectorBytes,
     Weight,
 )
-from braid.models.stored import Embedding, Record, Relationship, RelationshipKey, SourceRef, SourceType, Vertex
+from braid.models.stored import (
+    Embedding,
+    NewRecord,
+    NewRelationship,
+    NewVertex,
+    Record,
+    Relationship,
+    RelationshipKey,
+    SourceRef,
+    SourceType,
+    Vertex,
+)
 from braid.models.vocabulary import (
     Direction,
     EmbeddingType,
@@ -68,6 +79,9 @@ __all__ = [
     "Label",
     "Mode",
     "Name",
+    "NewRecord",
+    "NewRelationship",
+    "NewVertex",
     "Path",
     "Plan",
     "PlanStep",

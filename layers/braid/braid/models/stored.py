@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -53,11 +53,10 @@ class Embedding(Frozen):
         return len(self.vector) // 4
 
 
-class Record(Frozen):
-    """One row of the search index."""
+class NewRecord(Frozen):
+    """A record as its tenant gives it."""
 
     id: RecordId
-    tenant_id: TenantId
     kind: Kind = Kind.CHUNK
     entity_type: Label | None = None
     name: Name | None = None
@@ -71,7 +70,6 @@ class Record(Frozen):
     invalid_at: Timestamp | None = None
     timestamp: Timestamp | None = None
     importance: Score = 0.5
-    access_count: Annotated[int, Field(ge=0)] = 0
     confidence: Score | None = None
     source: SourceRef = SourceRef()
     task_id: Name | None = None
@@ -80,11 +78,9 @@ class Record(Frozen):
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
     supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100)] = ()
     """Records that hold no longer since this one does."""
-    content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """Of the record as it was given to be written; see :func:`braid.writes.content_hash`."""
 
     @model_validator(mode="after")
-    def _interval_is_ordered(self) -> Record:
+    def _interval_is_ordered(self) -> Self:
         if self.valid_at and self.invalid_at and self.invalid_at < self.valid_at:
             message = "invalid_at is before valid_at"
             raise ValueError(message)
@@ -99,19 +95,33 @@ class Record(Frozen):
         return f"{title}\n{self.content}" if title and self.content else title or self.content
 
 
-class Vertex(Frozen):
-    """One vertex of the knowledge graph: an entity, or a record that edges lead to."""
+class Record(NewRecord):
+    """One row of the search index."""
+
+    tenant_id: TenantId
+    access_count: Annotated[int, Field(ge=0)] = 0
+    content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Of the record as it was given to be written; see :func:`braid.writes.content_hash`."""
+
+
+class NewVertex(Frozen):
+    """A vertex as its tenant gives it."""
 
     id: RecordId
-    tenant_id: TenantId
     entity_type: Label = "Concept"
     name: Name | None = None
     aliases: tuple[Name, ...] = ()
-    has_record: bool = False
-    """Whether the search index holds a record of this id, so that it can be an answer."""
     timestamp: Timestamp | None = None
     valid_at: Timestamp | None = None
     invalid_at: Timestamp | None = None
+
+
+class Vertex(NewVertex):
+    """One vertex of the knowledge graph: an entity, or a record that edges lead to."""
+
+    tenant_id: TenantId
+    has_record: bool = False
+    """Whether the search index holds a record of this id, so that it can be an answer."""
 
 
 class RelationshipKey(Frozen):
@@ -127,10 +137,9 @@ class RelationshipKey(Frozen):
         return (self.source, self.type, self.target, self.predicate or "")
 
 
-class Relationship(Frozen):
-    """One edge. Its identity is (tenant, source, type, target, predicate), so that every write is an upsert."""
+class NewRelationship(Frozen):
+    """An edge as its tenant gives it."""
 
-    tenant_id: TenantId
     source: RecordId
     type: Label
     target: RecordId
@@ -146,3 +155,9 @@ class Relationship(Frozen):
     def identity(self) -> tuple[str, str, str, str]:
         """Return what it is identified by within its tenant: source, type, target and predicate."""
         return (self.source, self.type, self.target, self.predicate or "")
+
+
+class Relationship(NewRelationship):
+    """One edge. Its identity is (tenant, source, type, target, predicate), so that every write is an upsert."""
+
+    tenant_id: TenantId
