@@ -6,26 +6,22 @@ The whole folder is checked before anything of it is used, so that nothing is ev
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.engines.ports import SchemaVersion
 from braid.errors import DatasetError
-from braid.models import Frozen, Kind, Query, Record, Relationship, Vertex
+from braid.models import Frozen, Query, Record, Relationship, Vertex
+from braid.write_items import CORPUS_NAMES, ENTITY_NAMES, OURS, corpus_record, entity_of, object_of, refuse, require
+from braid.writes_checks import vertex_of
 
-from local.json_lines import Mistakes, object_of, read_lines, refuse, require
+from local.json_lines import Mistakes, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-DEFAULT_ENTITY_TYPE = "Concept"
-_OURS = {"tenant_id": "unknown field: the tenant is given on the command line", "embeddings": "unknown field"}
-"""Fields of the stored shapes that no dataset states."""
-_CORPUS_NAMES = {"id": "_id", "content": "text"}
-_ENTITY_NAMES = {"entity_type": "type"}
 _S = TypeVar("_S", bound=Frozen)
 
 
@@ -92,8 +88,8 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Datas
     if not (folder / "corpus.jsonl").is_file():
         raise DatasetError(f"{folder}: no corpus.jsonl here; a dataset folder holds one record a line in it")
     errors = Mistakes()
-    corpus = read_lines(folder / "corpus.jsonl", lambda row: _record(row, tenant_id), errors, _CORPUS_NAMES)
-    entities = read_lines(folder / "entities.jsonl", lambda row: _entity(row, tenant_id), errors, _ENTITY_NAMES)
+    corpus = read_lines(folder / "corpus.jsonl", lambda row: corpus_record(row, tenant_id), errors, CORPUS_NAMES)
+    entities = read_lines(folder / "entities.jsonl", lambda row: entity_of(row, tenant_id), errors, ENTITY_NAMES)
     edges = read_lines(folder / "relationships.jsonl", lambda row: _stored(Relationship, row, tenant_id), errors)
     schemas = read_lines(folder / "schemas.jsonl", lambda row: _stored(SchemaVersion, row, tenant_id), errors)
     records = [record for _, record in corpus]
@@ -108,7 +104,7 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Datas
             if identity in vertices or identity in errors.ids:
                 continue
             if identity in by_id:
-                vertices[identity] = _vertex_of(by_id[identity])
+                vertices[identity] = vertex_of(by_id[identity])
             else:
                 errors.add(
                     place,
@@ -131,77 +127,8 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Datas
 
 
 def _stored(shape: type[_S], row: dict[str, Any], tenant_id: str) -> _S:
-    refuse(row, _OURS)
+    refuse(row, OURS)
     return shape.model_validate({**row, "tenant_id": tenant_id})
-
-
-def _record(row: dict[str, Any], tenant_id: str) -> Record:
-    """Make a record of a line of the corpus: BEIR's ``_id``, ``title`` and ``text``, and any of a record's fields."""
-    refuse(row, _OURS | {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"})
-    require(row, "_id", "text")
-    fields = {key: value for key, value in row.items() if key not in {"_id", "title", "text", "metadata", "source"}}
-    source = dict(object_of(row, "source"))
-    title = " ".join(str(row.get("title") or "").split())
-    if title:
-        source.setdefault("title", title[:512])
-    return Record.model_validate(
-        {
-            **fields,
-            "id": row["_id"],
-            "tenant_id": tenant_id,
-            "content": row["text"],
-            "source": source,
-            "metadata": _flat(object_of(row, "metadata")),
-        }
-    )
-
-
-def _entity(row: dict[str, Any], tenant_id: str) -> tuple[Vertex, Record | None]:
-    """Make a vertex of a line of the entities, and a record as well when it has content."""
-    refuse(row, _OURS | {"entity_type": "unknown field: entities say type"})
-    content = row.get("content") or ""
-    vertex_fields = ("id", "name", "timestamp", "valid_at", "invalid_at")
-    vertex = Vertex.model_validate(
-        {
-            **{key: row[key] for key in vertex_fields if key in row},
-            "tenant_id": tenant_id,
-            "entity_type": row.get("type") or DEFAULT_ENTITY_TYPE,
-            "aliases": row.get("aliases") or (),
-            "has_record": bool(content),
-        }
-    )
-    fields = {key: value for key, value in row.items() if key not in {"type", "metadata"}}
-    record = Record.model_validate(
-        {
-            "kind": Kind.ENTITY,
-            **fields,
-            "tenant_id": tenant_id,
-            "entity_type": vertex.entity_type,
-            "content": content,
-            "metadata": _flat(object_of(row, "metadata")),
-        }
-    )
-    return vertex, record if content else None
-
-
-def _vertex_of(record: Record) -> Vertex:
-    """Make the vertex through which edges lead to a record."""
-    return Vertex(
-        id=record.id,
-        tenant_id=record.tenant_id,
-        entity_type=record.entity_type or "Document",
-        name=record.name or record.source.title,
-        has_record=True,
-        timestamp=record.timestamp,
-        valid_at=record.valid_at,
-        invalid_at=record.invalid_at,
-    )
-
-
-def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Keep scalars as they are and nested values as JSON text, so that any BEIR file can be read."""
-    scalar = (str, int, float, bool, type(None))
-    return {str(key): value if isinstance(value, scalar) else json.dumps(value) for key, value in metadata.items()}
 
 
 def _refuse_repeated(places: list[tuple[str, str]], errors: Mistakes) -> None:

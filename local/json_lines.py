@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
+from braid.write_items import Mistake, printable
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
 MAX_SHOWN = 10
 MAX_LINE_BYTES = 10_000_000
 _T = TypeVar("_T")
-
-
-class Mistake(Exception):
-    """A line is wrong in a way that its shape does not know of; the message names the field."""
 
 
 @dataclass
@@ -33,7 +30,7 @@ class Mistakes:
     def add(self, place: str, message: str) -> None:
         """Note one, with its file and line."""
         # A mistake may quote what it found, which may hold anything.
-        self.found.append("".join(c if c.isprintable() else "�" for c in f"{place}: {message}"))
+        self.found.append(printable(f"{place}: {message}"))
 
     def raise_any(self) -> None:
         """Raise what was noted, one line each.
@@ -118,27 +115,3 @@ def read_lines(
         errors.add(place, problem)
         errors.ids.update(str(row[name]) for name in ("_id", "id") if name in row)
     return parsed
-
-
-def refuse(row: dict[str, Any], fields: Mapping[str, str]) -> None:
-    """Raise a mistake when a line has one of these fields; the message of each is given."""
-    for name, message in fields.items():
-        if name in row:
-            raise Mistake(f"{name}: {message}")
-
-
-def require(row: dict[str, Any], *fields: str) -> None:
-    """Raise a mistake when a line lacks one of these fields."""
-    for name in fields:
-        if row.get(name) is None:
-            raise Mistake(f"{name}: missing")
-
-
-def object_of(row: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a field that is an object, empty when there is none; raise a mistake when it is anything else."""
-    value = row.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise Mistake(f"{name}: expected an object, found {type(value).__name__}")
-    return value

@@ -5,6 +5,8 @@ import pytest
 # The suites are imported, not collected, so their assertions are explained only when asked for.
 pytest.register_assert_rewrite(
     "tests.contract.cache",
+    "tests.contract.deletes",
+    "tests.contract.graph_keeping",
     "tests.contract.knowledge_graph",
     "tests.contract.object_store",
     "tests.contract.queue",

@@ -86,3 +86,11 @@ class SchemaRegistryContract:
         registry.register(schema(2, tenant=GLOBEX))
         assert (registry.current(ACME), registry.current(GLOBEX)) == (4, 2)
         assert [each.tenant_id for each in registry.versions(GLOBEX)] == [GLOBEX]
+
+    def test_a_tenants_versions_are_forgotten_and_no_others(self, registry: SchemaRegistry) -> None:
+        for version in (1, 2):
+            registry.register(schema(version))
+        registry.register(schema(2, tenant=GLOBEX))
+        assert (registry.forget(ACME), registry.forget(ACME), registry.forget("nobody")) == (2, 0, 0)
+        assert (registry.current(ACME), registry.versions(ACME), registry.current(GLOBEX)) == (1, [], 2)
+        registry.register(schema(1))

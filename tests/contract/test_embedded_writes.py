@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.settings import Settings
 
+from tests.contract.deletes import DeletesContract, RepairContract
+from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.writes import WritesContract
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from braid.engines.ports_written import WritableGraph
 
 
 @pytest.fixture
@@ -24,3 +28,17 @@ def store(tmp_path: Path) -> Iterator[DemoStages]:
 
 class TestWrites(WritesContract):
     pass
+
+
+class TestDeletes(DeletesContract):
+    pass
+
+
+class TestRepair(RepairContract):
+    pass
+
+
+class TestGraphKeeping(GraphKeepingContract):
+    @pytest.fixture
+    def graph(self, store: DemoStages) -> WritableGraph:
+        return store.graph

@@ -21,6 +21,8 @@ class _Table(Protocol):
 
     def query(self, **request: object) -> dict[str, Any]: ...
 
+    def delete_item(self, **request: object) -> dict[str, Any]: ...
+
 
 class DynamoSchemaRegistry:
     """Schema versions in a table; implements :class:`braid.engines.ports.SchemaRegistry`.
@@ -98,3 +100,12 @@ class DynamoSchemaRegistry:
             if "LastEvaluatedKey" not in answer:
                 return found
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove all versions of a tenant and return how many there were."""
+        versions = self.versions(tenant_id)
+        for schema in versions:
+            key = {"tenant_id": {"S": tenant_id}, "version": {"N": str(schema.version)}}
+            with named_errors(f"table {self._table}"):
+                self._client.delete_item(TableName=self._table, Key=key)
+        return len(versions)

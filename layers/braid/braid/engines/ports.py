@@ -330,3 +330,6 @@ class SchemaRegistry(Protocol):
 
     def versions(self, tenant_id: TenantId) -> list[SchemaVersion]:
         """Return all versions, oldest first."""
+
+    def forget(self, tenant_id: TenantId) -> int:
+        """Remove all versions of a tenant of which nothing else is left, and return how many there were."""

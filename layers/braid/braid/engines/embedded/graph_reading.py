@@ -42,9 +42,7 @@ def edges_out_of(
 ) -> list[Relationship]:
     """Return the edges that lead out of some vertices."""
     numbers = sorted(numbers_of(connection, tenant, ids).values())
-    return _edges(
-        connection, tenant_id, "e.tenant = ? AND e.source IN (SELECT value FROM json_each(?))", tenant, numbers
-    )
+    return _edges(connection, tenant_id, "source", tenant, numbers)
 
 
 def read_edges(

@@ -53,6 +53,16 @@ class EmbeddedSchemaRegistry:
             tenant = self._store.number(connection, tenant_id)
             return [] if tenant is None else _versions(connection, tenant)
 
+    def forget(self, tenant_id: str) -> int:
+        """Remove all versions of a tenant and return how many there were."""
+        with self._store.transaction() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return 0
+            removed = connection.execute("DELETE FROM schemas WHERE tenant = ?", (tenant,)).rowcount
+            Generation.RECORDS.advance(connection, tenant)
+            return removed
+
 
 def _versions(connection: sqlite3.Connection, tenant: int) -> list[SchemaVersion]:
     rows = connection.execute("SELECT body FROM schemas WHERE tenant = ? ORDER BY version", (tenant,))

@@ -1,0 +1,162 @@
+"""Deleting, for good and in both stores: records, documents with their chunks, whole tenants.
+
+The graph first, then the index: whoever is stopped between the two finds what is left by the records that are still
+there, and repeating the delete completes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from braid.errors import ConfigurationError
+from braid.models import Frozen, TenantId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from braid.caching import ForgivingCache
+    from braid.engines.ports import SchemaRegistry, SearchIndex
+    from braid.engines.ports_state import ObjectStore
+    from braid.engines.ports_written import WritableGraph
+
+_PAGE = 500
+
+
+class DeleteReport(Frozen):
+    """How much there was of what was deleted."""
+
+    tenant_id: TenantId
+    records: int = 0
+    vertices: int = 0
+    relationships: int = 0
+    schemas: int = 0
+    objects: int = 0
+
+
+class DeleteStore(Protocol):
+    """What is deleted from, such as :func:`braid.wiring.wired` returns."""
+
+    @property
+    def index(self) -> SearchIndex:
+        """Where records are."""
+
+    @property
+    def graph(self) -> WritableGraph:
+        """Where vertices and edges are."""
+
+    @property
+    def schemas(self) -> SchemaRegistry:
+        """Where schema versions are."""
+
+    @property
+    def cache(self) -> ForgivingCache:
+        """What has to learn of a delete."""
+
+    @property
+    def objects(self) -> ObjectStore:
+        """Where files are."""
+
+
+def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> DeleteReport:
+    """Delete records with their vertices, those vertices' edges, and the edges that the records are evidence of.
+
+    Parameters
+    ----------
+    tenant_id
+        Whose.
+    ids
+        Of records, or of vertices without one. What is not there is no error.
+    store
+        Where from.
+
+    Raises
+    ------
+    StoreError
+        As the engines; repeating the delete completes it.
+    """
+    return _delete(tenant_id, [list(dict.fromkeys(ids))], store)
+
+
+def delete_document(tenant_id: str, document: str, store: DeleteStore) -> DeleteReport:
+    """Delete every record of a document as :func:`delete_records` does.
+
+    Parameters
+    ----------
+    document
+        A record's id, what stands before the ``#`` in the ids of chunks, or the title of their source.
+
+    Raises
+    ------
+    StoreError
+        As the engines; repeating the delete completes it.
+    """
+    return _delete(tenant_id, _record_pages(tenant_id, store, document), store)
+
+
+def delete_tenant(tenant_id: str, store: DeleteStore) -> DeleteReport:
+    """Delete all that is stored of a tenant: records, graph, schema versions and files.
+
+    Cached answers can no longer be reached then, and go when they expire.
+
+    Raises
+    ------
+    StoreError
+        As the engines; repeating the delete completes it.
+    """
+    removed = _delete(tenant_id, _record_pages(tenant_id, store, None), store)
+    vertices = relationships = 0
+    cursor: str | None = None
+    try:
+        while True:
+            page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
+            relationships += len(page.relationships)
+            vertices += store.graph.delete(tenant_id, [vertex.id for vertex in page.vertices])
+            cursor = page.cursor
+            if cursor is None:
+                break
+    finally:
+        store.cache.advance(tenant_id)
+    return removed.model_copy(
+        update={
+            "vertices": removed.vertices + vertices,
+            "relationships": removed.relationships + relationships,
+            "schemas": store.schemas.forget(tenant_id),
+            "objects": _delete_objects(tenant_id, store),
+        }
+    )
+
+
+def _delete(tenant_id: str, pages: Iterator[list[str]] | list[list[str]], store: DeleteStore) -> DeleteReport:
+    records = vertices = relationships = 0
+    try:
+        for ids in pages:
+            edges = store.graph.relationships(tenant_id, ids=ids, evidence=ids)
+            relationships += store.graph.delete_relationships(tenant_id, edges)
+            vertices += store.graph.delete(tenant_id, ids)
+            records += store.index.delete(tenant_id, ids)
+    finally:
+        # Also of a delete that broke off: answers from before it are old.
+        store.cache.advance(tenant_id)
+    return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
+
+
+def _record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> Iterator[list[str]]:
+    cursor: str | None = None
+    while True:
+        page = store.index.scan(tenant_id, document=document, after=cursor, limit=_PAGE)
+        if page.records:
+            yield [record.id for record in page.records]
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _delete_objects(tenant_id: str, store: DeleteStore) -> int:
+    try:
+        objects = store.objects
+    except ConfigurationError:  # no bucket is named, and so no object was ever written
+        return 0
+    keys = [info.key for info in objects.list(tenant_id)]
+    for key in keys:
+        objects.delete(tenant_id, key)
+    return len(keys)

@@ -1,0 +1,171 @@
+"""What every pair of stores keeps when something is deleted from it, and when the two are compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.deletes import delete_document, delete_records, delete_tenant
+from braid.engines.ports import SchemaVersion
+from braid.errors import StoreError
+from braid.models import Kind
+from braid.repair import Fault, repair
+from braid.writes import WriteRequest, write
+
+from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
+from tests.contract.writes import found, stored, written
+
+if TYPE_CHECKING:
+    from braid.wiring import Wired
+
+
+class DeletesContract:
+    """Deleting through :mod:`braid.deletes`."""
+
+    @pytest.fixture(autouse=True)
+    def _filled(self, store: Wired) -> None:
+        written(
+            store,
+            record("guide.pdf#chunk-1", "the turbine hums", source={"title": "Guide"}),
+            record("guide.pdf#chunk-2", "the turbine stops", source={"title": "Guide"}),
+            record("guide.pdf-old", "the turbine of old"),
+            record("note", "a note on the turbine", source={"title": "Guide"}),
+            record("turbine", "the turbine itself", kind=Kind.ENTITY, name="Turbine"),
+            vertex("hall", name="Hall"),
+            edge("turbine", "guide.pdf#chunk-1", "MENTIONS"),
+            edge("turbine", "hall", "STANDS_IN", evidence="guide.pdf#chunk-2"),
+            edge("hall", "turbine", "HOUSES"),
+        )
+        theirs = record("note", "a note on their turbine", tenant_id=GLOBEX)
+        write(WriteRequest(tenant_id=GLOBEX, records=(theirs,)), store)
+
+    def test_a_record_goes_with_its_vertex_its_edges_and_those_that_it_was_evidence_of(self, store: Wired) -> None:
+        report = delete_records(ACME, ["guide.pdf#chunk-2", "guide.pdf#chunk-1", "nobody"], store)
+        assert (report.records, report.vertices, report.relationships) == (2, 1, 2)
+        assert found(store, "turbine") == ["guide.pdf-old", "note", "turbine"]
+        assert [one.type for one in store.graph.relationships(ACME, ids=["turbine", "hall"])] == ["HOUSES"]
+        assert repair(ACME, store, dry_run=True).counts == {}
+
+    def test_what_is_deleted_is_gone_for_the_next_write_too(self, store: Wired) -> None:
+        delete_records(ACME, ["note"], store)
+        assert written(store, record("note", "a note on the turbine", source={"title": "Guide"})).written == 1
+
+    @pytest.mark.parametrize(
+        ("document", "gone"),
+        [
+            ("guide.pdf", ["guide.pdf#chunk-1", "guide.pdf#chunk-2"]),
+            ("Guide", ["guide.pdf#chunk-1", "guide.pdf#chunk-2", "note"]),
+            ("note", ["note"]),
+            ("guide", []),
+            ("%", []),
+            ("*", []),
+        ],
+    )
+    def test_a_document_goes_with_its_chunks_and_nothing_else(
+        self, store: Wired, document: str, gone: list[str]
+    ) -> None:
+        before = set(found(store, "turbine"))
+        assert delete_document(ACME, document, store).records == len(gone)
+        assert before - set(found(store, "turbine")) == set(gone)
+
+    def test_deleting_begins_a_new_generation(self, store: Wired) -> None:
+        before = store.cache.generation(ACME) or 0
+        delete_records(ACME, ["note"], store)
+        assert (store.cache.generation(ACME) or 0) > before
+
+    def test_nothing_is_left_of_a_tenant_and_everything_of_the_others(self, store: Wired) -> None:
+        for tenant in (ACME, GLOBEX):
+            store.schemas.register(SchemaVersion(tenant_id=tenant, version=1, created_at=AS_OF))
+            store.schemas.register(SchemaVersion(tenant_id=tenant, version=2, created_at=AS_OF))
+            store.objects.put(tenant, "inbox/a.jsonl", b"{}")
+        before = store.cache.generation(ACME) or 0
+        report = delete_tenant(ACME, store)
+        assert (report.records, report.schemas, report.objects) == (5, 2, 1)
+        assert (report.vertices, report.relationships) == (3, 3)
+        assert store.index.stats(ACME).records == store.graph.stats(ACME).vertices == store.graph.stats(ACME).edges == 0
+        assert store.schemas.current(ACME) == 1
+        assert list(store.objects.list(ACME)) == []
+        assert (store.cache.generation(ACME) or 0) > before
+        assert found(store, "turbine", tenant=GLOBEX) == ["note"]
+        assert store.schemas.current(GLOBEX) == 2
+        assert len(list(store.objects.list(GLOBEX))) == 1
+
+    @pytest.mark.parametrize("step", ["graph.delete", "index.delete", "cache.advance"])
+    def test_a_delete_that_was_stopped_is_completed_by_repeating_it(
+        self, store: Wired, monkeypatch: pytest.MonkeyPatch, step: str
+    ) -> None:
+        part, name = step.split(".")
+
+        def stop(*_: Any) -> None:
+            message = "stopped"
+            raise StoreError(message)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(getattr(store, part), name, stop)
+            with pytest.raises(StoreError, match="stopped"):
+                delete_document(ACME, "guide.pdf", store)
+        delete_document(ACME, "guide.pdf", store)
+        assert found(store, "turbine") == ["guide.pdf-old", "note", "turbine"]
+        assert [one.type for one in store.graph.relationships(ACME, ids=["turbine", "hall"])] == ["HOUSES"]
+
+
+class RepairContract:
+    """Comparing through :mod:`braid.repair`."""
+
+    @pytest.fixture(autouse=True)
+    def _filled(self, store: Wired) -> None:
+        written(
+            store,
+            record("ada", "ada works", kind=Kind.ENTITY, name="Ada"),
+            record("fact", "ada owns the hall", kind=Kind.FACT),
+            vertex("hall", name="Hall"),
+            edge("ada", "hall", "OWNS", evidence="fact"),
+            edge("ada", "fact", "MENTIONS"),
+        )
+
+    def faults(self, store: Wired) -> dict[Fault, int]:
+        """Return what a dry run finds; it must change nothing."""
+        first = repair(ACME, store, dry_run=True)
+        assert repair(ACME, store, dry_run=True) == first
+        assert not first.repaired
+        return first.counts
+
+    def test_stores_that_agree_have_no_fault(self, store: Wired) -> None:
+        report = repair(ACME, store)
+        assert (report.records, report.vertices, report.relationships, report.counts) == (2, 3, 2, {})
+
+    def test_an_entitys_record_without_its_vertex_gets_one(self, store: Wired) -> None:
+        store.graph.delete(ACME, ["ada"])
+        assert self.faults(store) == {Fault.NO_VERTEX: 1}
+        repair(ACME, store)
+        (ada,) = store.graph.get_many(ACME, ["ada"])
+        assert (ada.name, ada.has_record) == ("Ada", True)
+        assert self.faults(store) == {}
+
+    def test_a_vertex_without_its_record_and_an_edge_without_its_evidence_no_longer_claim_them(
+        self, store: Wired
+    ) -> None:
+        store.index.delete(ACME, ["fact"])
+        assert self.faults(store) == {Fault.NO_RECORD: 1, Fault.NO_EVIDENCE: 1}
+        report = repair(ACME, store)
+        assert {one.message for one in report.findings} == {
+            "the vertex claims a record that is not there",
+            "'ada' OWNS 'hall': there is no record 'fact'",
+        }
+        assert self.faults(store) == {}
+        assert [one.has_record for one in store.graph.get_many(ACME, ["fact"])] == [False]
+
+    def test_a_vertex_is_told_of_its_record_and_of_its_end(self, store: Wired) -> None:
+        store.graph.upsert([vertex("fact", has_record=False)], [])
+        ended = stored(store, "fact").model_copy(update={"invalid_at": day(9)})
+        store.index.upsert([ended])
+        assert self.faults(store) == {Fault.NOT_MARKED: 1, Fault.OTHER_VALIDITY: 1}
+        repair(ACME, store)
+        (fact,) = store.graph.get_many(ACME, ["fact"])
+        assert (fact.has_record, fact.invalid_at) == (True, day(9))
+        assert self.faults(store) == {}
+
+    def test_another_tenants_faults_are_not_touched(self, store: Wired) -> None:
+        store.graph.upsert([vertex("x", tenant_id=GLOBEX)], [])
+        repair(ACME, store)
+        assert repair(GLOBEX, store, dry_run=True).counts == {Fault.NO_RECORD: 1}

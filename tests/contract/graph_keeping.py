@@ -1,0 +1,89 @@
+"""The part of a graph's port that those who write need: reading whole, in pages, by evidence; removing edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.ports_written import WritableGraph
+from braid.errors import InvalidRequest
+
+from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
+
+if TYPE_CHECKING:
+    from braid.models import Relationship
+
+
+class GraphKeepingContract:
+    """Everything that :class:`braid.engines.ports_written.WritableGraph` promises beside walking."""
+
+    def test_the_writing_port_is_implemented(self, graph: WritableGraph) -> None:
+        assert isinstance(graph, WritableGraph)
+
+    def test_vertices_come_back_whole_in_the_order_asked(self, graph: WritableGraph) -> None:
+        whole = vertex(
+            "a|b", name="Ä é", aliases=("Zed", "Alias"), timestamp=day(1), valid_at=day(2), invalid_at=day(3)
+        )
+        bare = vertex("c", has_record=False)
+        graph.upsert([whole, bare, vertex("c", tenant_id=GLOBEX, name="theirs")], [])
+        assert graph.get_many(ACME, ["c", "nobody", "a|b", "c"]) == [bare, whole]
+        assert graph.get_many("nobody", ["c"]) == []
+
+    def test_edges_come_back_whole_by_their_ends_and_by_their_evidence(self, graph: WritableGraph) -> None:
+        graph.upsert([vertex(name) for name in "abcd"], [])
+        owns = edge("a", "b", "OWNS", confidence=0.3, timestamp=day(1), valid_at=day(2), evidence="r", predicate="p")
+        ended = edge("b", "c", "OWNS", invalid_at=day(3))
+        plain = edge("c", "d", "KNOWS", evidence="s")
+        graph.upsert([], [owns, ended, plain])
+        assert graph.relationships(ACME, ids=["b"]) == [owns, ended]
+        assert graph.relationships(ACME, ids=["b"], types=["KNOWS"]) == []
+        assert graph.relationships(ACME, evidence=["r", "s", "t"]) == [owns, plain]
+        assert graph.relationships(ACME, ids=["a"], evidence=["r", "s"], types=["KNOWS", "OWNS"]) == [owns, plain]
+        assert graph.relationships(ACME) == []
+        assert graph.relationships(GLOBEX, ids=["b"], evidence=["r"]) == []
+
+    def test_edges_are_removed_by_identity_and_counted(self, graph: WritableGraph) -> None:
+        kept, gone = edge("a", "b", predicate="kept"), edge("a", "b", predicate="gone")
+        graph.upsert([vertex("a"), vertex("b")], [kept, gone])
+        again: list[Relationship] = [gone, gone, edge("a", "nobody")]
+        assert graph.delete_relationships(ACME, again) == 1
+        assert graph.delete_relationships(ACME, again) == 0
+        assert graph.relationships(ACME, ids=["a"]) == [kept]
+        assert graph.delete_relationships(GLOBEX, [edge("a", "b", predicate="kept", tenant_id=GLOBEX)]) == 0
+        assert graph.stats(ACME).edges == 1
+
+    @pytest.mark.parametrize("limit", [1, 3, 1_000])
+    def test_a_scan_shows_every_vertex_and_every_edge_once(self, graph: WritableGraph, limit: int) -> None:
+        names = [f"v{number}" for number in range(7)]
+        edges = [edge(source, target) for source in names[:3] for target in names[2:5]]
+        graph.upsert([vertex(name) for name in names], edges)
+        graph.upsert([vertex("theirs", tenant_id=GLOBEX)], [])
+        vertices: list[str] = []
+        found: list[tuple[str, str, str, str]] = []
+        cursor = None
+        while True:
+            page = graph.scan(ACME, after=cursor, limit=limit)
+            assert len(page.vertices) <= limit
+            vertices += [one.id for one in page.vertices]
+            found += [one.identity() for one in page.relationships]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        assert vertices == names
+        assert sorted(found) == sorted(one.identity() for one in edges)
+
+    def test_a_scan_refuses_a_cursor_that_is_none_and_another_tenants(self, graph: WritableGraph) -> None:
+        graph.upsert([vertex("a"), vertex("b")], [])
+        cursor = graph.scan(ACME, limit=1).cursor
+        for tenant, after in ((GLOBEX, cursor), (ACME, "x")):
+            with pytest.raises(InvalidRequest) as caught:
+                graph.scan(tenant, after=after)
+            assert caught.value.field == "after"
+        with pytest.raises(InvalidRequest, match="limit"):
+            graph.scan(ACME, limit=0)
+
+    def test_an_end_that_was_written_is_seen_by_a_walk(self, graph: WritableGraph) -> None:
+        graph.upsert([vertex("a"), vertex("b")], [edge("a", "b", invalid_at=AS_OF)])
+        (read,) = graph.relationships(ACME, ids=["a"])
+        graph.upsert([], [read.model_copy(update={"invalid_at": None})])
+        assert graph.relationships(ACME, ids=["a"])[0].invalid_at is None
