@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from braid.linking import MAX_PHRASE_WORDS, MAX_QUESTION_WORDS, longest_match, normalise, phrases, words
+from braid.linking import MAX_PHRASE_WORDS, MAX_QUESTION_WORDS, certainty, longest_match, normalise, phrases, words
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,3 +90,28 @@ def test_a_link_that_the_question_does_not_hold_is_dropped() -> None:
 def test_whatever_is_asked_names_are_runs_of_its_words(text: str) -> None:
     tokens = " ".join(words(text))
     assert all(phrase in tokens for phrase in phrases(text))
+
+
+@pytest.mark.parametrize(
+    ("question", "phrase", "expected"),
+    [
+        ("Where was the composer of Back in the U.S.A. born?", "back in the u s a", 1.0),
+        ("Which country is Aristarete's father from?", "aristarete", 1.0),
+        ("Who owns the 24-hour desk?", "24 hour desk", 1.0),
+        ("Wem gehört der Kai in Überlingen?", "uberlingen", 1.0),
+        ("仓库 在 哪里", "在", 1.0),
+        ("What is the place of birth of Ada Quill?", "place of birth", 0.2),
+        ("Which state borders Vermont?", "state", 0.05),
+        ("Keelson outage in Leith", "keelson", 0.5),
+        ("Harbour freight of Leith", "harbour freight", 1.0),
+        ("who owns the harbour freight api", "harbour freight api", 1.0),
+        ("who owns keelson", "keelson", 0.3),
+    ],
+)
+def test_a_name_is_as_certain_as_it_is_written(question: str, phrase: str, expected: float) -> None:
+    assert certainty(question, phrase) == expected
+
+
+@given(st.text(max_size=60), st.text(max_size=20))
+def test_certainty_lies_between_zero_and_one(question: str, phrase: str) -> None:
+    assert 0 <= certainty(question, normalise(phrase)) <= 1

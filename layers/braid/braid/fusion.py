@@ -55,12 +55,19 @@ def fuse(
     weights: Weights,
     method: Fusion = Fusion.WEIGHTED,
     rank_constant: int = RANK_CONSTANT,
+    propagated: Sequence[GraphHit] = (),
 ) -> list[Candidate]:
     """Combine the strands' hits into candidates, best first, ties by id.
 
     ``weighted`` adds each strand's score times its weight. ``rrf`` adds weighted reciprocal ranks, divided by the
     most that can be reached, so that both methods end on the same scale. A graph score is the best of all walks and
-    name matches that reached the record.
+    name matches that reached the record. ``propagate`` ranks by the hits of propagation, which began at the text's hits
+    and the names; what it did not reach follows, in the order of the weighted sum.
+
+    Parameters
+    ----------
+    propagated
+        Those of ``graph`` that are hits of propagation.
     """
     found: defaultdict[str, list[GraphHit]] = defaultdict(list)
     for walked in graph:
@@ -68,6 +75,8 @@ def fuse(
     strands = {Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)}
     strands[Source.GRAPH] = best_scores(hit for hits_of_one in found.values() for hit in hits_of_one)
     combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant)
+    if method is Fusion.PROPAGATE:
+        combined = behind(best_scores(propagated), combined)
     ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)
     for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
         for hit in hits:
@@ -91,6 +100,12 @@ def fuse(
         for identity, score in combined.items()
     ]
     return sorted(candidates, key=lambda candidate: (-candidate.combined_score, candidate.id))
+
+
+def behind(first: Mapping[str, float], rest: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores of ``first``, and below the least of them those of ``rest`` that it lacks, scaled to fit."""
+    least = min(first.values(), default=1.0)
+    return {identity: score * least for identity, score in rest.items()} | dict(first)
 
 
 def best_scores(hits: Iterable[Hit | GraphHit]) -> dict[str, float]:

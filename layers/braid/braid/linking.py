@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MAX_PHRASE_WORDS = 8
 MIN_WORD_CHARACTERS = 3
 MAX_QUESTION_WORDS = 200
+FIRST_WORD, IN_PLAIN_WRITING, SEVERAL_COMMON_WORDS, COMMON_WORD = 0.5, 0.3, 0.2, 0.05
+"""How certain a name is that is written as common words are."""
 _WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
 _INNER = re.compile(r"[.'’&-][.'’&+#-]*")
@@ -124,12 +126,16 @@ _STOPWORDS = frozenset(
 
 def words(text: str) -> list[str]:
     """Split text into normalised words: lower case, no diacritics, no possessive, inner punctuation dropped."""
-    folded = unicodedata.normalize("NFKD", text)
-    folded = "".join(character for character in folded if not unicodedata.combining(character)).casefold()
+    return [word.casefold() for word in written(text)]
+
+
+def written(text: str) -> list[str]:
+    """Split text into the same words as :func:`words`, in the case in which they are written."""
+    plain = unicodedata.normalize("NFKD", text)
+    plain = "".join(character for character in plain if not unicodedata.combining(character))
     found: list[str] = []
-    for match in _WORD.finditer(folded):
-        word = _INNER.sub(" ", _POSSESSIVE.sub("", match.group()))
-        found.extend(word.split())
+    for match in _WORD.finditer(plain):
+        found.extend(_INNER.sub(" ", _POSSESSIVE.sub("", match.group())).split())
     return found
 
 
@@ -152,6 +158,37 @@ def phrases(question: str) -> list[str]:
             if any(len(word) >= MIN_WORD_CHARACTERS and word not in _STOPWORDS for word in run):
                 found[" ".join(run)] = None
     return list(found)
+
+
+def certainty(question: str, phrase: str) -> float:
+    """Return how surely a phrase of a question is meant as a name, by how it is written there, in [0, 1].
+
+    "Which country is Aristarete from?" names Aristarete; that a page is called "Country" says little. A name has a
+    capital, a digit or a script without case. Where the question is written without any capital, several words
+    together are taken for a name.
+
+    Parameters
+    ----------
+    phrase
+        Normalised, as it was linked.
+    """
+    spelled = written(question)[:MAX_QUESTION_WORDS]
+    folded = [word.casefold() for word in spelled]
+    run = phrase.split()
+    starts = [start for start in range(len(folded) - len(run) + 1) if folded[start : start + len(run)] == run]
+    if any(_stands_out(spelled[place]) for start in starts for place in range(max(start, 1), start + len(run))):
+        return 1.0
+    several = sum(word not in _STOPWORDS for word in run) > 1
+    if not any(map(_stands_out, spelled[1:])):
+        return 1.0 if several else IN_PLAIN_WRITING
+    if starts[:1] == [0] and _stands_out(spelled[0]):
+        # The first word has its capital whatever it is.
+        return 1.0 if several else FIRST_WORD
+    return SEVERAL_COMMON_WORDS if several else COMMON_WORD
+
+
+def _stands_out(word: str) -> bool:
+    return not word[0].islower()
 
 
 def longest_match(question: str, links: Sequence[EntityLink]) -> list[EntityLink]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from braid.errors import StoresUnavailable, TransientModelError, TransientStoreError
-from braid.models import EmbeddingType, Intent, Mode, Plan, StepOperation, Strategy
+from braid.models import EmbeddingType, Fusion, Intent, Mode, Plan, StepOperation, Strategy
 from braid.stages.states import (
     Embedded,
     EmbedRequest,
@@ -69,6 +69,7 @@ DEFAULT_PLAN = Plan(
     mode=Mode.HYBRID,
     intent=Intent.EXPLORATORY,
     embedding_type=EmbeddingType.GENERAL,
+    fusion=Fusion.PROPAGATE,
     reasons=("default plan: the plan stage was lost",),
 )
 """What answers when planning is lost; the state machine's DefaultPlan state holds the same."""
@@ -182,6 +183,7 @@ class _Run:
             query=self.query,
             plan=self.plan,
             searched=self.searched if operation in {GraphOperation.EXPAND, GraphOperation.CHECK} else None,
+            linked=self.linked if operation is GraphOperation.EXPAND else None,
             frontier=frontier,
             step=step,
         )

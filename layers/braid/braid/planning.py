@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.models import (
     Direction,
+    Fusion,
     FusionParameters,
     Intent,
     Label,
@@ -113,6 +114,7 @@ def make_plan(
     if strategy is Strategy.VECTOR_FIRST and query.graph_constraint:
         candidates = within.candidates(candidates) if within else MAX_CANDIDATES
         reasons.append(f"{candidates} hits are checked against the constraint")
+    spreads = strategy in (Strategy.HYBRID, Strategy.VECTOR_FIRST)
     steps = (query.hints.steps or DEFAULT_STEPS) if strategy is Strategy.MULTI_HOP else ()
     return Plan(
         strategy=strategy,
@@ -121,6 +123,7 @@ def make_plan(
         embedding_type=embedding_type,
         model_id=model_ids[embedding_type],
         direction=direction,
+        fusion=query.fusion or (Fusion.PROPAGATE if spreads else Fusion.WEIGHTED),
         candidates=candidates,
         steps=steps,
         reasons=tuple(reasons),

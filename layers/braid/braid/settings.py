@@ -88,6 +88,8 @@ class Settings(BaseSettings):
     seeds: Annotated[int, Field(ge=1, le=50)] = 10
     expansion_limit: Annotated[int, Field(ge=1, le=200)] = 50
     fan_out: Annotated[int, Field(ge=1, le=10_000)] = 200
+    hub: Annotated[int, Field(ge=1, le=10_000)] = 20
+    """Propagation reaches what has more edges, but does not go on from it."""
     fitted_weights: Path | None = None
     """File that `braid tune` wrote; when not set ``home``/fitted.json, else models/fitted.json in ``shared_dir``, if
     either is there."""

@@ -16,6 +16,7 @@ from braid.fitted import load_fitted
 from braid.models import EmbeddingType
 from braid.settings import EngineKind, load_settings
 from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
+from braid.stages.propagating import Budget
 
 if TYPE_CHECKING:
     from braid.answer_cache import ContextCache
@@ -132,11 +133,12 @@ class Wired(Engines):
 
     def graph_expand(self, request: GraphRequest) -> GraphFound:
         """Run the graph_expand stage."""
-        budget = graph_expand.Budget(
+        budget = Budget(
             seeds=self.settings.seeds,
             limit=self.settings.expansion_limit,
             fan_out=self.settings.fan_out,
-            hit_share=self.fitted.parameters.hit_share,
+            hub=self.settings.hub,
+            parameters=self.fitted.parameters,
         )
         graph = self.caches.graph(request.query.tenant_id)
         return graph_expand.run(request, graph=graph, now=self.now(), budget=budget)

@@ -11,7 +11,7 @@ from braid.models.found import Path
 from braid.models.planned import Plan, Weights
 from braid.models.scalars import Frozen, Label, Name, RecordId, Score, Timestamp
 from braid.models.stored import SourceType
-from braid.models.vocabulary import Kind, Source
+from braid.models.vocabulary import Fusion, Kind, Source
 
 
 class Citation(Frozen):
@@ -78,6 +78,8 @@ class Answer(Frozen):
     related_entities: tuple[RelatedEntity, ...]
     plan: Plan
     weights: Weights
+    fusion: Fusion = Fusion.WEIGHTED
+    """How the strands were combined in the end."""
     counts: dict[str, int]
     """Candidates by source, after fusion, and read; outdated records met."""
     superseded: int

@@ -88,7 +88,8 @@ class Question(Frozen):
     vector_weight: Weight | None = None
     graph_weight: Weight | None = None
     """Base weights of text and graph; those of the fitted parameters when not given."""
-    fusion: Fusion = Fusion.WEIGHTED
+    fusion: Fusion | None = None
+    """How the strands are combined; the plan chooses when not given."""
     ranking: Ranking = Ranking.RELEVANCE
     reranker: RerankerKind | None = None
     temporal_context: TemporalContext | None = None

@@ -19,7 +19,7 @@ class FusionParameters(Frozen):
     vector_weight: Weight = 0.5
     """Base weight of text, vectors and words together, for a question that states none."""
     graph_weight: Weight = 0.5
-    lexical_share: Weight = 0.3
+    lexical_share: Weight = 0.4
     """Share of the words in the text strand; the vectors have the rest."""
     temporal_shift: Shift = -0.10
     causal_shift: Shift = -0.15
@@ -31,6 +31,12 @@ class FusionParameters(Frozen):
     """What a strand gains that found much while the other found little."""
     hit_share: Weight = 0.5
     """What a hit of the text search counts as the beginning of a walk; a name in the question counts 1."""
+    name_weight: Annotated[float, Field(ge=0, le=100)] = 3.0
+    """Where propagation begins: what a certain name counts, all hits of the text search together counting 1."""
+    damping: Annotated[float, Field(gt=0, lt=1)] = 0.7
+    """Of propagation: the probability of walking on rather than beginning again."""
+    coherence: Weight = 0.4
+    """What a text gains that a better one mentions in the question's own words."""
     rank_constant: Annotated[int, Field(ge=1, le=10_000)] = 60
     """Of reciprocal rank fusion."""
 

@@ -27,6 +27,8 @@ class EntityLink(Frozen):
     phrase: str
     """The words of the question that matched."""
     score: Score
+    certainty: Score = 1.0
+    """How surely the words are meant as a name, by how they are written in the question."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
 

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from braid.models.asked import PlanStep
 from braid.models.scalars import Frozen, Name, Weight
-from braid.models.vocabulary import Direction, EmbeddingType, Intent, Mode, Strategy
+from braid.models.vocabulary import Direction, EmbeddingType, Fusion, Intent, Mode, Strategy
 
 
 class Weights(Frozen):
@@ -38,6 +38,9 @@ class Plan(Frozen):
     """Model that embeds the question; None leaves the choice to the embed stage's own default."""
     direction: Direction = Direction.OUT
     """Which way causal and temporal edges are walked."""
+    fusion: Fusion = Fusion.WEIGHTED
+    """How the strands are combined. Propagation gives way to a weighted sum where a causal or temporal walk found
+    something, unless the caller asked for it."""
     candidates: Annotated[int, Field(ge=1, le=200)] = 50
     steps: tuple[PlanStep, ...] = ()
     reasons: tuple[str, ...] = ()

@@ -56,6 +56,7 @@ class Fusion(StrEnum):
 
     WEIGHTED = "weighted"
     RRF = "rrf"
+    PROPAGATE = "propagate"
 
 
 class Source(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.models import Mode, Strategy
+from braid.models import Fusion, Mode, Strategy
 from braid.planning import adaptive_weights
 from braid.scoring import clamp
 
@@ -50,6 +50,14 @@ def unknown_entity(request: FuseRequest) -> str | None:
     """Return the graph constraint's entity when the graph knows none of that name or id."""
     constraint, linked = request.query.graph_constraint, request.linked
     return constraint.entity if constraint and linked and linked.unknown else None
+
+
+def method(request: FuseRequest) -> Fusion:
+    """Return how the strands are combined: as planned, unless there is nothing to propagate from."""
+    if request.expanded is not None and request.expanded.propagated:
+        return Fusion.PROPAGATE
+    planned = request.query.fusion or request.plan.fusion
+    return Fusion.WEIGHTED if planned is Fusion.PROPAGATE else planned
 
 
 def weigh(

@@ -11,10 +11,11 @@ from braid.aging import Aging, steady_until
 from braid.citations import cite
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.fusion import fuse
-from braid.models import Answer, Kind, RelatedEntity, Result, Source
+from braid.models import Answer, Fusion, Kind, RelatedEntity, Result, Source
 from braid.planning import DEFAULT_PARAMETERS
 from braid.scoring import clamp, final, placeholder, recency
-from braid.stages.combining import strands, unknown_entity, weigh
+from braid.stages.coherence import cohere
+from braid.stages.combining import method, strands, unknown_entity, weigh
 from braid.stages.reading import Ranked, Read, read, unread
 from braid.stages.timing import Stopwatch
 
@@ -78,13 +79,15 @@ def run(
         raise StoresUnavailable(_why(request))
     vector, lexical, graph = strands(request)
     weights = weigh(request, vector, lexical, graph, limits.parameters)
+    how = method(request)
     fused = fuse(
         vector=vector,
         lexical=lexical,
         graph=graph,
         weights=weights,
-        method=request.query.fusion,
+        method=how,
         rank_constant=limits.parameters.rank_constant,
+        propagated=request.expanded.hits if request.expanded and request.expanded.propagated else (),
     )
     text_lost = False
     try:
@@ -104,8 +107,12 @@ def run(
     searched, linked, expanded = request.searched, request.linked, request.expanded
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
     sending = met.send(request.query.tenant_id, tuple(outdated), schema_version) if met and schema_version else None
+    ranked = kept.ranked
+    if how is Fusion.PROPAGATE and not text_lost:
+        links = linked.links if linked else ()
+        ranked = cohere(request.query.text, links, ranked, weight=limits.parameters.coherence)
     fuse_ms = watch.lap()
-    ranked, rerank_lost, cost_usd = _rerank(request, kept.ranked, reranker, limits, text_lost=text_lost)
+    ranked, rerank_lost, cost_usd = _rerank(request, ranked, reranker, limits, text_lost=text_lost)
     if rerank_lost:
         degraded.append("rerank")
     if sending:
@@ -120,6 +127,7 @@ def run(
         related_entities=_related(request, results),
         plan=request.plan,
         weights=weights,
+        fusion=how,
         counts={
             "vector": len(vector),
             "lexical": len(lexical),

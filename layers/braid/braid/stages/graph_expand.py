@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from braid import linking
 from braid.engines.ports import ExpandRequest
-from braid.models import Direction, EntityLink, GraphHit, Intent, Path, Source
+from braid.models import Direction, EntityLink, Fusion, GraphHit, Intent, Path, Source
 from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 from braid.scoring import clamp
 from braid.stages import constraints
 from braid.stages.constraints import reasoned
+from braid.stages.propagating import Budget, propagation_of
 from braid.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.stages.timing import Stopwatch
 
@@ -31,17 +31,8 @@ ONE_HOP_WITH_EVIDENCE = 0.6
 """The same where the mention names the record that it is known from: it was read there, not guessed."""
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How far a walk may go."""
-
-    seeds: int = 10
-    limit: int = 50
-    fan_out: int = 200
-    hit_share: float = 0.5
-    """A name in the question is certain, a hit of the text search a guess: what it leads to counts half."""
-    constraint_fan_out: int = 10_000
-    """Of a constraint, which says what may be an answer, and so is not to be cut short by its surest edges."""
+WALKED_TYPES: Final = {Intent.CAUSAL: frozenset(CAUSAL_TYPES), Intent.TEMPORAL: frozenset(TEMPORAL_TYPES)}
+"""Intents that have relationship types of their own."""
 
 
 def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: Budget) -> GraphFound:
@@ -52,7 +43,7 @@ def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: 
         case GraphOperation.LINK:
             found = walk.link()
         case GraphOperation.EXPAND:
-            found = walk.expand(request.searched)
+            found = walk.expand(request.searched, request.linked)
         case GraphOperation.CONSTRAIN:
             found = walk.constrain()
         case GraphOperation.CHECK:
@@ -129,7 +120,21 @@ class _Walk:
         truncated = mentioned.truncated or walked.truncated
         return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
 
-    def expand(self, searched: Searched | None) -> GraphFound:
+    def expand(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
+        """Walk from the first text hits by intent, or spread them and the names over their neighbourhood.
+
+        A causal or temporal walk that found something, from a name or a hit, is the better answer to such a question.
+        """
+        asked, typed = self.query.fusion is Fusion.PROPAGATE, WALKED_TYPES.get(self.plan.intent)
+        walks = self.plan.fusion is not Fusion.PROPAGATE or (typed is not None and not asked)
+        if walks:
+            found = self._from_hits(searched)
+            led = (*found.hits, *(linked.hits if linked else ()))
+            if self.plan.fusion is not Fusion.PROPAGATE or any(_along(hit, typed) for hit in led):
+                return found
+        return self._propagate(searched, linked)
+
+    def _from_hits(self, searched: Searched | None) -> GraphFound:
         """Walk from the first text hits, by intent; what is reached counts a share of the hit it came from."""
         weights = _seeds(searched, self.budget) if searched else {}
         if not weights:
@@ -139,6 +144,15 @@ class _Walk:
         if self.plan.intent is Intent.TEMPORAL:
             ranked = _in_time(ranked)
         return _found(ranked, truncated=expansion.truncated)
+
+    def _propagate(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
+        """Spread the names and the first text hits over their neighbourhood."""
+        request = propagation_of(self.query, searched, linked, as_of=self.as_of, budget=self.budget)
+        if request is None:
+            return GraphFound(took_ms=0)
+        expansion = self.graph.propagate(request)
+        found = _found(expansion.hits, truncated=expansion.truncated)
+        return found.model_copy(update={"propagated": bool(found.hits)})
 
     def constrain(self) -> GraphFound:
         """Find what the caller's constraint allows."""
@@ -190,7 +204,10 @@ class _Walk:
         for link in linking.longest_match(self.query.text, links):
             # The best comes first: an entity named twice, by name and by alias, is linked by its name.
             best.setdefault(link.entity_id, link)
-        return list(best.values())[:MAX_LINKS]
+        return [
+            link.model_copy(update={"certainty": linking.certainty(self.query.text, link.phrase)})
+            for link in list(best.values())[:MAX_LINKS]
+        ]
 
     def _by_intent(self, seeds: Sequence[str]) -> ExpandRequest:
         return expansion_for(
@@ -203,7 +220,7 @@ def _seeds(searched: Searched, budget: Budget) -> dict[str, float]:
     scores: dict[str, float] = {}
     for hit in (*searched.vector, *searched.lexical):
         scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
-    return {identity: budget.hit_share * scores[identity] for identity in searched.frontier[: budget.seeds]}
+    return {identity: budget.parameters.hit_share * scores[identity] for identity in searched.frontier[: budget.seeds]}
 
 
 def _weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
@@ -263,6 +280,11 @@ def _in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
     return tuple(
         sorted(hits, key=lambda hit: (hit.timestamp is None, hit.timestamp and hit.timestamp.timestamp(), hit.rank))
     )
+
+
+def _along(hit: GraphHit, types: frozenset[str] | None) -> bool:
+    """Whether a hit was reached by edges of these types alone."""
+    return types is not None and bool(hit.path.types) and types.issuperset(hit.path.types)
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:

@@ -108,6 +108,8 @@ class GraphFound(Frozen):
     links: tuple[EntityLink, ...] = ()
     hits: tuple[GraphHit, ...] = ()
     truncated: bool = False
+    propagated: bool = False
+    """Whether the hits are those of propagation, which has the text's hits in it already."""
     frontier: tuple[RecordId, ...] = ()
     """Ids for the next step; of a constraint, all that may be an answer."""
     wide: bool = False
@@ -128,6 +130,7 @@ class GraphRequest(Frozen):
     query: Query
     plan: Plan
     searched: Searched | None = None
+    linked: GraphFound | None = None
     frontier: tuple[RecordId, ...] | None = None
     step: PlanStep | None = None
 

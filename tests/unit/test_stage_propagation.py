@@ -1,0 +1,211 @@
+"""Propagation in the stages: when it is chosen, where it begins, how its hits are ranked and what coherence raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.ports import Expansion
+from braid.models import Answer, Fusion, FusionParameters, GraphHit, Intent, Path, Plan, Query
+from braid.stages import graph_expand
+from braid.stages.fuse_rerank import Limits
+from braid.stages.propagating import Budget, propagation_of
+from braid.stages.states import GraphFound, GraphOperation, GraphRequest, Lost, Searched
+
+from tests.fakes import NOW, TENANT, FakeGraph, FakeIndex, found, fused, hits, link, plan, query, record, walked
+
+if TYPE_CHECKING:
+    from braid.engines.ports_propagation import PropagateRequest
+
+SEARCHED = Searched(vector=hits(("a", 0.8), ("b", 0.4)), lexical=hits(("b", 0.9)), frontier=("b", "a"), took_ms=1)
+LINKED = GraphFound(links=(link("e", "Keelson"),), took_ms=1)
+SPREADING = plan(fusion=Fusion.PROPAGATE)
+
+
+def reached(request: PropagateRequest) -> Expansion:
+    assert request.tenant_id == TENANT
+    return Expansion(hits=(walked("e", "a", score=1.0, has_record=True),))
+
+
+def expand(
+    graph: FakeGraph, made: Plan, asked: Query | None = None, *, linked: GraphFound | None = LINKED,
+    searched: Searched | None = SEARCHED,
+) -> GraphFound:  # fmt: skip
+    request = GraphRequest(
+        operation=GraphOperation.EXPAND, query=asked or query(), plan=made, searched=searched, linked=linked
+    )
+    return graph_expand.run(request, graph=graph, now=NOW, budget=Budget())
+
+
+def test_names_and_first_hits_are_spread_in_one_call() -> None:
+    graph = FakeGraph(spread=reached)
+    answer = expand(graph, SPREADING)
+    assert answer.propagated
+    assert [hit.id for hit in answer.hits] == ["a"]
+    assert len(graph.propagated) == 1
+    assert not graph.expanded
+
+
+@pytest.mark.parametrize(("intent", "kind"), [(Intent.CAUSAL, "CAUSES"), (Intent.TEMPORAL, "BEFORE")])
+def test_a_causal_or_temporal_walk_that_found_something_is_preferred(intent: Intent, kind: str) -> None:
+    graph = FakeGraph(walk=lambda _: Expansion(hits=(walked("a", "z", types=(kind,)),)), spread=reached)
+    answer = expand(graph, plan(intent, fusion=Fusion.PROPAGATE))
+    assert not answer.propagated
+    assert [hit.id for hit in answer.hits] == ["z"]
+    assert not graph.propagated
+
+
+def test_such_a_walk_from_a_name_is_preferred_too() -> None:
+    led = LINKED.model_copy(update={"hits": (walked("e", "z", types=("CAUSES",)),)})
+    assert not expand(FakeGraph(spread=reached), plan(Intent.CAUSAL, fusion=Fusion.PROPAGATE), linked=led).propagated
+
+
+def test_a_causal_question_of_a_graph_without_causes_is_spread() -> None:
+    graph = FakeGraph(spread=reached)
+    assert expand(graph, plan(Intent.CAUSAL, fusion=Fusion.PROPAGATE)).propagated
+
+
+def test_a_caller_who_asks_for_propagation_gets_it_whatever_the_intent() -> None:
+    graph = FakeGraph(walk=lambda _: Expansion(hits=(walked("a", "z", types=("CAUSES",)),)), spread=reached)
+    asked = query(fusion=Fusion.PROPAGATE)
+    assert expand(graph, plan(Intent.CAUSAL, fusion=Fusion.PROPAGATE), asked).propagated
+
+
+def test_another_fusion_asked_for_walks_as_before() -> None:
+    graph = FakeGraph(walk=lambda _: Expansion(hits=(walked("a", "z"),)), spread=reached)
+    assert not expand(graph, plan(fusion=Fusion.WEIGHTED)).propagated
+    assert not graph.propagated
+
+
+def test_without_hits_the_names_alone_are_spread_and_the_other_way_round() -> None:
+    graph = FakeGraph(spread=reached)
+    assert expand(graph, SPREADING, searched=None).propagated
+    assert expand(graph, SPREADING, linked=None).propagated
+    names, texts = graph.propagated
+    assert (names.names, names.hits) == ((("e", 3.0),), ())
+    assert texts.names == ()
+
+
+def test_with_neither_the_graph_is_not_asked() -> None:
+    graph = FakeGraph(spread=reached)
+    assert expand(graph, SPREADING, linked=None, searched=None).hits == ()
+    assert not graph.propagated
+
+
+def test_hits_count_one_together_by_their_squares_and_names_by_how_they_are_written() -> None:
+    linked = GraphFound(
+        links=(link("sure", "Keelson"), link("doubtful", "state", certainty=0.05), link("alias", "Quay", score=0.9)),
+        took_ms=1,
+    )
+    parameters = FusionParameters(name_weight=2.0, lexical_share=0.5)
+    request = propagation_of(query(), SEARCHED, linked, as_of=NOW, budget=Budget(parameters=parameters))
+    assert request is not None
+    assert dict(request.names) == pytest.approx({"sure": 2.0, "doubtful": 0.1, "alias": 1.8})
+    a, b = 0.4**2, 0.65**2
+    assert request.hits == (("b", pytest.approx(b / (a + b))), ("a", pytest.approx(a / (a + b))))
+
+
+def test_only_the_first_hits_begin_a_walk() -> None:
+    many = Searched(vector=hits(*((f"r{number:02}", 1 - number / 100) for number in range(30))), took_ms=1)
+    request = propagation_of(query(), many, None, as_of=NOW, budget=Budget(seeds=4))
+    assert request is not None
+    assert [identity for identity, _ in request.hits] == ["r00", "r01", "r02", "r03"]
+
+
+# --- fusion -----------------------------------------------------------------------------------------------------------
+
+
+def spread_hit(identity: str, score: float, rank: int) -> GraphHit:
+    path = Path(ids=("e", identity), types=("MENTIONS",))
+    return GraphHit(id=identity, score=score, rank=rank, path=path, has_record=True)
+
+
+def answer_of(*spread: GraphHit, records: tuple[str, ...] = ("a", "b", "c"), **pieces: object) -> Answer:
+    defaults = {
+        "plan": SPREADING,
+        "searched": SEARCHED,
+        "linked": LINKED,
+        "expanded": found(*spread, propagated=True) if spread else found(),
+    }
+    return fused([record(one) for one in records], **(defaults | pieces))
+
+
+def test_what_propagation_reached_comes_first_and_the_rest_follows() -> None:
+    answer = answer_of(spread_hit("c", 1.0, 1), spread_hit("b", 0.2, 2))
+    assert answer.fusion is Fusion.PROPAGATE
+    assert [result.id for result in answer.results] == ["c", "b", "a"]
+    assert answer.results[2].combined_score < 0.2
+    assert answer.results[0].paths[0].ids == ("e", "c")
+
+
+def test_propagation_that_found_nothing_or_was_lost_leaves_the_weighted_sum() -> None:
+    assert answer_of().fusion is Fusion.WEIGHTED
+    lost = answer_of(expanded=None, lost={"graph_expand": Lost(error="TransientStoreError")})
+    assert lost.fusion is Fusion.WEIGHTED
+    assert lost.degraded == ("graph_expand",)
+    assert [result.id for result in lost.results] == ["b", "a"]
+
+
+# --- coherence --------------------------------------------------------------------------------------------------------
+
+SONG = (
+    "Harbour Lights is a song composed by Ada Quill. It was first heard one evening in spring, when the new quay was "
+    "opened and the whole town had come down to the water to see the first ship; it was performed there by Ben Marsh."
+)
+PEOPLE = {"song": ("Harbour Lights", SONG), "marsh": ("Ben Marsh", "A singer."), "quill": ("Ada Quill", "A writer.")}
+
+
+def song_answer(text: str, **fields: object) -> list[str]:
+    records = [record(one, name=name, content=content) for one, (name, content) in PEOPLE.items()]
+    answer = fused(
+        records,
+        query=query(text),
+        plan=SPREADING,
+        linked=GraphFound(links=(link("e", "Harbour Lights"),), took_ms=1),
+        expanded=found(
+            spread_hit("song", 1.0, 1), spread_hit("marsh", 0.5, 2), spread_hit("quill", 0.45, 3), propagated=True
+        ),
+        **fields,
+    )
+    return [result.id for result in answer.results]
+
+
+def test_what_a_better_text_mentions_in_the_questions_words_is_raised() -> None:
+    assert song_answer("Where was the composer of Harbour Lights born?")[:2] == ["song", "quill"]
+    assert song_answer("Where was the performer of Harbour Lights born?")[:2] == ["song", "marsh"]
+
+
+def test_endings_do_not_matter() -> None:
+    assert song_answer("Which performers sang Harbour Lights?")[1] == "marsh"
+
+
+def test_a_question_of_nothing_but_names_changes_no_order() -> None:
+    assert song_answer("Harbour Lights") == ["song", "marsh", "quill"]
+
+
+def test_coherence_can_be_switched_off() -> None:
+    off = Limits(parameters=FusionParameters(coherence=0.0))
+    asked = "Where was the composer of Harbour Lights born?"
+    assert song_answer(asked, limits=off) == ["song", "marsh", "quill"]
+
+
+def test_a_weighted_answer_is_not_reordered() -> None:
+    records = [record(one, name=name, content=content) for one, (name, content) in PEOPLE.items()]
+    pieces = {"query": query("Which writer wrote Harbour Lights?"), "plan": plan()}
+    answer = fused(records, searched=Searched(vector=hits(("song", 0.9), ("marsh", 0.5), ("quill", 0.4)), took_ms=1),
+                   **pieces)  # fmt: skip
+    assert [result.id for result in answer.results] == ["song", "marsh", "quill"]
+
+
+def test_scores_stay_between_zero_and_one_and_drift_still_lowers_them() -> None:
+    records = [record("a", schema_version=1), record("b", schema_version=2)]
+    answer = fused(
+        records,
+        plan=SPREADING,
+        schema_version=2,
+        index=FakeIndex(records),
+        expanded=found(spread_hit("a", 1.0, 1), spread_hit("b", 1.0, 2), propagated=True),
+        linked=LINKED,
+    )
+    assert [result.id for result in answer.results] == ["b", "a"]
+    assert all(0 < result.relevance <= 1 for result in answer.results)
