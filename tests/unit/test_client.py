@@ -8,11 +8,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.api.shapes import GraphRequest
+from braid.api.shapes import GraphRequest, NewSchema, Writes
 from braid.client import ApiError, Client
 from braid.context import ContextQuestion
 from braid.engines.ports_query import QueryStart
-from braid.models import Query, Question
+from braid.models import NewRecord, Query, Question
 
 from local.openapi import TARGET, generated
 from tests.served import served, token
@@ -57,6 +57,15 @@ def test_every_question_of_the_library_can_be_asked(client: Client) -> None:
     assert client.related("Beacon", types=["DEPENDS_ON"], depth=2, limit=3).hits
     assert client.graph_query(GraphRequest(start=QueryStart(names=("Beacon",)))).hits
     assert client.context(ContextQuestion(query=QUESTION)).messages
+
+
+def test_what_is_written_is_listed(address: str) -> None:
+    writes = Writes(records=(NewRecord(id="b", content="x"), NewRecord(id="a#1", content="y")))
+    with Client(address, token=token("written"), attempts=1) as client:
+        assert client.write(writes, key="k").written == 2
+        assert client.write(writes, key="k").written == 2
+        assert [record.id for record in client.records(page_size=1)] == ["a#1", "b"]
+        assert client.register_schema(NewSchema(version=1)) in client.schemas().versions
 
 
 def test_a_refusal_says_what_the_server_said(client: Client, address: str) -> None:

@@ -15,14 +15,27 @@ import urllib3
 from pydantic import ValidationError
 
 from braid.api.problems import MEDIA_TYPE, ProblemDetails
-from braid.api.shapes import Entity, GraphRequest, Related, SemanticQuestion, Trace
+from braid.api.shapes import (
+    Entity,
+    GraphRequest,
+    NewSchema,
+    RecordPage,
+    RecordSummary,
+    Related,
+    Schemas,
+    SemanticQuestion,
+    Trace,
+    Writes,
+    WriteSummary,
+)
 from braid.context import Context, ContextQuestion
+from braid.engines.ports import SchemaVersion
 from braid.engines.ports_query import GraphResult
 from braid.errors import BraidError
 from braid.models import Answer, Direction, Frozen, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
 ATTEMPTS: Final = 3
@@ -133,6 +146,29 @@ class Client:
         parameters = {"types": list(types), "direction": direction.value, "depth": depth, "limit": limit}
         return self._ask("GET", f"/entities/{_quoted(entity)}/related?{urlencode(parameters, doseq=True)}", Related)
 
+    def write(self, writes: Writes, *, key: str | None = None) -> WriteSummary:
+        """Write records and what relates them; with a key, the same request sent twice is done once."""
+        body = writes.model_dump_json(exclude_unset=True).encode()
+        return self._ask("POST", "/records", WriteSummary, body, {"Idempotency-Key": key} if key else None)
+
+    def records(self, *, page_size: int = 100) -> Iterator[RecordSummary]:
+        """Yield every record, in the order of their ids."""
+        after = ""
+        while True:
+            page = self._ask("GET", f"/records?{urlencode({'limit': page_size})}{after}", RecordPage)
+            yield from page.records
+            if not page.next:
+                return
+            after = f"&{urlencode({'after': page.next})}"
+
+    def schemas(self) -> Schemas:
+        """Return the versions of the schema."""
+        return self._ask("GET", "/schemas", Schemas)
+
+    def register_schema(self, schema: NewSchema) -> SchemaVersion:
+        """Register the next version."""
+        return self._post("/schemas", schema, SchemaVersion)
+
     def trace(self, trace_id: str) -> Trace:
         """Return how an answer came about, while it is kept."""
         return self._ask("GET", f"/traces/{_quoted(trace_id)}", Trace)
@@ -140,7 +176,14 @@ class Client:
     def _post(self, path: str, body: Frozen, shape: type[_Shape]) -> _Shape:
         return self._ask("POST", path, shape, body.model_dump_json(exclude_unset=True).encode())
 
-    def _ask(self, method: str, path: str, shape: type[_Shape], body: bytes | None = None) -> _Shape:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        shape: type[_Shape],
+        body: bytes | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> _Shape:
         """Send one request and read its answer.
 
         Raises
@@ -148,7 +191,7 @@ class Client:
         ApiError
             If it was refused, or there was no answer that could be read.
         """
-        headers = self._headers | ({} if body is None else {"Content-Type": "application/json"})
+        headers = {**self._headers, **(more or {}), **({} if body is None else {"Content-Type": "application/json"})}
         try:
             answer = self._pool.request(method, f"{self._url}{path}", headers=headers, body=body)
         except urllib3.exceptions.HTTPError as error:

@@ -14,6 +14,8 @@ from braid.profiles import Profiles, load_profiles, models_of, resolve
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from braid.caching import ForgivingCache
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import Encoder, Reranker, SchemaRegistry, SearchIndex
@@ -85,6 +87,18 @@ class Engines:
         from braid.engines.dynamodb import DynamoSchemaRegistry
 
         return DynamoSchemaRegistry.connect(self.settings)
+
+    @cached_property
+    def cursor_key(self) -> Callable[[], bytes]:
+        """What returns the key that cursors are signed with."""
+        from braid.engines.secrets import signing_key
+
+        return signing_key(
+            self.settings.cursor_key,
+            self.settings.cursor_key_secret,
+            names=("BRAID_CURSOR_KEY", "BRAID_CURSOR_KEY_SECRET"),
+            timeout_s=self.settings.dynamodb_timeout_s,
+        )
 
     @cached_property
     def members(self) -> Members:

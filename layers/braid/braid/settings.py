@@ -219,6 +219,12 @@ class Settings(BaseSettings):
     """DynamoDB table of memberships; ``home`` keeps them when not set."""
     api_max_body_bytes: Annotated[int, Field(ge=1_024, le=6_000_000)] = 2_000_000
     """Longest body that is read; Lambda takes no more than 6 MB."""
+    cursor_key: SecretStr = SecretStr("")
+    """Signs what pages of a list give as their next; without it or its secret, a key of this process alone does."""
+    cursor_key_secret: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
+    ] = ""
+    """ARN of a secret whose string is the key, instead of the key."""
     trace_ttl_s: Annotated[int, Field(ge=0, le=604_800)] = 3_600
     """For how long it can be asked how an answer came about; 0 keeps nothing."""
 

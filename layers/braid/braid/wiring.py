@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Searched,
         SearchStageRequest,
     )
+    from braid.writes_request import WriteReport, WriteRequest
 
 
 _LOG = logging.getLogger(__name__)
@@ -202,6 +203,12 @@ class Wired(Engines):
                 "slow answer: %s", json.dumps(why | ({"query": query.text} if self.settings.log_queries else {}))
             )
         return answer
+
+    def write(self, request: WriteRequest) -> WriteReport:
+        """Check and write, with the models of this process."""
+        from braid import writes
+
+        return writes.write(request, self)
 
     @property
     def context_limits(self) -> ContextLimits:

@@ -17,6 +17,7 @@ from braid.api.callers import TENANT_HEADER, Refused, authorise, identify
 from braid.api.housekeeping import add_housekeeping, is_open
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
 from braid.api.questions import add_questions
+from braid.api.records import add_records
 from braid.api.resolver import Api
 from braid.errors import BraidError
 from braid.observability import request_log
@@ -86,6 +87,7 @@ def make_api(library: Library) -> Api:
     """Return a router with every route."""
     api = Api(library)
     add_questions(api)
+    add_records(api)
     add_housekeeping(api)
     return api
 

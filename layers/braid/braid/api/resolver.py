@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from braid.engines.ports_members import Members
     from braid.models import Answer, Query
     from braid.settings import Settings
+    from braid.writes_request import WriteReport, WriteRequest
 
 
 class Library(Protocol):
@@ -58,6 +59,12 @@ class Library(Protocol):
 
     def answer(self, query: Query) -> Answer:
         """Answer a question."""
+
+    def write(self, request: WriteRequest) -> WriteReport:
+        """Write records and what relates them."""
+
+    def cursor_key(self) -> bytes:
+        """Return the key that cursors are signed with."""
 
     def context(self, request: ContextRequest) -> Context:
         """Build the context of the next answer."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, StringConstraints, model_validator
 
+from braid.engines.ports import SchemaVersion
 from braid.engines.ports_query import GraphQuestion
 from braid.models import (
     Citation,
@@ -14,6 +15,9 @@ from braid.models import (
     GraphHit,
     Kind,
     Label,
+    NewRecord,
+    NewRelationship,
+    NewVertex,
     Plan,
     QueryText,
     Record,
@@ -73,12 +77,74 @@ class Related(Frozen):
     """Whether a hub's fan-out budget cut the walk short."""
 
 
+class Writes(Frozen):
+    """What is written at once; all of it, or nothing if an item is wrong."""
+
+    records: Annotated[tuple[NewRecord, ...], Field(max_length=100)] = ()
+    vertices: Annotated[tuple[NewVertex, ...], Field(max_length=100)] = ()
+    relationships: Annotated[tuple[NewRelationship, ...], Field(max_length=500)] = ()
+    stub_missing_ends: Annotated[bool, Field(strict=True)] = False
+    """Whether a vertex without a name is made where an edge leads to nothing stored; else such an edge is wrong."""
+
+    @model_validator(mode="after")
+    def _is_something(self) -> Self:
+        if not (self.records or self.vertices or self.relationships):
+            message = "holds no records, vertices or relationships"
+            raise ValueError(message)
+        return self
+
+
+class WriteSummary(Frozen):
+    """What a write did; see :class:`braid.writes_request.WriteReport`."""
+
+    written: int
+    unchanged: int
+    embedded: int
+    vertices: int
+    relationships: int
+    superseded: int
+    stubs: int
+
+
+class RecordSummary(NewRecord):
+    """A record as it is stored, without its vectors."""
+
+    content_hash: str | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return a record without its tenant, which the caller knows."""
+        kept = cls.model_fields.keys() - {"embeddings"}
+        return cls(**{name: value for name, value in dict(record).items() if name in kept})
+
+
 class RecordPage(Frozen):
     """Some of a tenant's records, in the order of their ids."""
 
-    records: tuple[Record, ...]
+    records: tuple[RecordSummary, ...]
     next: str | None = None
     """Ask again with this as ``after``; none when these are the last."""
+
+
+class NewSchema(Frozen):
+    """The next version of a tenant's schema."""
+
+    version: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=1_000)] = ()
+    relationship_types: Annotated[tuple[Label, ...], Field(max_length=1_000)] = ()
+    changes: Annotated[str, StringConstraints(max_length=10_000)] = ""
+
+    def same_as(self, known: SchemaVersion) -> bool:
+        """Whether a registered version says the same."""
+        return all(getattr(known, name) == value for name, value in self)
+
+
+class Schemas(Frozen):
+    """Every version of a tenant's schema."""
+
+    current: int
+    """The version that records are measured against; 1 when none is registered."""
+    versions: tuple[SchemaVersion, ...]
 
 
 class TraceResult(Frozen):

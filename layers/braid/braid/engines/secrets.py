@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from secrets import token_bytes
 from typing import TYPE_CHECKING
 
-from braid.errors import ConfigurationError, RerankFailed
+from braid.errors import ConfigurationError, RerankFailed, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +58,33 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
         return found
 
     return read
+
+
+def signing_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], bytes]:
+    """Return what returns a key that this deployment signs with; one of this process alone where none is set.
+
+    Parameters
+    ----------
+    key, secret_arn, names, timeout_s
+        As of :func:`api_key`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the key cannot be one. Reading the secret raises StoreError.
+    """
+    if not key.get_secret_value().strip() and not secret_arn:
+        own = token_bytes(32)
+        return lambda: own
+    read = api_key(key, secret_arn, names=names, timeout_s=timeout_s)
+
+    def read_bytes() -> bytes:
+        try:
+            return read().encode("ascii")
+        except RerankFailed as error:
+            raise StoreError(str(error)) from None
+
+    return read_bytes
 
 
 def _provider(secret_arn: str, timeout_s: float) -> SecretsProvider:

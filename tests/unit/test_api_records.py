@@ -1,0 +1,183 @@
+"""The front door's writes, lists and schemas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.engines.ports_members import Membership as Member
+from braid.engines.ports_members import Role
+from braid.settings import Membership, Settings
+
+from tests.front_door import FrontDoor, claims
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TURBINE = {
+    "id": "turbine",
+    "kind": "entity",
+    "entity_type": "Machine",
+    "name": "Osprey turbine",
+    "content": "It turns.",
+}
+STOP = {"id": "stop", "kind": "entity", "entity_type": "Event", "name": "Standstill", "content": "It stood still."}
+CAUSE = {"source": "stop", "type": "CAUSES", "target": "turbine"}
+BOTH = {"records": [TURBINE, STOP], "relationships": [CAUSE]}
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[DemoStages]:
+    library = DemoStages(Settings(home=tmp_path))
+    yield library
+    library.close()
+
+
+@pytest.fixture
+def door(library: DemoStages) -> FrontDoor:
+    return FrontDoor(library)
+
+
+def test_what_is_written_is_found_at_once(door: FrontDoor) -> None:
+    answered = door.ask("POST", "/records", BOTH)
+    assert (answered.status, answered.json()["written"], answered.json()["relationships"]) == (200, 2, 1)
+    found = door.ask("POST", "/search", {"text": "Osprey turbine"}).json()
+    assert found["results"][0]["id"] == "turbine"
+    related = door.ask("GET", "/entities/turbine/related").json()
+    assert [hit["id"] for hit in related["hits"]] == ["stop"]
+
+
+def test_what_is_written_again_changes_nothing(door: FrontDoor) -> None:
+    door.ask("POST", "/records", BOTH)
+    again = door.ask("POST", "/records", BOTH).json()
+    assert (again["written"], again["unchanged"], again["embedded"]) == (0, 2, 0)
+
+
+def test_what_is_written_is_the_callers_tenants_and_no_others(door: FrontDoor) -> None:
+    assert door.ask("POST", "/records", {"records": [{**TURBINE, "tenant_id": "pellworth"}]}).status == 422
+    door.ask("POST", "/records", BOTH)
+    assert door.ask("GET", "/records", authorizer=claims("pellworth")).json()["records"] == []
+    assert door.ask("GET", "/entities/turbine", authorizer=claims("pellworth")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({}, ["body"]),
+        ({"records": []}, ["body"]),
+        ({"records": [TURBINE] * 101}, ["records"]),
+        ({"records": [{"id": ""}]}, ["records.0.id"]),
+        ({"records": [TURBINE, {**STOP, "importance": 7}]}, ["records.1.importance"]),
+        ({"records": [TURBINE, TURBINE]}, ["records[1].id"]),
+        ({"records": [{**TURBINE, "schema_version": 9}]}, ["records[0].schema_version"]),
+        ({"records": [TURBINE], "relationships": [CAUSE]}, ["relationships[0].source"]),
+        ({"records": [{**TURBINE, "id": "a\u0000b"}]}, ["records.0.id"]),
+        ({"records": [{**TURBINE, "content": "a\u0000b"}]}, ["records.0.content"]),
+    ],
+)
+def test_a_write_with_something_wrong_is_refused_whole_and_names_it(
+    door: FrontDoor, body: dict[str, Any], fields: list[str]
+) -> None:
+    answered = door.ask("POST", "/records", body)
+    assert (answered.status, answered.fields) == (422, fields)
+    assert door.ask("GET", "/records").json()["records"] == []
+
+
+def test_an_edge_that_leads_to_nothing_may_lead_to_a_vertex_without_a_name(door: FrontDoor) -> None:
+    body = {"records": [TURBINE], "relationships": [CAUSE], "stub_missing_ends": True}
+    assert door.ask("POST", "/records", body).json()["stubs"] == 1
+    assert door.ask("GET", "/entities/stop").json()["kind"] is None
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_sent_twice_under_one_key_is_done_once(door: FrontDoor) -> None:
+    key = {"idempotency-key": "8e03978e-40d5-43e8"}
+    first = door.ask("POST", "/records", BOTH, headers=key)
+    assert door.ask("POST", "/records", BOTH, headers=key).json() == first.json()
+    assert first.json()["written"] == 2
+
+
+def test_a_key_stands_for_one_request_of_one_tenant(door: FrontDoor) -> None:
+    key = {"idempotency-key": "k"}
+    door.ask("POST", "/records", BOTH, headers=key)
+    other = door.ask("POST", "/records", {"records": [TURBINE]}, headers=key)
+    assert (other.status, other.problem) == (422, "idempotency-key-reused")
+    pellworths = door.ask("POST", "/records", BOTH, headers=key, authorizer=claims("pellworth"))
+    assert pellworths.json()["written"] == 2
+    assert door.ask("GET", "/records", authorizer=claims("pellworth")).json()["records"]
+
+
+@pytest.mark.parametrize("key", [" ", "a b", "ü", "x" * 256])
+def test_a_key_that_is_none_is_refused(door: FrontDoor, key: str) -> None:
+    answered = door.ask("POST", "/records", BOTH, headers={"idempotency-key": key})
+    assert (answered.status, answered.fields) == (422, ["idempotency-key"])
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def test_all_records_are_listed_page_by_page_each_once(door: FrontDoor) -> None:
+    door.ask("POST", "/records", {"records": [{"id": f"r{number:02}", "content": "x"} for number in range(7)]})
+    seen: list[str] = []
+    query: dict[str, Any] = {"limit": 3}
+    while True:
+        page = door.ask("GET", "/records", query=query).json()
+        seen += [record["id"] for record in page["records"]]
+        if not page["next"]:
+            break
+        query["after"] = page["next"]
+    assert seen == [f"r{number:02}" for number in range(7)]
+
+
+def test_a_cursor_is_good_for_the_tenant_that_it_was_given_and_only_as_it_was_given(door: FrontDoor) -> None:
+    for tenant in ("saltmarrow", "pellworth"):
+        records = {"records": [{"id": f"{tenant}-{number}", "content": "x"} for number in range(3)]}
+        door.ask("POST", "/records", records, authorizer=claims(tenant))
+    after = door.ask("GET", "/records", query={"limit": 1}).json()["next"]
+    assert door.ask("GET", "/records", query={"after": after}).status == 200
+    others = door.ask("GET", "/records", query={"after": after}, authorizer=claims("pellworth"))
+    assert (others.status, others.fields) == (422, ["after"])
+    for wrong in (after[:-2], "A" + after[1:], "", "x", "ü", "e30", after * 9):
+        answered = door.ask("GET", "/records", query={"after": wrong})
+        assert (answered.status, answered.fields) == (422, ["after"]), wrong
+
+
+# --- schemas ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_schema_is_registered_listed_and_repeated_without_effect(door: FrontDoor) -> None:
+    assert door.ask("GET", "/schemas").json() == {"current": 1, "versions": []}
+    first = {"version": 1, "entity_types": ["Machine"]}
+    second = {"version": 2, "entity_types": ["Machine", "Event"], "changes": "events"}
+    for schema in (first, second, first):
+        assert door.ask("POST", "/schemas", schema).status == 200
+    listed = door.ask("GET", "/schemas").json()
+    assert (listed["current"], [known["version"] for known in listed["versions"]]) == (2, [1, 2])
+    assert door.ask("GET", "/schemas", authorizer=claims("pellworth")).json()["versions"] == []
+
+
+def test_a_version_that_says_something_else_or_leaves_one_out_is_a_conflict(door: FrontDoor) -> None:
+    door.ask("POST", "/schemas", {"version": 1, "entity_types": ["Machine"]})
+    for body in ({"version": 1, "entity_types": ["Person"]}, {"version": 7}):
+        answered = door.ask("POST", "/schemas", body)
+        assert (answered.status, answered.problem, answered.fields) == (409, "conflict", ["version"])
+
+
+# --- roles ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_asks_and_lists_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library = DemoStages(Settings(home=tmp_path, membership=Membership.STORE))
+    library.members.add(Member(subject="user:ada", tenant_id="saltmarrow", role=Role.READER))
+    door = FrontDoor(library)
+    assert door.ask("GET", "/records").status == 200
+    for method, path, body in (("POST", "/records", BOTH), ("POST", "/schemas", {"version": 1})):
+        assert door.ask(method, path, body).problem == "forbidden"
+    assert capsys.readouterr().err.count('"reason":"role"') == 2
+    library.members.add(Member(subject="user:ada", tenant_id="saltmarrow", role=Role.WRITER))
+    assert door.ask("POST", "/records", BOTH).status == 200
+    library.close()
