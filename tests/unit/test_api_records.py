@@ -85,6 +85,17 @@ def test_a_write_with_something_wrong_is_refused_whole_and_names_it(
     assert door.ask("GET", "/records").json()["records"] == []
 
 
+def test_what_is_removed_is_gone_for_good_with_its_relations_and_only_for_its_tenant(door: FrontDoor) -> None:
+    for tenant in ("saltmarrow", "pellworth"):
+        door.ask("POST", "/records", BOTH, authorizer=claims(tenant))
+    gone = door.ask("DELETE", "/records/stop").json()
+    assert (gone["records"], gone["relationships"]) == (1, 1)
+    assert door.ask("GET", "/entities/stop").status == 404
+    assert door.ask("GET", "/entities/turbine/related").json()["hits"] == []
+    assert door.ask("DELETE", "/records/stop").json()["records"] == 0
+    assert door.ask("GET", "/entities/turbine/related", authorizer=claims("pellworth")).json()["hits"]
+
+
 def test_an_edge_that_leads_to_nothing_may_lead_to_a_vertex_without_a_name(door: FrontDoor) -> None:
     body = {"records": [TURBINE], "relationships": [CAUSE], "stub_missing_ends": True}
     assert door.ask("POST", "/records", body).json()["stubs"] == 1
@@ -175,9 +186,13 @@ def test_a_reader_asks_and_lists_and_writes_nothing(tmp_path: Path, capsys: pyte
     library.members.add(Member(subject="user:ada", tenant_id="saltmarrow", role=Role.READER))
     door = FrontDoor(library)
     assert door.ask("GET", "/records").status == 200
-    for method, path, body in (("POST", "/records", BOTH), ("POST", "/schemas", {"version": 1})):
+    for method, path, body in (
+        ("POST", "/records", BOTH),
+        ("POST", "/schemas", {"version": 1}),
+        ("DELETE", "/records/turbine", None),
+    ):
         assert door.ask(method, path, body).problem == "forbidden"
-    assert capsys.readouterr().err.count('"reason":"role"') == 2
+    assert capsys.readouterr().err.count('"reason":"role"') == 3
     library.members.add(Member(subject="user:ada", tenant_id="saltmarrow", role=Role.WRITER))
     assert door.ask("POST", "/records", BOTH).status == 200
     library.close()

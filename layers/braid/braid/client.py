@@ -29,6 +29,7 @@ from braid.api.shapes import (
     WriteSummary,
 )
 from braid.context import Context, ContextQuestion
+from braid.deletes import DeleteReport
 from braid.engines.ports import SchemaVersion
 from braid.engines.ports_query import GraphResult
 from braid.errors import BraidError
@@ -160,6 +161,10 @@ class Client:
             if not page.next:
                 return
             after = f"&{urlencode({'after': page.next})}"
+
+    def delete(self, record_id: str) -> DeleteReport:
+        """Remove a record for good, or a vertex without one; what is not there is no error."""
+        return self._ask("DELETE", f"/records/{_quoted(record_id)}", DeleteReport)
 
     def schemas(self) -> Schemas:
         """Return the versions of the schema."""

@@ -19,9 +19,12 @@ from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
 from braid.stages.propagating import Budget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from braid.answer_cache import ContextCache
     from braid.caches import Caches
     from braid.context import Context, ContextRequest
+    from braid.deletes import DeleteReport
     from braid.engines.step_functions import RetrieveWorkflow
     from braid.memory import ContextLimits
     from braid.models import Answer, Query
@@ -209,6 +212,12 @@ class Wired(Engines):
         from braid import writes
 
         return writes.write(request, self)
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
+        """Remove records with their vertices and edges, for good."""
+        from braid import deletes
+
+        return deletes.delete_records(tenant_id, ids, self)
 
     @property
     def context_limits(self) -> ContextLimits:

@@ -6,15 +6,17 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
 from aws_lambda_powertools.event_handler.openapi.params import Header as InHeader
+from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
 from braid.api.problems import FieldProblem, Problem
 from braid.api.replays import once
 from braid.api.shapes import NewSchema, RecordPage, RecordSummary, Schemas, Writes, WriteSummary
 from braid.api.tokens import InvalidToken, sign, verify
+from braid.deletes import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.engines.ports import SchemaVersion
 from braid.errors import InvalidRequest
-from braid.models import Record, Relationship, Vertex
+from braid.models import Record, RecordId, Relationship, Vertex
 from braid.writes_request import MissingEnds, WriteReport, WriteRequest
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ IdempotencyKey = Annotated[
 def add_records(api: Api) -> None:
     """Add the routes."""
     _add_writes(api)
+    _add_deletion(api)
     _add_schemas(api)
 
 
@@ -72,6 +75,16 @@ def _add_writes(api: Api) -> None:
             onward = sign(content, purpose=CURSOR, key=library.cursor_key(), expires_at=until)
         own = (record for record in page.records if record.tenant_id == tenant_id)
         return RecordPage(records=tuple(RecordSummary.of(record) for record in own), next=onward)
+
+
+def _add_deletion(api: Api) -> None:
+    library = api.library
+
+    @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Remove a record for good", tags=WRITE)
+    def delete_record(record_id: Annotated[RecordId, InPath(description="Its id, or a vertex's.")]) -> DeleteReport:
+        api.caller.must_write()
+        # What is not there any more is deleted as well as can be: repeating a delete is no error.
+        return library.delete(api.tenant_id, (record_id,))
 
 
 def _add_schemas(api: Api) -> None:

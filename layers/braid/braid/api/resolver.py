@@ -13,7 +13,7 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from re import Pattern
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from braid.api.callers import Caller
     from braid.caching import ForgivingCache
     from braid.context import Context, ContextRequest
+    from braid.deletes import DeleteReport
     from braid.engines.ports import KnowledgeGraph, SchemaRegistry, SearchIndex
     from braid.engines.ports_members import Members
     from braid.models import Answer, Query
@@ -62,6 +63,9 @@ class Library(Protocol):
 
     def write(self, request: WriteRequest) -> WriteReport:
         """Write records and what relates them."""
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
+        """Remove records for good."""
 
     def cursor_key(self) -> bytes:
         """Return the key that cursors are signed with."""
