@@ -205,7 +205,7 @@ def _ask(query: Query, wired: Wired, *, in_process: bool) -> Answer:
 def _add_models() -> None:
     from local.cli_context import EPILOG as CONTEXT_EPILOG
     from local.cli_context import context
-    from local.cli_evaluation import EVALUATE_EPILOG, evaluate
+    from local.cli_evaluation import EVALUATE_EPILOG, TUNE_EPILOG, evaluate, tune
     from local.cli_members import members_app
     from local.cli_models import models_app
     from local.cli_serve import EPILOG as SERVE_EPILOG
@@ -216,6 +216,7 @@ def _add_models() -> None:
     app.command(epilog=CONTEXT_EPILOG)(context)
     app.command(epilog=SERVE_EPILOG)(serve)
     app.command(name="eval", epilog=EVALUATE_EPILOG)(evaluate)
+    app.command(epilog=TUNE_EPILOG)(tune)
 
 
 _add_models()

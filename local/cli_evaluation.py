@@ -1,4 +1,4 @@
-"""``braid eval``: how good retrieval is on judged questions."""
+"""``braid eval`` and ``braid tune``: how good retrieval is on judged questions, and making it better."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from braid.errors import InvalidRequest
+from braid.fitted import FILE_NAME
+from rich.text import Text
 
-from local.terminal import AsJson, Engine, examples, open_engines, out, print_json, progress
+from local.evaluation.figures import METRICS
+from local.terminal import FLAG, AsJson, Engine, err, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.wiring import Wired
@@ -21,6 +25,9 @@ EVALUATE_EPILOG = examples(
     "braid eval my-data --by kind --failures 20",
     "braid eval my-data --json | jq .runs.braid",
 )
+
+TUNE_EPILOG = examples("braid tune my-data", "braid tune my-data other-data --metric recall@5 --out fitted.json")
+EXIT_FAILED = 1
 
 
 def evaluate(
@@ -84,3 +91,70 @@ def evaluate(
         show_groups(out, evaluation, by)
     if worst:
         show_failures(out, failed)
+
+
+def tune(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="Dataset folders that have queries.jsonl and qrels/test.tsv as well.", metavar="DIR..."),
+    ],
+    *,
+    metric: Annotated[str, typer.Option(help=f"What to better: {', '.join(METRICS)}.", metavar="METRIC")] = "ndcg@10",
+    folds: Annotated[
+        int, typer.Option(help="Parts of the questions, each held out once.", min=2, max=20, metavar="N")
+    ] = 5,
+    seed: Annotated[int, typer.Option(help="The same seed finds the same parameters.", metavar="N")] = 20_240_501,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Where to write; when left out, the file that BRAID_FITTED_WEIGHTS names, else fitted.json in "
+            "BRAID_HOME.",
+            metavar="FILE",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write it though it is not better on held-out questions.", metavar=FLAG)
+    ] = False,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the weights of fusion on judged questions, and write them where the next search reads them.
+
+    Each question is asked once; fitting only fuses again what was found. What it is worth is told by questions that
+    it has not seen. Nothing is written, and the exit code is 1, where that is not better than what is in force.
+    """
+    from local.tuning.run import tune_folders, write
+    from local.tuning.show import show_tuning
+
+    if metric not in METRICS:
+        raise InvalidRequest(f"--metric: {metric!r} is none of {', '.join(METRICS)}", field="--metric")
+    wired = open_engines(engine)
+    with (
+        progress("Ingesting", quiet=as_json) as ingesting,
+        progress("Asking", quiet=as_json) as asking,
+        progress("Fitting", quiet=as_json) as fitting,
+    ):
+        tuning = tune_folders(
+            folders,
+            wired,
+            metric=metric,
+            folds=folds,
+            seed=seed,
+            on_ingest=ingesting,
+            on_question=asking,
+            on_fit=fitting,
+        )
+    path = target or wired.settings.fitted_weights or wired.settings.home / FILE_NAME
+    refusal = None if force else tuning.refusal()
+    if refusal is None:
+        write(tuning, path)
+    if as_json:
+        print_json({**tuning.as_json(), "written": None if refusal else str(path)})
+    else:
+        show_tuning(out, tuning)
+    if refusal is not None:
+        err.print(Text(f"braid: nothing written: {refusal}", style="red"), soft_wrap=True)
+        raise typer.Exit(EXIT_FAILED)
+    if not as_json:
+        out.print(Text(f"written to {path}"), soft_wrap=True)

@@ -67,7 +67,7 @@ def test_the_demo_runs_from_an_empty_home_to_the_evaluation(tmp_path: Path) -> N
 
 
 def test_help_has_examples_for_every_command(braid: Braid) -> None:
-    for command in ([], ["demo"], ["ingest"], ["search"], ["eval"]):
+    for command in ([], ["demo"], ["ingest"], ["search"], ["eval"], ["tune"]):
         done = braid(*command, "--help")
         assert done.status == 0
         assert f"braid {' '.join(command)}" in done.out.split("Examples")[1]
@@ -264,6 +264,40 @@ def test_an_evaluation_for_machines_has_every_row_and_figure(braid: Braid, home:
     assert json.loads(again.out)["runs"] == figures["runs"]
 
 
+def test_an_evaluation_can_be_broken_down_saved_and_shows_its_failures(
+    braid: Braid, home: Path, tmp_path: Path
+) -> None:
+    evaluate = ("eval", str(DEMO / "pellworth"), "--by", "kind", "--failures", "2", "--save", str(tmp_path / "it.json"))
+    done = braid(*evaluate, home=tmp_path / "home", BRAID_MODELS_DIR=str(home / "models"))
+    assert (done.status, done.err) == (0, "")
+    assert "pellworth: ndcg@10 by kind" in done.out
+    saved = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
+    assert len(saved["failures"]) <= 2
+    assert set(saved["by"]["kind"]) >= {"causal"}
+    wrong = braid("eval", str(DEMO / "pellworth"), "--by", "colour", home=tmp_path / "home")
+    assert wrong.status == 2
+
+
+def test_fitted_weights_that_are_not_better_are_written_only_by_force_and_then_used(
+    braid: Braid, home: Path, tmp_path: Path
+) -> None:
+    own: dict[str, Any] = {"home": tmp_path / "home", "BRAID_MODELS_DIR": str(home / "models")}
+    refused = braid("tune", str(DEMO / "pellworth"), "--folds", "2", **own)
+    assert refused.status == 1
+    assert refused.err.startswith("braid: nothing written: ")
+    assert not (tmp_path / "home" / "fitted.json").exists()
+    before = json.loads(braid("eval", str(DEMO / "pellworth"), "--json", **own).out)["parameters"]
+    forced = braid("tune", str(DEMO / "pellworth"), "--folds", "2", "--force", **own)
+    assert (forced.status, forced.err) == (0, "")
+    assert "held-out questions" in forced.out
+    after = json.loads(braid("eval", str(DEMO / "pellworth"), "--json", **own).out)["parameters"]
+    assert (before["fitted"], after["fitted"]) == (False, True)
+    (tmp_path / "home" / "fitted.json").write_text('{"parameters": {"hit_share": 7}}', encoding="utf-8")
+    broken = braid("search", "fine", "--tenant", "pellworth", **own)
+    assert broken.status == 2
+    assert "fitted.json: parameters.hit_share: " in one_line(broken)
+
+
 def test_an_evaluation_without_questions_says_which_file_is_missing(braid: Braid, tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "t"}\n', encoding="utf-8")
     done = braid("eval", str(tmp_path))
@@ -299,6 +333,8 @@ def test_an_evaluation_without_questions_says_which_file_is_missing(braid: Braid
         (["ingest", "nowhere"], "nowhere: no such folder"),
         (["ingest", str(DEMO)], "demo: no corpus.jsonl here"),
         (["eval", "nowhere"], "nowhere: no such folder"),
+        (["tune", "nowhere"], "nowhere: no such folder"),
+        (["tune", "nowhere", "--metric", "beauty"], "--metric: 'beauty' is none of recall@2"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )

@@ -1,0 +1,1 @@
+"""Fitting the parameters of fusion on judged questions, with cross-validation."""
