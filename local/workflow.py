@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from braid.errors import BraidError, InvalidRequest, StoresUnavailable
+from braid.errors import BraidError, InvalidRequest, ObjectChanged, ObjectMissing, StoresUnavailable
 from braid.models import Answer
 
 from local.invoke import InvokeServer, stage_handlers
@@ -43,8 +43,12 @@ FUNCTION_ARNS = {
     "VectorSearchFunctionArn": "vector_search",
     "GraphExpandFunctionArn": "graph_expand",
     "FuseRerankFunctionArn": "fuse_rerank",
+    "IngestFunctionArn": "ingest",
 }
-ERRORS = {"InvalidRequest": InvalidRequest, "StoresUnavailable": StoresUnavailable}
+INGEST_DEFINITION = DEFINITION.with_name("ingest.asl.yaml")
+ERRORS: dict[str, type[BraidError]] = {
+    kind.__name__: kind for kind in (InvalidRequest, ObjectChanged, ObjectMissing, StoresUnavailable)
+}
 
 
 class WorkflowFailed(BraidError):
@@ -137,15 +141,29 @@ class Workflow:
 
     def execute(self, query: Query | dict[str, Any]) -> Execution:
         """Answer one question and return the history with it, for tests and for looking closer."""
-        arn = self._start(query)
+        body = query if isinstance(query, dict) else query.model_dump(mode="json")
+        return self.run({"query": body})
+
+    def run(self, state: dict[str, Any]) -> Execution:
+        """Run any other definition on its own input, and return what became of it.
+
+        Raises
+        ------
+        BraidError
+            The error of that name, or :class:`WorkflowFailed`, if the execution failed.
+        """
+        arn = self._begin(state)
         output = self._output(arn)
         history = self._client.get_execution_history(executionArn=arn, maxResults=1000)["events"]
         return Execution(output=output, events=tuple(dict(event) for event in history))
 
     def _start(self, query: Query | dict[str, Any]) -> str:
         body = query if isinstance(query, dict) else query.model_dump(mode="json")
+        return self._begin({"query": body})
+
+    def _begin(self, state: dict[str, Any]) -> str:
         started = self._client.start_execution(
-            stateMachineArn=self._arn, name=str(uuid.uuid4()), input=json.dumps({"query": body})
+            stateMachineArn=self._arn, name=str(uuid.uuid4()), input=json.dumps(state)
         )
         arn: str = started["executionArn"]
         return arn

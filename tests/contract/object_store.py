@@ -222,3 +222,30 @@ class ObjectStoreContract:
         with pytest.raises(InvalidRequest, match="binary mode"):
             objects.put(ACME, "a", cast("BinaryIO", io.StringIO("text")))
         assert keys(objects) == []
+
+    def test_a_part_of_an_object_is_read_by_its_bytes(self, objects: ObjectStore, part_bytes: int) -> None:
+        content = bytes(range(256)) * (part_bytes // 256 + 2)
+        info = objects.put(ACME, "a", content)
+        for start, end in ((0, 0), (0, 10), (7, 260), (part_bytes - 1, part_bytes + 1), (0, len(content))):
+            assert objects.read(ACME, info, start, end) == content[start:end]
+
+    @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 4)])
+    def test_a_part_that_is_none_is_refused(self, objects: ObjectStore, start: int, end: int) -> None:
+        info = objects.put(ACME, "a", b"abc")
+        with pytest.raises(InvalidRequest) as caught:
+            objects.read(ACME, info, start, end)
+        assert caught.value.field == "start"
+
+    def test_a_part_of_a_version_that_is_no_longer_stored_is_not_read(self, objects: ObjectStore) -> None:
+        info = objects.put(ACME, "a", b"one")
+        objects.put(ACME, "a", b"two")
+        with pytest.raises(ObjectChanged):
+            objects.read(ACME, info, 0, 3)
+        objects.delete(ACME, "a")
+        with pytest.raises(ObjectChanged):
+            objects.read(ACME, info, 0, 3)
+
+    def test_a_part_of_another_tenants_object_is_not_read(self, objects: ObjectStore) -> None:
+        info = objects.put(ACME, "a", b"one")
+        with pytest.raises(ObjectChanged):
+            objects.read(GLOBEX, info, 0, 3)

@@ -76,7 +76,7 @@ def stage_handler(
         If a setting is missing or malformed.
     """
     settings = load_settings()
-    logger = _logger(stage)
+    logger = stage_logger(stage)
     cold = True
 
     def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class RequestLog:
 
     def __init__(self, service: str) -> None:
         self._service = service
-        self._logger = _logger(service)
+        self._logger = stage_logger(service)
 
     def done(
         self,
@@ -189,7 +189,8 @@ class _CurrentStream(logging.Handler):
 
 
 @cache
-def _logger(stage: str) -> Logger:
+def stage_logger(stage: str) -> Logger:
+    """Return the logger of a stage or function."""
     return Logger(service=stage, logger_handler=_CurrentStream())
 
 

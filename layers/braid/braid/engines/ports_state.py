@@ -161,6 +161,24 @@ class ObjectStore(Protocol):
             If there is none.
         """
 
+    def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
+        """Return a part of one version of an object, from byte ``start`` up to, without it, byte ``end``.
+
+        Parameters
+        ----------
+        info
+            The version, as it was opened or written, maybe by another process.
+        start, end
+            ``0 <= start <= end <= size_bytes``.
+
+        Raises
+        ------
+        ObjectChanged
+            If that version is no longer what is stored.
+        InvalidRequest
+            If the bounds are others.
+        """
+
     def list(self, tenant_id: str, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the tenant's objects whose key begins with ``prefix``, ordered by key."""
 

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from braid.engines.aws import code_of, named_errors, open_client, retrying, status_of
 from braid.engines.ports_state import ObjectInfo
-from braid.engines.state_formats import StoredLines, check_object_key, check_prefix, check_tenant, parts_of
+from braid.engines.state_formats import StoredLines, check_object_key, check_prefix, check_range, check_tenant, parts_of
 from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing
 
 if TYPE_CHECKING:
@@ -124,7 +124,13 @@ class S3ObjectStore:
                 message = f"there is no object {key!r} of tenant {tenant_id}"
                 raise ObjectMissing(message) from None
         info = ObjectInfo(key=key, size_bytes=head["ContentLength"], version=head["ETag"])
-        return StoredLines(info, lambda: self._parts(place, info))
+        return StoredLines(info, lambda: self._parts(place, info, 0, info.size_bytes))
+
+    def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
+        """Return a part of one version of an object."""
+        place = self._place(tenant_id, info.key)
+        check_range(info, start, end)
+        return b"".join(self._parts(place, info, start, end))
 
     def list(self, tenant_id: str, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the tenant's objects whose key begins with ``prefix``, ordered by key."""
@@ -157,13 +163,13 @@ class S3ObjectStore:
         except Exception:  # noqa: BLE001 - the first error is the one to tell; a lifecycle rule removes old parts
             return
 
-    def _parts(self, place: dict[str, str], info: ObjectInfo) -> Iterator[bytes]:
-        """Yield one version of an object, each part by a request of its own, which S3 refuses for any other version.
+    def _parts(self, place: dict[str, str], info: ObjectInfo, first: int, last: int) -> Iterator[bytes]:
+        """Yield a part of one version of an object, piece by piece; S3 refuses each piece of any other version.
 
         No connection is held while a part is worked on, however long that takes.
         """
-        for start in range(0, info.size_bytes, self._part_bytes):
-            end = min(start + self._part_bytes, info.size_bytes) - 1
+        for start in range(first, last, self._part_bytes):
+            end = min(start + self._part_bytes, last) - 1
             for attempt in retrying(self._read_attempts):
                 with attempt, named_errors(self._name(info.key)):
                     part = self._read(place, info, f"bytes={start}-{end}")

@@ -145,6 +145,19 @@ def decode_message(text: str) -> QueueMessage | None:
         return None
 
 
+def check_range(info: ObjectInfo, start: int, end: int) -> None:
+    """Check which part of an object is asked for.
+
+    Raises
+    ------
+    InvalidRequest
+        If there is no such part.
+    """
+    if not 0 <= start <= end <= info.size_bytes:
+        message = f"start, end: bytes {start} to {end} are no part of {info.size_bytes}"
+        raise InvalidRequest(message, field="start")
+
+
 def parts_of(content: bytes | BinaryIO, size: int) -> Iterator[bytes]:
     """Yield content in parts of ``size`` bytes, the last one shorter or, when there is nothing, empty.
 

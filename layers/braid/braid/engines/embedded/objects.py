@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from braid.engines.embedded.failures import explain_file_system
 from braid.engines.ports_state import ObjectInfo
-from braid.engines.state_formats import StoredLines, check_object_key, check_prefix, check_tenant, parts_of
+from braid.engines.state_formats import StoredLines, check_object_key, check_prefix, check_range, check_tenant, parts_of
 from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
 
 if TYPE_CHECKING:
@@ -79,6 +79,15 @@ class EmbeddedObjectStore:
             message = f"there is no object {key!r} of tenant {tenant_id}"
             raise ObjectMissing(message)
         return StoredLines(found[0], lambda: self._parts(tenant_id, found[0]))
+
+    def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
+        """Return a part of one version of an object."""
+        check_tenant(tenant_id)
+        check_object_key(info.key)
+        check_range(info, start, end)
+        with self._open_file(tenant_id, info) as file, _explained(self._folder):
+            file.seek(start)
+            return file.read(end - start)
 
     def list(self, tenant_id: str, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the tenant's objects whose key begins with ``prefix``, ordered by key."""
