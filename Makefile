@@ -91,6 +91,10 @@ evaluate: $(UV) ## evaluate dataset folders (DATA="a b"), write the figures into
 openapi: setup ## write the HTTP interface as OpenAPI to shared/openapi.json
 	.venv/bin/python -m local.openapi
 
+.PHONY: behaviour
+behaviour: test-setup ## write docs/behaviour.md, which maps what Braid does to the tests that hold it to that
+	.venv/bin/python -m tests.behaviour_map
+
 .PHONY: clean
 clean: ## remove what was built here; models and data in .braid stay
 	rm -rf .venv .venv-py313 .venv-export .aws-sam dist

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.models import Candidate, Hit, Ranking
 from braid.scoring import (
+    MAX_L2_DISTANCE,
     clamp,
     final,
     from_bm25,
@@ -64,6 +65,14 @@ def test_a_normalisation_stays_in_range_and_keeps_the_order(
 def test_what_is_further_away_never_scores_more(one: float, other: float) -> None:
     near, far = sorted((one, other))
     assert 1.0 >= from_l2(near) >= from_l2(far) >= 0.0
+
+
+def test_beyond_the_furthest_distance_nothing_is_similar_where_a_threshold_applies() -> None:
+    assert MAX_L2_DISTANCE == 0.3
+    assert from_l2(0.3, furthest=MAX_L2_DISTANCE) == pytest.approx(1 / 1.3)
+    assert from_l2(0.31, furthest=MAX_L2_DISTANCE) == 0.0
+    with pytest.raises(ValueError, match="nan"):
+        from_l2(math.nan, furthest=MAX_L2_DISTANCE)
 
 
 def test_a_normalisation_gives_what_its_formula_says() -> None:

@@ -21,6 +21,8 @@ RECENCY_HOURS = 24.0
 RECENCY_FLOOR = 0.1
 RECENCY_UNKNOWN = 0.5
 PLACEHOLDER_STEP = 0.01
+MAX_L2_DISTANCE = 0.3
+"""The furthest Euclidean distance that counts as similar, where a threshold applies."""
 
 
 def clamp(value: float) -> float:
@@ -47,9 +49,10 @@ def from_lucene_cosine(score: float) -> float:
     return from_cosine(2.0 * score - 1.0)
 
 
-def from_l2(distance: float) -> float:
-    """Map a Euclidean distance in [0, ∞) to a score: ``1 / (1 + d)``."""
-    return clamp(1.0 / (1.0 + _measured(distance)))
+def from_l2(distance: float, *, furthest: float = math.inf) -> float:
+    """Map a Euclidean distance in [0, ∞) to a score: ``1 / (1 + d)``, and 0 beyond ``furthest``."""
+    distance = _measured(distance)
+    return clamp(1.0 / (1.0 + distance)) if distance <= furthest else 0.0
 
 
 def from_bm25(score: float) -> float:
