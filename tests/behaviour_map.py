@@ -19,15 +19,19 @@ from pydantic import Field
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "tests" / "behaviour.toml"
 PAGE = ROOT / "docs" / "behaviour.md"
-ENGINES = {
-    "tests/contract/test_embedded.py": "embedded",
-    "tests/contract/test_aws_state.py": "AWS",
-    "tests/contract/test_dynamodb.py": "AWS",
-    "tests/engines/test_opensearch.py": "OpenSearch",
-    "tests/engines/test_gremlin.py": "Gremlin",
-}
-"""Which engine the classes of a file run a contract on."""
+SUITES = ("tests/contract/test_*.py", "tests/engines/test_*.py")
+"""Where classes run contracts on engines."""
 EMBEDDED = "embedded"
+DEPLOYED = "deployed"
+ENGINES = {
+    "embedded": EMBEDDED,
+    "opensearch": "OpenSearch",
+    "gremlin": "Gremlin",
+    "dynamo": "AWS",
+    "sqs": "AWS",
+    "s3": "AWS",
+}
+"""Engines by what the name of such a class or of its file says, the class first; any other is deployed."""
 
 
 class Sentence(Frozen):
@@ -149,14 +153,21 @@ def _exists(node: str, root: Path) -> bool:
 def _suites(root: Path) -> dict[str, frozenset[str]]:
     """Return the engines that each contract class runs on."""
     suites: dict[str, set[str]] = {}
-    for file, engine in ENGINES.items():
-        path = root / file
-        for each in _tree(path).body if path.is_file() else ():
+    for path in sorted(path for pattern in SUITES for path in root.glob(pattern)):
+        for each in _tree(path).body:
             if isinstance(each, ast.ClassDef):
                 for base in each.bases:
                     if isinstance(base, ast.Name):
-                        suites.setdefault(base.id, set()).add(engine)
+                        suites.setdefault(base.id, set()).add(_engine(each.name, path.stem))
     return {name: frozenset(names) for name, names in suites.items()}
+
+
+def _engine(class_name: str, file: str) -> str:
+    for where in (class_name.lower(), file):
+        for word, engine in ENGINES.items():
+            if word in where:
+                return engine
+    return DEPLOYED
 
 
 def main() -> int:
