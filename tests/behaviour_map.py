@@ -75,15 +75,14 @@ def problems(source: Source, root: Path = ROOT) -> list[str]:
             if not sentence.tests and not sentence.pending:
                 found.append(f"{sentence.id}: no test, and nobody that will write one")
             found += [f"{sentence.id}: no test {node}" for node in sentence.tests if not _exists(node, root)]
-            if sentence.store and not sentence.pending and not _on_both(engines(sentence, root)):
+            if sentence.store and not any(_on_both(engines(node, root)) for node in sentence.tests):
                 found.append(f"{sentence.id}: no test of it runs on the embedded and on a deployed engine")
     return found
 
 
-def engines(sentence: Sentence, root: Path = ROOT) -> list[str]:
-    """Return the engines that the contracts among a sentence's tests run on."""
-    names = {name for node in sentence.tests for name in _suites(root).get(_class_of(node), ())}
-    return sorted(names, key=lambda name: (name != EMBEDDED, name))
+def engines(node: str, root: Path = ROOT) -> list[str]:
+    """Return the engines that a test runs on when it is part of a contract, the embedded one first."""
+    return sorted(_suites(root).get(_class_of(node), ()), key=lambda name: (name != EMBEDDED, name))
 
 
 def page(source: Source, root: Path = ROOT) -> str:
@@ -113,11 +112,11 @@ def page(source: Source, root: Path = ROOT) -> str:
 
 def _proof(sentence: Sentence, root: Path) -> list[str]:
     lines = ["", "- *not yet*"] if sentence.pending else [""]
-    where = f" ({', '.join(engines(sentence, root))})" if engines(sentence, root) else ""
     for node in sentence.tests:
         path, _, name = node.partition("::")
         words = name.rpartition("::")[2].removeprefix("test_").replace("_", " ")
-        lines.append(f"- [{words}](../{path}){where if _class_of(node) in _suites(root) else ''}")
+        where = f" ({', '.join(names)})" if (names := engines(node, root)) else ""
+        lines.append(f"- [{words}](../{path}){where}")
     return lines
 
 
