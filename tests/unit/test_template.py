@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from braid.engines.bedrock import USD_PER_1000_QUERIES
+from braid.engines.embedded.queue import MAX_RECEIVES
 from braid.models import RerankerKind
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 
@@ -170,6 +171,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
             [
                 "ReadIndexPolicy",
                 "ReadSchemasPolicy",
+                "QueueOutdatedPolicy",
                 ["UsesBedrock", "RerankPolicy", "AWS::NoValue"],
                 ["UsesVoyage", "ReadVoyageKeyPolicy", "AWS::NoValue"],
             ],
@@ -190,6 +192,17 @@ def test_the_cache_is_a_table_as_its_adapter_asks_for_and_no_function_that_only_
     assert read["Resource"] == keep["Resource"] == "CacheTable.Arn"
     assert read["Action"] == "dynamodb:GetItem"
     assert keep["Action"] == ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"]
+
+
+def test_outdated_records_go_to_a_queue_that_drops_duplicates_and_keeps_what_fails() -> None:
+    queue, dead = (RESOURCES[name]["Properties"] for name in ("ReembedQueue", "ReembedDeadLetters"))
+    assert queue["FifoQueue"] is dead["FifoQueue"] is True
+    assert queue["RedrivePolicy"] == {"deadLetterTargetArn": "ReembedDeadLetters.Arn", "maxReceiveCount": MAX_RECEIVES}
+    assert FUNCTIONS["FuseRerankFunction"]["Properties"]["Environment"]["Variables"]["BRAID_REEMBED_QUEUE_URL"] == (
+        "ReembedQueue"
+    )
+    send, *_ = RESOURCES["QueueOutdatedPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (send["Action"], send["Resource"]) == ("sqs:SendMessage", "ReembedQueue.Arn")
 
 
 def test_no_policy_of_a_store_reaches_beyond_the_store_that_was_named() -> None:
