@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import pipeline
 from braid.errors import InvalidRequest, StoresUnavailable, TransientModelError, TransientStoreError, UnknownTenant
-from braid.models import Answer, GraphConstraint, Plan, PlanStep, StepOperation, Strategy, Weights
+from braid.models import Answer, GraphConstraint, Hints, Plan, PlanStep, StepOperation, Strategy, Weights
 from braid.stages.states import (
     Embedded,
     EmbedRequest,
@@ -209,9 +209,20 @@ def test_each_step_of_a_multi_hop_question_begins_where_the_last_ended() -> None
     assert stages.request("search", 1).frontier == ("b",)
 
 
+def test_steps_that_lead_nowhere_leave_the_question_to_search_and_names_unless_the_caller_gave_them() -> None:
+    stages = FakeStages(Strategy.MULTI_HOP, steps=(EXPAND,), step=NONE_FOUND)
+    run(stages)
+    assert stages.names()[:3] == ["plan", "embed", "step"]
+    assert set(stages.names()[3:-2]) == {"link", "embed", "search"}
+    assert stages.names()[-2:] == ["expand", "fuse"]
+    given = FakeStages(Strategy.MULTI_HOP, steps=(EXPAND,), step=NONE_FOUND)
+    run(given, hints=Hints(steps=(EXPAND,)))
+    assert given.names() == ["plan", "embed", "step", "fuse"]
+
+
 def test_a_lost_step_is_marked_and_the_next_begins_where_the_one_before_ended() -> None:
     stages = FakeStages(Strategy.MULTI_HOP, steps=(SEARCH, EXPAND, SEARCH), step=RuntimeError("down"))
-    assert run(stages).degraded == ("graph_expand",)
+    assert run(stages, hints=Hints(steps=(SEARCH, EXPAND, SEARCH))).degraded == ("graph_expand",)
     assert stages.request("search", 1).frontier == ("a",)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from braid.engines.ports import GraphStats
+from braid.engines.ports import GraphStats, IndexStats
 from braid.models import (
     Direction,
     EmbeddingType,
@@ -168,3 +168,62 @@ def test_a_tenant_is_no_part_of_a_plan() -> None:
     assert make_plan(one, model_ids=MODEL_IDS, candidates=50, stats=None) == make_plan(
         other, model_ids=MODEL_IDS, candidates=50, stats=None
     )
+
+
+GRAPH = GraphStats(
+    vertices=40,
+    edges=90,
+    by_entity_type={"Service": 20, "Team": 20},
+    by_relationship_type={"OWNS": 40, "DEPENDS_ON": 50},
+)
+CHAIN = "Who owns the services that depend on Keelson?"
+
+
+def test_a_question_that_names_a_chain_of_relations_is_planned_in_its_steps() -> None:
+    made = make_plan(query(CHAIN), model_ids=MODEL_IDS, candidates=50, stats=GRAPH)
+    assert made.strategy is Strategy.MULTI_HOP
+    assert [step.types for step in made.steps] == [("DEPENDS_ON",), ("OWNS",)]
+    assert made.reasons[0] == ("multi_hop: the question names 2 steps: ←DEPENDS_ON Service, then ←OWNS anything")
+
+
+@pytest.mark.parametrize(
+    ("asked", "strategy"),
+    [
+        (query(CHAIN, intent=C), Strategy.HYBRID),
+        (query(CHAIN, hints=Hints(min_similarity=0.5)), Strategy.VECTOR_FIRST),
+        (query(CHAIN, graph_constraint=CONSTRAINT), Strategy.GRAPH_FIRST),
+        (query(CHAIN, hints=Hints(strategy=Strategy.SEMANTIC)), Strategy.SEMANTIC),
+        (query("Who owns the services?"), Strategy.HYBRID),
+    ],
+)
+def test_what_the_caller_or_the_intent_says_comes_before_a_chain(asked: Query, strategy: Strategy) -> None:
+    assert make_plan(asked, model_ids=MODEL_IDS, candidates=50, stats=GRAPH).strategy is strategy
+    assert make_plan(query(CHAIN), model_ids=MODEL_IDS, candidates=50, stats=None).strategy is Strategy.HYBRID
+
+
+COUNTED = IndexStats(records=20_000)
+STARS = GraphStats(
+    vertices=20_000,
+    records=20_000,
+    edges=19_000,
+    by_relationship_type={"HAS": 9_000, "OWNS": 10_000},
+    sources_by_relationship_type={"HAS": 1, "OWNS": 1_000},
+    targets_by_relationship_type={"HAS": 9_000, "OWNS": 10_000},
+)
+
+
+@pytest.mark.parametrize(
+    ("types", "strategy", "because"),
+    [
+        (("OWNS",), Strategy.GRAPH_FIRST, "about 10 of 20,000 records (0.1%) at 10 edges a vertex and 1 hop: "),
+        (("HAS",), Strategy.VECTOR_FIRST, "about 9,000 of 20,000 records (45.0%) at 9e+03 edges a vertex and 1 hop: "),
+    ],
+)
+def test_a_constraint_is_answered_in_the_cheaper_order_and_the_reason_has_the_numbers(
+    types: tuple[str, ...], strategy: Strategy, because: str
+) -> None:
+    asked = query(graph_constraint=GraphConstraint(entity="Keelson", types=types, direction=Direction.OUT))
+    made = make_plan(asked, model_ids=MODEL_IDS, candidates=50, stats=STARS, index_stats=COUNTED)
+    assert made.strategy is strategy
+    assert because in made.reasons[0]
+    assert made.candidates == (112 if strategy is Strategy.VECTOR_FIRST else 50)

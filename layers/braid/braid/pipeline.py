@@ -120,13 +120,16 @@ class _Run:
             case Strategy.MULTI_HOP:
                 self._multi_hop()
             case _:
-                with ThreadPoolExecutor(max_workers=1) as pool:
-                    linking = pool.submit(self._graph, "link", GraphOperation.LINK)
-                    self._embed()
-                    self._search(None)
-                    self.linked = linking.result()
-                self.expanded = self._graph("graph_expand", GraphOperation.EXPAND)
+                self._together()
         return self._fuse()
+
+    def _together(self) -> None:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            linking = pool.submit(self._graph, "link", GraphOperation.LINK)
+            self._embed()
+            self._search(None)
+            self.linked = linking.result()
+        self.expanded = self._graph("graph_expand", GraphOperation.EXPAND)
 
     def _embed_and_search(self) -> None:
         self._embed()
@@ -160,7 +163,8 @@ class _Run:
             self._embed_and_search()
 
     def _embed(self) -> None:
-        self.embedded = self._attempt("embed", self.stages.embed, EmbedRequest(query=self.query, plan=self.plan))
+        request = EmbedRequest(query=self.query, plan=self.plan)
+        self.embedded = self._attempt("embed", self.stages.embed, request) or self.embedded
 
     def _search(self, frontier: tuple[str, ...] | None, step: PlanStep | None = None) -> Searched | None:
         request = SearchStageRequest(
@@ -200,6 +204,8 @@ class _Run:
                 found = self._graph("graph_expand", GraphOperation.STEP, frontier=frontier, step=step)
                 self.expanded = found or self.expanded
             frontier = found.frontier if found is not None else frontier
+        if not (self.expanded and self.expanded.hits) and not self.query.hints.steps:
+            self._together()  # steps that the planner chose and that lead nowhere answer as if it had not
 
     def _fuse(self) -> Answer:
         request = FuseRequest(

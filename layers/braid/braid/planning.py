@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from braid.hops import read_steps, told
 from braid.models import (
     Direction,
     Fusion,
@@ -31,7 +32,13 @@ TEMPORAL_TYPES: Final[tuple[Label, ...]] = ("BEFORE", "AFTER", "DURING")
 
 
 def choose_strategy(
-    query: Query, mode: Mode, stats: GraphStats | None, *, within: Estimate | None = None, candidates: int = 50
+    query: Query,
+    mode: Mode,
+    stats: GraphStats | None,
+    *,
+    within: Estimate | None = None,
+    candidates: int = 50,
+    steps: tuple[PlanStep, ...] = (),
 ) -> tuple[Strategy, str]:
     """Return in which order the stores are asked, and why. A caller's hint wins; then structure; then counts."""
     hints = query.hints
@@ -47,6 +54,8 @@ def choose_strategy(
         return Strategy.SEMANTIC, "semantic: the question asks for a document, page, section or summary"
     if hints.min_similarity is not None:
         return Strategy.VECTOR_FIRST, f"vector_first: similarity of at least {hints.min_similarity} is required"
+    if steps:
+        return Strategy.MULTI_HOP, f"multi_hop: the question names {len(steps)} steps: {told(steps)}"
     return Strategy.HYBRID, "hybrid: text and names are searched together, then the graph is walked from what they find"
 
 
@@ -102,7 +111,8 @@ def make_plan(
     embedding_type = detect_embedding_type(query.text, intent)
     candidates = min(MAX_CANDIDATES, max(candidates, 2 * query.top_k))
     within = estimate_reach(query.graph_constraint, stats, index_stats) if query.graph_constraint and stats else None
-    strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates)
+    read = read_steps(query.text, stats) if stats and intent in {Intent.LOOKUP, Intent.EXPLORATORY} else ()
+    strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates, steps=read)
     origin = "stated by the caller" if query.intent else "read from the question"
     reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}"]
     if stats is None:
@@ -114,8 +124,8 @@ def make_plan(
     if strategy is Strategy.VECTOR_FIRST and query.graph_constraint:
         candidates = within.candidates(candidates) if within else MAX_CANDIDATES
         reasons.append(f"{candidates} hits are checked against the constraint")
-    spreads = strategy in (Strategy.HYBRID, Strategy.VECTOR_FIRST)
-    steps = (query.hints.steps or DEFAULT_STEPS) if strategy is Strategy.MULTI_HOP else ()
+    spreads = strategy in (Strategy.HYBRID, Strategy.VECTOR_FIRST) and query.graph_constraint is None
+    steps = (query.hints.steps or read or DEFAULT_STEPS) if strategy is Strategy.MULTI_HOP else ()
     return Plan(
         strategy=strategy,
         mode=mode,

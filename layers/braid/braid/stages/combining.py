@@ -20,6 +20,7 @@ def strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequenc
     searched, expanded = request.searched, request.expanded
     if (
         request.plan.strategy is Strategy.MULTI_HOP
+        and request.linked is None  # names are looked up only when the steps led nowhere
         and expanded
         and expanded.hits
         and "graph_expand" not in request.lost

@@ -11,11 +11,12 @@ from braid.aging import Aging, steady_until
 from braid.citations import cite
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.fusion import fuse
-from braid.models import Answer, Fusion, Kind, RelatedEntity, Result, Source
+from braid.models import Answer, Fusion, Result, Source
 from braid.planning import DEFAULT_PARAMETERS
 from braid.scoring import clamp, final, placeholder, recency
 from braid.stages.coherence import cohere
 from braid.stages.combining import method, strands, unknown_entity, weigh
+from braid.stages.naming import related_entities
 from braid.stages.reading import Ranked, Read, read, unread
 from braid.stages.timing import Stopwatch
 
@@ -124,7 +125,7 @@ def run(
         trace_id=request.trace_id,
         results=tuple(results),
         sources=tuple(dict.fromkeys(result.citation for result in results)),
-        related_entities=_related(request, results),
+        related_entities=related_entities(request, results),
         plan=request.plan,
         weights=weights,
         fusion=how,
@@ -276,28 +277,6 @@ def _result(item: Ranked, *, rank: int, fresh: float, final_score: float) -> Res
         invalid_at=record.invalid_at,
         metadata=record.metadata,
     )
-
-
-def _related(request: FuseRequest, results: Sequence[Result]) -> tuple[RelatedEntity, ...]:
-    """Return the entities that the question names, then those that the results' paths pass."""
-    named = {link.entity_id: link for link in request.linked.links} if request.linked else {}
-    if request.expanded:
-        named |= {link.entity_id: link for link in request.expanded.links}
-    related = {
-        identity: RelatedEntity(id=identity, name=link.name, entity_type=link.entity_type, linked=True)
-        for identity, link in named.items()
-    }
-    shown = {result.id for result in results}
-    types = {hit.id: hit.entity_type for found in (request.linked, request.expanded) if found for hit in found.hits}
-    for result in results:
-        for path in result.paths:
-            names = path.names or path.ids
-            for identity, name in zip(path.ids, names, strict=True):
-                if identity not in related and identity not in shown and result.kind is not Kind.MESSAGE:
-                    related[identity] = RelatedEntity(
-                        id=identity, name=name, entity_type=types.get(identity, "Concept"), linked=False
-                    )
-    return tuple(related.values())
 
 
 def _latencies(request: FuseRequest) -> dict[str, float]:

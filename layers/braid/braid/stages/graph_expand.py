@@ -98,18 +98,7 @@ class _Walk:
         if not links:
             return GraphFound(took_ms=0)
         names = tuple(link.entity_id for link in links)
-        mentions = ExpandRequest(
-            tenant_id=self.query.tenant_id,
-            seeds=names,
-            types=(MENTIONS,),
-            direction=Direction.OUT,
-            max_hops=1,
-            by_confidence=True,
-            limit=self.budget.limit,
-            fan_out=self.budget.fan_out,
-            as_of=self.as_of,
-        )
-        mentioned = self.graph.expand(mentions)
+        mentioned = self.graph.expand(self._mentions(names))
         walked = self.graph.expand(self._by_intent(names))
         weights = {link.entity_id: link.score for link in links}
         mentioning = {hit.id for hit in mentioned.hits}
@@ -193,7 +182,14 @@ class _Walk:
                 as_of=self.as_of,
             )
         )
-        return _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
+        found = _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
+        if not found.hits or any(hit.has_record for hit in found.hits):
+            return found
+        # No record is of what was reached, so what mentions it answers; the next step goes on from what was reached.
+        mentioned = self.graph.expand(self._mentions(found.frontier))
+        telling = map(reasoned, _mentioning(mentioned.hits, [_as_link(hit) for hit in found.hits]))
+        truncated = found.truncated or mentioned.truncated
+        return found.model_copy(update={"hits": (*found.hits, *telling), "truncated": truncated})
 
     def _links(self) -> list[EntityLink]:
         names = linking.phrases(self.query.text)
@@ -208,6 +204,19 @@ class _Walk:
             link.model_copy(update={"certainty": linking.certainty(self.query.text, link.phrase)})
             for link in list(best.values())[:MAX_LINKS]
         ]
+
+    def _mentions(self, entities: tuple[str, ...]) -> ExpandRequest:
+        return ExpandRequest(
+            tenant_id=self.query.tenant_id,
+            seeds=entities,
+            types=(MENTIONS,),
+            direction=Direction.OUT,
+            max_hops=1,
+            by_confidence=True,
+            limit=self.budget.limit,
+            fan_out=self.budget.fan_out,
+            as_of=self.as_of,
+        )
 
     def _by_intent(self, seeds: Sequence[str]) -> ExpandRequest:
         return expansion_for(
@@ -226,6 +235,11 @@ def _seeds(searched: Searched, budget: Budget) -> dict[str, float]:
 def _weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
     """Scale each walk's score by how good its beginning is, so that nothing outranks what led to it."""
     return [hit.model_copy(update={"score": clamp(hit.score * weights[hit.path.ids[0]])}) for hit in hits]
+
+
+def _as_link(hit: GraphHit) -> EntityLink:
+    name = hit.name or hit.id
+    return EntityLink(entity_id=hit.id, name=name, entity_type=hit.entity_type, phrase=name, score=hit.score)
 
 
 def _named(links: Iterable[EntityLink]) -> list[GraphHit]:
