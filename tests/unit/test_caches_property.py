@@ -205,7 +205,7 @@ def test_a_cached_answer_equals_an_uncached_one_whatever_is_written_and_asked(
     stages: CachedStages = request.getfixturevalue(kept_in)
     hits: Counter[str] = Counter()
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.lists(operations, min_size=4, max_size=25))
     def interleavings(given_operations: list[tuple[Any, ...]]) -> None:
         hits.update(run(stages, given_operations))

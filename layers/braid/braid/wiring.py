@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from braid.caches import Caches
     from braid.context import Context, ContextRequest
     from braid.deletes import DeleteReport
+    from braid.engines.ports import KnowledgeGraph, SearchIndex
     from braid.engines.step_functions import RetrieveWorkflow
     from braid.memory import ContextLimits
     from braid.models import Answer, Query
@@ -85,35 +86,33 @@ class Wired(Engines):
     def plan(self, request: PlanRequest) -> Planned:
         """Run the plan stage."""
         model_ids = {kind: self.model_for(kind).id for kind in EmbeddingType}
+        graph = self.caches.graph(request.query.tenant_id)
+        since = self._validity_since(request.query, request.started_at)
         return plan.run(
             request,
-            graph=self.caches.graph(request.query.tenant_id),
+            graph=graph,
             model_ids=model_ids,
             candidates=self.settings.candidates,
             count_records=lambda tenant_id: self.index.stats(tenant_id),  # noqa: PLW0108 - opens the index only then
-            holds_from=self._holds_from(request.query, request.started_at),
+            valid_until=(lambda: self._next_change(graph, request.query, since)) if self.caches.asks_validity else None,
         )
 
-    def _holds_from(self, query: Query, started_at: datetime) -> datetime | None:
-        """Return the moment after which a change of validity changes the answer; None when nobody wants to know."""
-        if not self.caches.asks_validity or query.as_of is not None:
-            return None
-        return min(started_at, self.now())
+    def _validity_since(self, query: Query, started_at: datetime) -> datetime | None:
+        """Return the moment whose validity counts, at the earliest; None for a question as of a moment that stays."""
+        return None if query.as_of else min(started_at, self.now())
+
+    def _next_change(self, store: KnowledgeGraph | SearchIndex, query: Query, since: datetime | None) -> datetime:
+        return (since and store.next_change(query.tenant_id, after=since)) or FOREVER
 
     def _valid_until(self, request: FuseRequest) -> datetime | None:
-        """Return when validity next changes anything of the tenant; None when that is not known."""
-        if not self.caches.asks_validity:
+        """Return when validity next changes anything of the tenant; None when that is not known or not to be known."""
+        if not self.caches.asks_validity or request.graph_holds_until is None or request.lost:
             return None
-        since = self._holds_from(request.query, request.started_at)
-        if since is None:
-            return FOREVER
-        if request.graph_holds_until is None or request.lost:
-            return None
+        since = self._validity_since(request.query, request.started_at)
         try:
-            change = self.index.next_change(request.query.tenant_id, after=since)
+            return min(request.graph_holds_until, self._next_change(self.index, request.query, since))
         except StoreError:
             return None
-        return min(request.graph_holds_until, change or FOREVER)
 
     def embed(self, request: EmbedRequest) -> Embedded:
         """Run the embed stage."""

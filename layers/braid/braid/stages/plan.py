@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from braid.aging import FOREVER
 from braid.errors import StoreError
 from braid.planning import make_plan
 from braid.stages.states import Planned, PlanRequest
@@ -26,7 +25,7 @@ def run(
     model_ids: dict[EmbeddingType, str],
     candidates: int,
     count_records: Callable[[str], IndexStats],
-    holds_from: datetime | None = None,
+    valid_until: Callable[[], datetime] | None = None,
 ) -> Planned:
     """Return the question with its plan. A store that does not answer costs its counts, not the plan.
 
@@ -35,22 +34,24 @@ def run(
     count_records
         Returns the search index's counts of a tenant; asked only for a question with a graph constraint, as nothing
         else is weighed by them.
-    holds_from
-        Ask as well when validity next changes something in the graph after this moment; None leaves it out.
+    valid_until
+        Returns when validity next changes something in the graph; None when nobody wants to know. Not asked when
+        counts were lost, as such a plan is not to be kept.
     """
     watch = Stopwatch()
     stats: GraphStats | None
-    holds_until: datetime | None = None
     try:
         stats = graph.stats(request.query.tenant_id)
-        if holds_from is not None:
-            holds_until = graph.next_change(request.query.tenant_id, after=holds_from) or FOREVER
     except StoreError:
         stats = None
     records: IndexStats | None = None
     if request.query.graph_constraint:
         with suppress(StoreError):
             records = count_records(request.query.tenant_id)
+    holds_until: datetime | None = None
+    if valid_until is not None and stats is not None and not (request.query.graph_constraint and records is None):
+        with suppress(StoreError):
+            holds_until = valid_until()
     plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, index_stats=records)
     return Planned(
         query=request.query,

@@ -1,0 +1,352 @@
+"""What is kept, under which key, for how long, and what is never kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.aging import FOREVER, Aging, steady_until
+from braid.cache_shelves import Generations
+from braid.caching import ForgivingCache
+from braid.embedding_cache import embedding_key
+from braid.errors import ModelError, StoreError, TransientStoreError
+from braid.models import Kind, Query, Ranking
+from braid.scoring import final
+from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cached import CachedStages, cached_stages, edge, entity, note, said
+from tests.stages import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from braid.context import Context
+
+TENANT = "acme"
+QUESTION = Query(text="Why did the pump fail at Harbour?", tenant_id=TENANT)
+
+
+class Forgetful:
+    """A cache that forgets whose a value is, and keeps every key it was asked for."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[bytes, int]] = {}
+        self.keys: list[tuple[str, str]] = []
+        self.error: Exception | None = None
+
+    def get(self, tenant_id: str, key: str) -> bytes | None:
+        self.keys.append((tenant_id, key))
+        if self.error:
+            raise self.error
+        return self.kept[key][0] if key in self.kept else None
+
+    def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
+        self.keys.append((tenant_id, key))
+        self.kept[key] = (value, ttl_s)
+
+    def generation(self, tenant_id: str) -> int:
+        assert tenant_id
+        if self.error:
+            raise self.error
+        return 7
+
+    def advance(self, tenant_id: str) -> int:
+        raise NotImplementedError(tenant_id)
+
+    def seconds(self, kind: str) -> list[int]:
+        """Return for how long values of a kind are kept."""
+        return [ttl_s for key, (_, ttl_s) in self.kept.items() if key.startswith(f"{kind}|")]
+
+
+@pytest.fixture
+def kept() -> Forgetful:
+    return Forgetful()
+
+
+@pytest.fixture
+def stages(tmp_path: Path, kept: Forgetful) -> Iterator[CachedStages]:
+    opened = cached_stages(tmp_path, kept)
+    fill(opened, TENANT)
+    yield opened
+    opened.close()
+
+
+def fill(stages: CachedStages, tenant: str, **fields: Any) -> None:
+    stages.index.upsert(
+        [note(tenant, "pump", f"the pump of Harbour failed at {tenant}", **fields), note(tenant, "quay", "Harbour")]
+    )
+    stages.graph.upsert(
+        [entity(tenant, "pump", "Pump"), entity(tenant, "quay", "Harbour")], [edge(tenant, "pump", "quay")]
+    )
+
+
+# --- embeddings -------------------------------------------------------------------------------------------------------
+
+
+def test_an_embedding_lies_under_16_hexadecimal_digits_of_model_instruction_and_text_and_never_under_the_text(
+    stages: CachedStages, kept: Forgetful
+) -> None:
+    stages.answer(QUESTION)
+    model = stages.models()[0]
+    digest = hashlib.sha256(json.dumps([model.id, "", QUESTION.text], ensure_ascii=False).encode()).hexdigest()
+    assert embedding_key(model.id, "", QUESTION.text) == digest[:16]
+    assert f"embedding|{digest[:16]}" in kept.kept
+    assert kept.seconds("embedding") == [24 * 60 * 60]
+    assert not any("pump" in key.lower() for _, key in kept.keys)
+    assert {tenant for tenant, _ in kept.keys} == {TENANT}
+
+
+def test_model_instruction_and_text_do_not_run_into_one_another() -> None:
+    assert embedding_key("a", "b", "c") != embedding_key("ab", "", "c") != embedding_key("a", "", "bc")
+
+
+def test_a_question_that_was_embedded_before_loads_no_model(
+    stages: CachedStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = stages.work_out(QUESTION)
+
+    def lost(*_: object, **__: object) -> Any:
+        raise ModelError("no model is here any more")
+
+    monkeypatch.setattr(stages, "encoder_for", lost)
+    assert said(stages.work_out(QUESTION)) == said(before)
+    other = stages.work_out(QUESTION.model_copy(update={"text": "Why not?"}))
+    assert other.degraded == ("embed",)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_from_the_cache_says_so_and_has_a_trace_and_latencies_of_its_own(
+    stages: CachedStages, kept: Forgetful
+) -> None:
+    first, second = stages.answer(QUESTION), stages.answer(QUESTION)
+    assert (first.cached, second.cached) == (False, True)
+    assert said(first) == said(second)
+    assert first.trace_id != second.trace_id
+    assert set(second.latency_ms) == {"cache", "total"}
+    assert second.rerank_cost_usd == 0
+    assert kept.seconds("result") == [5 * 60]
+    assert stages.calls["plan"] == 1
+
+
+def test_another_question_or_other_settings_are_another_key(stages: CachedStages, tmp_path: Path) -> None:
+    stages.answer(QUESTION)
+    assert not stages.answer(QUESTION.model_copy(update={"top_k": 3})).cached
+    others = CachedStages(Settings(home=tmp_path, seeds=3), stages.clock, stages.kept_in)
+    vars(others).update(store=stages.store, index=stages.index, graph=stages.graph)
+    assert not others.answer(QUESTION).cached
+
+
+@pytest.mark.parametrize("stage", ["plan", "embed", "vector_search", "graph_expand", "fuse_rerank"])
+def test_a_degraded_answer_is_not_kept(stages: CachedStages, stage: str) -> None:
+    def lost() -> None:
+        raise RuntimeError("lost")
+
+    stages.faults[stage] = lost
+    assert stages.answer(QUESTION).degraded
+    stages.healthy()
+    assert not stages.answer(QUESTION).cached
+
+
+def test_an_answer_planned_without_the_graphs_counts_is_not_kept(
+    stages: CachedStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = QUESTION.model_copy(update={"as_of": NOW})
+
+    def lost(tenant_id: str) -> Any:
+        raise TransientStoreError(tenant_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stages.graph, "stats", lost)
+        assert not stages.answer(query).degraded
+    assert not stages.answer(query).cached
+    assert stages.answer(query).cached
+
+
+def test_what_becomes_valid_is_found_at_that_moment_and_not_when_the_answer_expires(
+    stages: CachedStages, kept: Forgetful
+) -> None:
+    later = NOW + timedelta(seconds=60)
+    stages.index.upsert([note(TENANT, "news", "Harbour pump repaired", valid_at=later)])
+    first = stages.answer(QUESTION)
+    assert first.holds_until == later
+    assert kept.seconds("result") == [60]
+    stages.clock.move(59)
+    assert stages.answer(QUESTION).cached
+    stages.clock.move(1)
+    found = stages.answer(QUESTION)
+    assert not found.cached
+    assert "news" in {result.id for result in found.results} - {result.id for result in first.results}
+
+
+def test_a_question_as_of_a_moment_holds_whatever_becomes_valid(stages: CachedStages) -> None:
+    fill(stages, TENANT, valid_at=NOW + timedelta(seconds=60))
+    query = QUESTION.model_copy(update={"as_of": NOW})
+    stages.answer(query)
+    stages.clock.move(120)
+    assert stages.answer(query).cached
+
+
+def test_ages_are_those_of_the_moment_of_asking_again(stages: CachedStages) -> None:
+    fill(stages, TENANT, timestamp=NOW - timedelta(hours=1))
+    query = QUESTION.model_copy(update={"ranking": Ranking.RECENCY, "top_k": 1})
+    first = stages.answer(query)
+    stages.clock.move(200)
+    again = stages.answer(query)
+    assert again.cached
+    assert again.results[0].recency < first.results[0].recency
+    assert again.results[0].final < first.results[0].final
+
+
+moments = st.none() | st.integers(-300, 5).map(lambda hours: NOW + timedelta(hours=hours))
+candidates = st.lists(
+    st.tuples(st.sampled_from([0.2, 0.5, 0.51, 0.9]), st.sampled_from(list(Kind)), moments), max_size=8
+)
+
+
+@given(candidates, st.sampled_from(list(Ranking)), st.integers(1, 8), st.floats(0, 1))
+def test_until_the_moment_that_is_stated_age_does_not_change_the_order(
+    found: list[tuple[float, Kind, Any]], ranking: Ranking, shown: int, share: float
+) -> None:
+    def order(moment: Any) -> list[tuple[float, int]]:
+        scored = [
+            (-final(ranking, relevance=relevance, kind=kind.value, at=at, now=moment), place)
+            for place, (relevance, kind, at) in enumerate(found)
+        ]
+        return sorted(scored)
+
+    first = order(NOW)
+    ordered = [Aging(-negative, found[place][1].value, found[place][2]) for negative, place in first]
+    end = steady_until(ordered, shown=shown, ranking=ranking, now=NOW)
+    assert end >= NOW
+    within = min(end, NOW + timedelta(days=30)) - NOW
+    later = order(NOW + share * within * 0.999)
+    assert [place for _, place in later[:shown]] == [place for _, place in first[:shown]]
+    if ranking is Ranking.RELEVANCE:
+        assert end == FOREVER
+
+
+# --- a cache that is lost, and one that is late -----------------------------------------------------------------------
+
+
+def test_a_lost_cache_is_a_miss_and_no_error(stages: CachedStages, kept: Forgetful) -> None:
+    kept.error = StoreError("no table")
+    assert stages.answer(QUESTION).degraded == ()
+    counts = stages.cache_counts()
+    assert counts["ResultCacheMiss"] == counts["EmbeddingCacheMiss"] == 1
+    assert not any(name.endswith("Hit") for name in counts)
+
+
+def test_what_cannot_be_read_back_is_a_miss(stages: CachedStages, kept: Forgetful) -> None:
+    stages.answer(QUESTION)
+    for key, (_, ttl_s) in list(kept.kept.items()):
+        kept.kept[key] = (b"of another version", ttl_s)
+    assert not stages.answer(QUESTION).cached
+
+
+def test_nothing_is_kept_under_a_generation_that_a_store_may_not_show_yet() -> None:
+    class Numbered(Forgetful):
+        number = 1
+
+        def generation(self, tenant_id: str) -> int:
+            return self.number if tenant_id else 0
+
+    numbered, seconds = Numbered(), [0.0]
+    generations = Generations(ForgivingCache(numbered), settle_s=5, clock=lambda: seconds[0])
+    seen = []
+    for seconds[0], numbered.number in ((0, 1), (4.9, 1), (5, 1), (6, 2), (10, 2), (11, 2)):
+        standing = generations.read(TENANT)
+        assert standing
+        seen.append((standing.number, standing.settled))
+    assert seen == [(1, False), (1, False), (1, True), (2, False), (2, False), (2, True)]
+
+
+def test_stores_that_show_writes_late_are_given_time() -> None:
+    aws = Settings.model_construct(engine=EngineKind.AWS, cache_settle_s=None)
+    assert Settings().settle_s() == 0
+    assert aws.settle_s() == 5
+    assert aws.model_copy(update={"opensearch_service": OpenSearchService.SERVERLESS}).settle_s() == 90
+    assert aws.model_copy(update={"opensearch_refresh": Refresh.NONE}).settle_s() == 90
+    assert aws.model_copy(update={"cache_settle_s": 1.0}).settle_s() == 1
+
+
+def test_each_cache_can_be_switched_off(tmp_path: Path, kept: Forgetful) -> None:
+    off = {"cache_embedding_s": 0, "cache_result_s": 0, "cache_context_s": 0, "cache_graph_entries": 0}
+    stages = cached_stages(tmp_path, kept, **off)
+    fill(stages, TENANT)
+    for _ in range(2):
+        answer = stages.answer(QUESTION)
+        assert not answer.cached
+        assert answer.holds_until is None
+    stages.close()
+    assert (kept.keys, stages.cache_counts()) == ([], {})
+
+
+# --- contexts, graphs, tenants ----------------------------------------------------------------------------------------
+
+
+def context(stages: CachedStages, *says: str, tenant: str = TENANT) -> Context:
+    from braid.memory import build_context
+
+    messages = [{"role": "user", "content": text} for text in says]
+    return build_context("pump Harbour", messages, tenant_id=tenant, memory=stages)
+
+
+def test_the_next_turn_of_a_conversation_needs_no_search_and_shows_its_own_messages(
+    stages: CachedStages, kept: Forgetful
+) -> None:
+    context(stages, "the pump of Harbour")
+    calls = dict(stages.calls)
+    built = context(stages, "the pump of Harbour", "Harbour, and its pump")
+    assert stages.calls == calls
+    assert stages.cache_counts()["ContextCacheHit"] == 1
+    assert "Harbour, and its pump" in [message["content"] for message in built.messages]
+    assert kept.seconds("context") == [60 * 60]
+    assert not any(b"and its pump" in value for value, _ in kept.kept.values())
+
+
+def test_names_and_walks_are_remembered_though_each_question_has_its_own_moment(
+    stages: CachedStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = stages.work_out(QUESTION)
+    stages.clock.move(1)
+
+    def asked(*_: object, **__: object) -> Any:
+        raise AssertionError("the graph was asked")
+
+    for call in ("link", "expand", "stats", "next_change"):
+        monkeypatch.setattr(stages.graph, call, asked)
+    again = stages.work_out(QUESTION)
+    assert again.degraded == ()
+    assert [result.paths for result in again.results] == [result.paths for result in first.results]
+
+
+def test_a_warm_process_remembers_no_more_than_it_may(tmp_path: Path, kept: Forgetful) -> None:
+    stages = cached_stages(tmp_path, kept, cache_graph_entries=3)
+    fill(stages, TENANT)
+    for text in ("pump", "Harbour", "pump and Harbour", "pump"):
+        stages.work_out(QUESTION.model_copy(update={"text": text}))
+    memory = stages.caches._graph_memory
+    assert memory
+    assert len(memory._known) == 3
+    stages.close()
+
+
+def test_even_a_cache_that_forgets_tenants_gives_no_answer_of_one_to_another(stages: CachedStages) -> None:
+    fill(stages, "globex")
+    for tenant in (TENANT, "globex", TENANT, "globex"):
+        answer = stages.answer(QUESTION.model_copy(update={"tenant_id": tenant}))
+        texts = [result.content for result in answer.results] + [
+            str(message["content"]) for message in context(stages, tenant=tenant).messages
+        ]
+        other = {TENANT: "globex", "globex": TENANT}[tenant]
+        assert any(text.endswith(tenant) for text in texts)
+        assert not any(other in text for text in texts)
+    assert stages.cache_counts()["ResultCacheHit"] >= 2
