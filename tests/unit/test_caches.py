@@ -205,6 +205,17 @@ def test_ages_are_those_of_the_moment_of_asking_again(stages: CachedStages) -> N
     assert again.results[0].final < first.results[0].final
 
 
+def test_an_answer_that_age_could_reorder_ends_before_it_could(stages: CachedStages) -> None:
+    query = QUESTION.model_copy(update={"tenant_id": "globex", "ranking": Ranking.RECENCY})
+    text = "the pump of Harbour failed"
+    for identity, hours in (("newer", 1), ("older", 2)):
+        stages.index.upsert([note("globex", identity, text, timestamp=NOW - timedelta(hours=hours))])
+    answer = stages.answer(query)
+    assert {result.id for result in answer.results} == {"newer", "older"}
+    assert answer.holds_until
+    assert NOW < answer.holds_until < NOW + timedelta(hours=3)
+
+
 moments = st.none() | st.integers(-300, 5).map(lambda hours: NOW + timedelta(hours=hours))
 candidates = st.lists(
     st.tuples(st.sampled_from([0.2, 0.5, 0.51, 0.9]), st.sampled_from(list(Kind)), moments), max_size=8
