@@ -7,6 +7,8 @@ pytest.register_assert_rewrite(
     "tests.contract.cache",
     "tests.contract.deletes",
     "tests.contract.graph_keeping",
+    "tests.contract.index_moves",
+    "tests.contract.job_store",
     "tests.contract.knowledge_graph",
     "tests.contract.object_store",
     "tests.contract.queue",

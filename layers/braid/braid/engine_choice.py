@@ -6,11 +6,13 @@ Nothing is opened or imported before it is first used, so that a function pays o
 from __future__ import annotations
 
 import threading
+import time
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.models import RerankerKind
-from braid.profiles import Profiles, load_profiles, models_of, resolve
+from braid.profiles import AUTO, Profiles, load_profiles, models_of, resolve
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.ports import Encoder, Reranker, SchemaRegistry, SearchIndex
     from braid.engines.ports_members import Members
+    from braid.engines.ports_moves import IndexMoves, JobStore, Serving
     from braid.engines.ports_state import Cache, ObjectStore, Queue
     from braid.engines.ports_written import WritableGraph
     from braid.models import EmbeddingType
     from braid.profiles import ModelConfig
+    from braid.reembedding import Tools
     from braid.rerankers import Rerankers
+    from braid.served_profiles import ServedProfiles
     from braid.settings import Settings
 
 
@@ -38,7 +43,7 @@ class Engines:
 
     def close(self) -> None:
         """Close what was opened; nothing may be asked afterwards."""
-        for name in ("index", "graph", "store"):
+        for name in ("index", "moves", "graph", "store"):
             close = getattr(vars(self).get(name), "close", None)
             if close:
                 close()
@@ -156,14 +161,94 @@ class Engines:
         """Every configured model and profile."""
         return load_profiles(self.settings.shared_dir)
 
+    @cached_property
+    def moves(self) -> IndexMoves:
+        """The search index as re-embedding sees it."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.moves import EmbeddedMoves
+            from braid.engines.embedded.search import EmbeddedSearchIndex
+
+            index = self.index
+            return EmbeddedMoves(
+                self.store, index if isinstance(index, EmbeddedSearchIndex) else EmbeddedSearchIndex(self.store)
+            )
+        from braid.engines.opensearch_moves import OpenSearchMoves
+
+        return OpenSearchMoves.connect(self.settings)
+
+    @cached_property
+    def jobs(self) -> JobStore:
+        """Re-embedding jobs."""
+        if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
+            from braid.engines.embedded.notes import EmbeddedJobStore
+
+            return EmbeddedJobStore(self.store)
+        from braid.engines.dynamodb_jobs import DynamoJobStore
+
+        return DynamoJobStore.connect(self.settings)
+
+    @cached_property
+    def _served(self) -> ServedProfiles:
+        from braid.served_profiles import ServedProfiles
+
+        # On the laptop reading is cheap, and nobody then acts on what was true a moment ago.
+        keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
+
+        def read() -> Serving:
+            return self.moves.serving()  # opened here, where a store that cannot be opened is forgiven
+
+        return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)
+
+    def active_profile(self) -> str:
+        """Return the profile whose models embed questions: that of the last move, or the settings' before any."""
+        if self.settings.embedding_model != AUTO:
+            return self.settings.model_profile
+        return self._served.active()
+
     def model_for(self, embedding_type: EmbeddingType, model_id: str | None = None) -> ModelConfig:
-        """Return the model that embeds a type of question: the one named, or the profile's."""
+        """Return the model that embeds a type of question: the one named, or the active profile's."""
         forced = model_id or self.settings.embedding_model
-        return resolve(self.profiles, self.settings.model_profile, embedding_type, forced)
+        if forced != AUTO:
+            return self.profiles.model(forced)
+        return resolve(self.profiles, self.active_profile(), embedding_type)
 
     def models(self) -> tuple[ModelConfig, ...]:
-        """Return the distinct models of the profile; a record is embedded in the space of each."""
-        return models_of(self.profiles, self.settings.model_profile, self.settings.embedding_model)
+        """Return the distinct models in whose spaces a record is embedded when it is written.
+
+        Those of the active profile, and of the one beside it while there is a move or a way back. Ask for each batch.
+        """
+        if self.settings.embedding_model != AUTO:
+            return (self.profiles.model(self.settings.embedding_model),)
+        found = [model for name in self._served.all() for model in models_of(self.profiles, name)]
+        return tuple({model.id: model for model in found}.values())
+
+    @cached_property
+    def reembedding(self) -> Tools:
+        """What re-embedding works with."""
+        from braid.reembedding import Limits, Tools
+
+        settings = self.settings
+        return Tools(
+            index=self.index,
+            moves=self.moves,
+            jobs=self.jobs,
+            schemas=self.schemas,
+            advance=self.cache.advance,
+            encoder_for=self.encoder_for,
+            profiles=self.profiles,
+            profile=settings.model_profile,
+            now=lambda: datetime.now(UTC),
+            seconds=time.monotonic,
+            sleep=time.sleep,
+            forced_model=settings.embedding_model,
+            limits=Limits(
+                page=settings.reembed_page,
+                texts_per_s=settings.reembed_texts_per_s,
+                min_drift=settings.reembed_min_drift,
+                sample=settings.reembed_sample,
+                tolerance=settings.reembed_tolerance,
+            ),
+        )
 
     def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
         """Load a model, once a process.

@@ -23,6 +23,7 @@ change. A name that begins with ``Transient`` is worth trying again; no other is
     │   ├── ObjectChanged           an object was replaced or removed while it was read
     │   └── TransientStoreError     a store did not answer in time, was throttled or unreachable
     ├── TransientModelError         an encoder or reranker service did not answer in time
+    ├── TakenOver               somebody else goes on with a re-embedding job
     ├── RerankFailed                a reranker failed or exceeded its time budget
     └── StoresUnavailable           neither the search index nor the knowledge graph answered  503
 """
@@ -139,6 +140,10 @@ class TransientStoreError(StoreError):
 
 class TransientModelError(BraidError):
     """An encoder or reranker service did not answer in time; worth trying again."""
+
+
+class TakenOver(BraidError):
+    """Somebody else goes on with a re-embedding job; whoever worked on it until now stops."""
 
 
 class RerankFailed(BraidError):

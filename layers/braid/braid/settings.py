@@ -203,6 +203,24 @@ class Settings(BaseSettings):
     """For how long a tenant must not have been written to before anything read from it is kept, because a store may
     show a write late. When not set: 0 with the engine embedded, 5 with aws, 90 where writes to the search index return
     before they are searchable."""
+    profile_cache_s: Annotated[float, Field(ge=0, le=60)] = 5.0
+    """For how long a function goes by what it last read of the active model profile; a roll-back waits for so long."""
+    profile_timeout_s: Annotated[float, Field(gt=0, le=10)] = 0.5
+    """Bound on reading the active model profile; the last known one, or ``model_profile``, counts when it fails."""
+    reembed_page: Annotated[int, Field(ge=1, le=1_000)] = 100
+    """Records that are read, embedded and written together when they are embedded again."""
+    reembed_texts_per_s: Annotated[float, Field(ge=0)] = 0.0
+    """Most records embedded again a second, to leave room for questions; 0 is as fast as it goes."""
+    reembed_min_drift: Annotated[int, Field(ge=1)] = 2
+    """Records so many schema versions behind, or more, are embedded again."""
+    reembed_sample: Annotated[int, Field(ge=0, le=1_000)] = 100
+    """Questions that verify a move to another profile before the switch."""
+    reembed_tolerance: Annotated[float, Field(ge=0, le=1)] = 0.01
+    """By how much recall may be lower in the new profile."""
+    reembed_step_s: Annotated[float, Field(gt=0, le=800)] = 480.0
+    """Seconds after which one step of the deployed workflow ends and the next begins."""
+    reembed_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    """DynamoDB table of re-embedding jobs; ``home`` keeps them when not set, which only local stores allow."""
     reembed_queue_url: str = ""
     """SQS FIFO queue of what is to be embedded again."""
     sqs_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0

@@ -14,6 +14,7 @@ from braid.engine_choice import Engines
 from braid.errors import StoreError
 from braid.fitted import load_fitted
 from braid.models import EmbeddingType
+from braid.profiles import AUTO, resolve
 from braid.settings import EngineKind, load_settings
 from braid.stages import embed, fuse_rerank, graph_expand, plan, vector_search
 from braid.stages.propagating import Budget
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from braid.memory import ContextLimits
     from braid.models import Answer, Query
     from braid.outdated import MetOutdated
+    from braid.profiles import ModelConfig
     from braid.settings import Settings
     from braid.stages.states import (
         Embedded,
@@ -85,7 +87,9 @@ class Wired(Engines):
 
     def plan(self, request: PlanRequest) -> Planned:
         """Run the plan stage."""
-        model_ids = {kind: self.model_for(kind).id for kind in EmbeddingType}
+        profile = self.active_profile()
+        forced = self.settings.embedding_model
+        model_ids = {kind: resolve(self.profiles, profile, kind, forced).id for kind in EmbeddingType}
         graph = self.caches.graph(request.query.tenant_id)
         since = self._validity_since(request.query, request.started_at)
         return plan.run(
@@ -119,10 +123,18 @@ class Wired(Engines):
         return embed.run(
             request,
             model=self.model_for(request.plan.embedding_type, request.plan.model_id),
-            default=self.model_for(EmbeddingType.GENERAL),
+            default=self._standby(request.plan.model_id),
             encoder_for=self.encoder_for,
             kept=self.caches.embeddings,
         )
+
+    def _standby(self, model_id: str | None) -> ModelConfig:
+        """Return the general model of the profile that the plan's model is of, which the plan has looked up already."""
+        if model_id is not None and self.settings.embedding_model == AUTO:
+            for name, chosen in self.profiles.profiles.items():
+                if model_id in chosen.values():
+                    return resolve(self.profiles, name, EmbeddingType.GENERAL)
+        return self.model_for(EmbeddingType.GENERAL)
 
     def vector_search(self, request: SearchStageRequest) -> Searched:
         """Run the vector_search stage."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from braid import scoring
 from braid.engines import opensearch_mapping as mapping
 from braid.engines import opensearch_query as query
+from braid.engines.opensearch_beside import everywhere, placed
 from braid.engines.opensearch_bulk import write
 from braid.engines.opensearch_client import IndexMissing, P, R, call, complete, open_client, refusal
 from braid.engines.opensearch_scan import page
@@ -43,12 +44,16 @@ class OpenSearchIndex:
         Made by :func:`braid.engines.opensearch_client.open_client`.
     settings
         Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
+    alias
+        Another alias than the settings', which then has to exist, and whose writes stay there.
     """
 
-    def __init__(self, client: OpenSearch, settings: Settings) -> None:
+    def __init__(self, client: OpenSearch, settings: Settings, *, alias: str | None = None) -> None:
         self._client = client
         self._settings = settings
-        self._alias = settings.opensearch_index
+        self._alias = alias or settings.opensearch_index
+        self._alone = alias is not None
+        self._beside: dict[str, OpenSearchIndex] = {}
         self._attempts = settings.opensearch_attempts
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
         self._dimensions: dict[str, int] | None = None
@@ -98,22 +103,33 @@ class OpenSearchIndex:
         """
         if not records:
             return
+        self._everywhere(lambda index: index.upsert_here(records))
+
+    def _everywhere(self, write: Callable[[OpenSearchIndex], R]) -> list[R]:
+        """Write to this index and to the one beside it."""
+        if self._alone:
+            return [write(self)]
+
+        def through(alias: str) -> R:
+            if alias == self._alias:
+                return write(self)
+            return write(self._beside.setdefault(alias, OpenSearchIndex(self._client, self._settings, alias=alias)))
+
+        return everywhere(self._alias, lambda: placed(self._client, self._alias, attempts=self._attempts), through)
+
+    def upsert_here(self, records: Sequence[Record]) -> None:
+        """Write records to this index alone."""
         try:
             self._upsert(records)
         except IndexMissing:
+            if self._alone:
+                raise
             # Somebody removed the index since its mapping was read: make it anew.
             self._dimensions = None
             self._upsert(records)
 
     def _upsert(self, records: Sequence[Record]) -> None:
-        wanted: dict[str, int] = {}
-        known = self._known_dimensions(refresh=False, create=True)
-        for embedding in _embeddings(records):
-            field = mapping.vector_field(embedding.space)
-            _require(embedding, known.get(field) or wanted.setdefault(field, embedding.dimension))
-        new = {field: dimension for field, dimension in wanted.items() if field not in known}
-        if new:
-            self._declare(records, new)
+        self.prepare_spaces(records)
         last = {mapping.document_id(record.tenant_id, record.id): mapping.document(record) for record in records}
         stored = self._fields(list(last), [mapping.DIGEST])
         self._write(
@@ -124,13 +140,38 @@ class OpenSearchIndex:
             ]
         )
 
+    def prepare_spaces(self, records: Sequence[Record]) -> None:
+        """Give the embedding spaces that records have vectors of their fields.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of its space.
+        """
+        wanted: dict[str, int] = {}
+        known = self._known_dimensions(refresh=False, create=not self._alone)
+        for embedding in _embeddings(records):
+            field = mapping.vector_field(embedding.space)
+            _require(embedding, known.get(field) or wanted.setdefault(field, embedding.dimension))
+        new = {field: dimension for field, dimension in wanted.items() if field not in known}
+        if new:
+            self._declare(records, new)
+
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records and return how many there were."""
         if not ids:
             return 0
         keys = dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids)
+
+        def remove(index: OpenSearchIndex) -> set[str]:
+            return index.delete_here(list(keys))
+
+        return len(set[str]().union(*self._everywhere(remove)))
+
+    def delete_here(self, keys: Sequence[str]) -> set[str]:
+        """Remove documents from this index alone and return the ids of those that there were."""
         results = self._write([({"delete": {"_id": key}}, None) for key in keys])
-        return results.count("deleted")
+        return {key for key, result in zip(keys, results, strict=True) if result == "deleted"}
 
     def search(self, request: SearchRequest) -> SearchHits:
         """Answer both strands, and what validity and schema kept out of each, in one round trip.

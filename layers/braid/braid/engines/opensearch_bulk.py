@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.engines.opensearch_client import TRANSIENT_STATUSES, named_errors, refusal, retrying
 from braid.errors import StoreError, TransientStoreError
@@ -16,10 +16,22 @@ if TYPE_CHECKING:
 MAX_ITEMS = 500
 MAX_BYTES = 5 * 1024 * 1024
 _NOT_FOUND = 404
+_CONFLICT = 409
+"""Only actions with a condition, ``create`` among them, meet it."""
 _FIRST_ERROR = 300
 
 
-def write(
+class Outcome(NamedTuple):
+    """What became of one operation."""
+
+    result: str
+    """``created``, ``updated``, ``deleted``, ``not_found`` or, where its condition was not met, ``conflict``."""
+    seq_no: int | None = None
+    """With ``primary_term`` the state of the document that it left, for a condition on the next operation."""
+    primary_term: int | None = None
+
+
+def write_items(
     client: OpenSearch,
     alias: str,
     operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
@@ -27,8 +39,8 @@ def write(
     refresh: str,
     attempts: int,
     timeout_s: float,
-) -> list[str]:
-    """Run operations, each an action line and a document or None, and return each one's result.
+) -> list[Outcome]:
+    """Run operations, each an action line and a document or None, and return each one's outcome.
 
     A request that fails is sent again whole, which writing by id makes harmless; an item that is refused as too many is
     sent again alone.
@@ -44,8 +56,8 @@ def write(
 
     Returns
     -------
-    list of str
-        ``created``, ``updated``, ``deleted`` or ``not_found``, in the order of the operations.
+    list of Outcome
+        In the order of the operations.
 
     Raises
     ------
@@ -55,7 +67,7 @@ def write(
         If an item is refused for good; the message names the first.
     """
     lines = [_lines(action, body) for action, body in operations]
-    results = [""] * len(lines)
+    results = [Outcome("")] * len(lines)
     for chunk in _chunks(lines):
         pending = list(chunk)
         for attempt in retrying(attempts):
@@ -76,7 +88,21 @@ def write(
     return results
 
 
-def _settle(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], results: list[str]) -> None:
+def write(
+    client: OpenSearch,
+    alias: str,
+    operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
+    *,
+    refresh: str,
+    attempts: int,
+    timeout_s: float,
+) -> list[str]:
+    """Run operations as :func:`write_items` and return each one's result, in their order."""
+    outcomes = write_items(client, alias, operations, refresh=refresh, attempts=attempts, timeout_s=timeout_s)
+    return [outcome.result for outcome in outcomes]
+
+
+def _settle(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], results: list[Outcome]) -> None:
     """Note each item's result; raise for those that are refused for good, and for those to be sent again."""
     again: list[int] = []
     throttled: StoreError | None = None
@@ -85,7 +111,9 @@ def _settle(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], 
         ((action, outcome),) = item.items()
         status = int(outcome["status"])
         if status < _FIRST_ERROR or (action == "delete" and status == _NOT_FOUND and "error" not in outcome):
-            results[position] = str(outcome["result"])
+            results[position] = Outcome(str(outcome["result"]), outcome.get("_seq_no"), outcome.get("_primary_term"))
+        elif status == _CONFLICT:
+            results[position] = Outcome("conflict")
         elif status in TRANSIENT_STATUSES:
             again.append(position)
             throttled = refusal(status, outcome["error"])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
 from pydantic import Field, StringConstraints
 
+from braid.errors import InvalidRequest
 from braid.models import Frozen, Record, RecordId, TenantId
 
 if TYPE_CHECKING:
@@ -43,6 +44,48 @@ class Serving(Frozen):
     def mirrored(self) -> ProfileName | None:
         """The other profile, that writes have to serve as well."""
         return self.next or self.previous
+
+    def begun(self, active: str, target: str) -> Serving:
+        """Return what is served once a move has begun.
+
+        Raises
+        ------
+        InvalidRequest
+            If another index stands beside the active one already.
+        """
+        if self.next is not None:
+            message = f"profile: a move to profile {self.next} is open; finish it or roll it back first"
+            raise InvalidRequest(message, field="profile")
+        if self.previous is not None:
+            message = f"profile: profile {self.previous} is still kept for a roll-back; drop it first"
+            raise InvalidRequest(message, field="profile")
+        return Serving(active=self.active or active, next=target)
+
+    def switched(self) -> Serving:
+        """Return what is served after the switch.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no next index.
+        """
+        if self.next is None:
+            message = "profile: no move is open; begin one first"
+            raise InvalidRequest(message, field="profile")
+        return Serving(active=self.next, previous=self.active)
+
+    def rolled_back(self) -> Serving:
+        """Return what is served after going back.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no previous index.
+        """
+        if self.previous is None:
+            message = "rollback: there is no previous index to go back to"
+            raise InvalidRequest(message, field="rollback")
+        return Serving(active=self.previous, next=self.active)
 
 
 class Reembedded(Frozen):
@@ -116,7 +159,7 @@ class IndexMoves(Protocol):
         target
             Profile to move to.
         spaces
-            Embedding spaces of the target's models, and the length of their vectors.
+            Embedding spaces that the next index holds, and the length of their vectors: those of both profiles.
 
         Raises
         ------
@@ -131,7 +174,7 @@ class IndexMoves(Protocol):
         """
 
     def fill(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
-        """Write records to the next index, with the vectors that the active one has of them and the new ones.
+        """Write records to the next index, with what the active one has of its spaces and with the new vectors.
 
         What is there already and differs from what was read is not written over, and what is removed from the active
         index meanwhile does not stay in the next one.
@@ -176,8 +219,8 @@ class IndexMoves(Protocol):
             If there is no previous index.
         """
 
-    def drop(self) -> Serving:
-        """Remove the index that is not active, and the vectors that only it has. Without one, do nothing."""
+    def drop(self, spaces: Sequence[str]) -> Serving:
+        """Remove the index that is not active, and these spaces, which only its profile has, if there is one."""
 
 
 class JobRecord(Frozen):
@@ -200,3 +243,25 @@ class JobStore(Protocol):
 
     def names(self) -> list[str]:
         """Return the names of all jobs, in order."""
+
+
+def encode_phase(phase: int, cursor: str | None) -> str:
+    """Return the cursor of several scans in turn: in which of them, and where in it."""
+    return f"{phase:d}:{cursor or ''}"
+
+
+def decode_phase(text: str | None) -> tuple[int, str | None]:
+    """Read what :func:`encode_phase` wrote; None begins the first scan.
+
+    Raises
+    ------
+    InvalidRequest
+        If it was not written there.
+    """
+    if text is None:
+        return 0, None
+    phase, _, cursor = text.partition(":")
+    if not phase.isascii() or not phase.isdigit():
+        message = "after: this is no cursor that a scan returned"
+        raise InvalidRequest(message, field="after")
+    return int(phase), cursor or None

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import sqlite3
 
-FORMAT = 2
+FORMAT = 3
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, FORMAT})
+READABLE = frozenset({1, 2, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -153,6 +153,18 @@ CREATE TABLE objects (
 """
 """Tables of the cache, the queue and the objects."""
 
+ADDED_IN_3 = """
+-- What belongs to no tenant: which profile is served, and jobs.
+CREATE TABLE notes (
+    name TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL,
+    content TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3)
+"""The tables that each format added."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -176,9 +188,9 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
     """Make the tables that a store lacks, inside a transaction; a store of another Braid's format is left alone."""
     # Looked at under the lock: another process may have made the tables meanwhile.
     found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found not in {0, 1}:
+    if found not in range(FORMAT):
         return
-    for statement in (SCHEMA + ADDED_IN_2 if found == 0 else ADDED_IN_2).split(";"):
+    for statement in "".join(_SINCE[found:]).split(";"):
         connection.execute(statement)
     if found == 0:
         connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))

@@ -1,0 +1,41 @@
+"""Embedding stored records again: what is outdated where it stands, or all of it for another model profile.
+
+Every step is bounded, remembered and safe to repeat: a step that was cut off is simply taken again. Records are written
+back only if nobody changed them since they were read.
+"""
+
+from braid.reembedding.checking import Question
+from braid.reembedding.jobs import Check, Job, JobKind, Phase, Status
+from braid.reembedding.moving import drop_previous, rollback, run_to_end, switch, verify
+from braid.reembedding.planning import MOVE, REFRESH, outdated, pause, plan, status
+from braid.reembedding.steps import batch
+from braid.reembedding.tools import Budget, Limits, Tools, raise_version
+from braid.reembedding.writing import drain, reembed, refresh
+
+__all__ = [
+    "MOVE",
+    "REFRESH",
+    "Budget",
+    "Check",
+    "Job",
+    "JobKind",
+    "Limits",
+    "Phase",
+    "Question",
+    "Status",
+    "Tools",
+    "batch",
+    "drain",
+    "drop_previous",
+    "outdated",
+    "pause",
+    "plan",
+    "raise_version",
+    "reembed",
+    "refresh",
+    "rollback",
+    "run_to_end",
+    "status",
+    "switch",
+    "verify",
+]

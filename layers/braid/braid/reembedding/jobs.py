@@ -1,0 +1,153 @@
+"""What a re-embedding job is, and how it is remembered: any process can go on with it, and only one at a time does."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from braid.engines.ports_moves import JobName, JobRecord, ProfileName
+from braid.errors import InvalidRequest, TakenOver
+from braid.models import Frozen, TenantId, Timestamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from braid.engines.ports_moves import JobStore
+
+
+class JobKind(StrEnum):
+    """What a job does."""
+
+    REFRESH = "refresh"
+    """Embeds what is outdated, where it stands."""
+    MOVE = "move"
+    """Goes to another model profile, through an index beside the active one."""
+
+
+class Phase(StrEnum):
+    """Where a job is."""
+
+    FILL = "fill"
+    RECONCILE = "reconcile"
+    VERIFY = "verify"
+    SWITCH = "switch"
+    SWEEP = "sweep"
+    """After the switch: what a writer who had not heard of the move wrote without the new vectors."""
+    DONE = "done"
+
+
+class Status(StrEnum):
+    """Whether a job goes on."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    """By hand: the schedule leaves it alone until it is resumed by hand."""
+    FAILED = "failed"
+    """Verification refused the switch; nothing of what is served has changed."""
+    FINISHED = "finished"
+    ROLLED_BACK = "rolled_back"
+
+
+class Check(Frozen):
+    """What verification before a switch found."""
+
+    asked: int
+    """Questions that both profiles were asked."""
+    recall_before: float
+    """Share of the questions' known answers that the active profile's vectors have among the first ten."""
+    recall_after: float
+    """The same, of the next profile's vectors."""
+    overlap: float
+    """Mean share of the first ten that both have in common; how much answers will change, not how good they are."""
+    judged: bool = False
+    """Whether the questions were judged ones rather than made from the records themselves."""
+
+
+class Job(Frozen):
+    """A job and how far it is."""
+
+    name: JobName
+    kind: JobKind
+    status: Status = Status.RUNNING
+    phase: Phase = Phase.FILL
+    run: int = 1
+    """Grows whenever somebody takes the job over; whoever works under an older number stops."""
+    revision: int = 0
+    profile: ProfileName | None = None
+    """Where a move goes."""
+    only_tenant: TenantId | None = None
+    tenant: TenantId | None = None
+    """Tenant whose records are worked on; None before the first."""
+    cursor: str | None = None
+    rounds: Annotated[int, Field(ge=0)] = 0
+    """How often a move began again because something was left."""
+    total: Annotated[int, Field(ge=0)] = 0
+    """Records to be embedded, as counted when the job was planned."""
+    seen: Annotated[int, Field(ge=0)] = 0
+    written: Annotated[int, Field(ge=0)] = 0
+    lost: Annotated[int, Field(ge=0)] = 0
+    """Changed while they were embedded, and so left for the next pass."""
+    repaired: Annotated[int, Field(ge=0)] = 0
+    busy_s: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds at work, pauses between batches left out."""
+    started_at: Timestamp
+    updated_at: Timestamp
+    check: Check | None = None
+    message: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether there is something left to do."""
+        return self.status in {Status.RUNNING, Status.PAUSED, Status.FAILED} and self.phase is not Phase.DONE
+
+    @property
+    def rate(self) -> float | None:
+        """Records written a second, while at work."""
+        return self.written / self.busy_s if self.busy_s > 0 and self.written else None
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds of work left, as far as the count at the beginning tells."""
+        return None if self.rate is None else max(0, self.total - self.written) / self.rate
+
+
+def read(jobs: JobStore, name: str) -> Job | None:
+    """Return a job as last written, None when there is none."""
+    record = jobs.get(name)
+    return None if record is None else Job.model_validate_json(record.body)
+
+
+def require(jobs: JobStore, name: str, run: int | None = None) -> Job:
+    """Return a job.
+
+    Raises
+    ------
+    InvalidRequest
+        If there is none.
+    TakenOver
+        If somebody else took it over since ``run``.
+    """
+    job = read(jobs, name)
+    if job is None:
+        message = f"job: there is no job {name!r}"
+        raise InvalidRequest(message, field="job")
+    if run is not None and job.run != run:
+        raise TakenOver(f"job {name}: run {job.run} goes on with it")
+    return job
+
+
+def save(jobs: JobStore, job: Job, *, now: datetime, **changes: object) -> Job:
+    """Write a job with changes and return it.
+
+    Raises
+    ------
+    TakenOver
+        If somebody else wrote it since it was read.
+    """
+    following = Job.model_validate({**job.model_dump(), **changes, "revision": job.revision + 1, "updated_at": now})
+    record = JobRecord(name=job.name, revision=following.revision, body=following.model_dump_json())
+    if not jobs.put(record):
+        raise TakenOver(f"job {job.name}: somebody else goes on with it")
+    return following

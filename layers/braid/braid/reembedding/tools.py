@@ -1,0 +1,101 @@
+"""What re-embedding works with, and how much it may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from braid.models import Frozen
+from braid.profiles import AUTO, models_of, space_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from braid.engines.ports import Encoder, SchemaRegistry, SearchIndex
+    from braid.engines.ports_moves import IndexMoves, JobStore
+    from braid.models import Record
+    from braid.profiles import ModelConfig, Profiles
+
+
+class Budget(Frozen):
+    """How much one step may do; what is None does not bound it."""
+
+    texts: int | None = None
+    tokens: int | None = None
+    """As estimated from the length of the texts."""
+    seconds: float | None = None
+
+    def spent(self, *, texts: int = 0, tokens: int = 0, seconds: float = 0.0) -> bool:
+        """Return whether any of the bounds is reached."""
+        done = ((self.texts, texts), (self.tokens, tokens), (self.seconds, seconds))
+        return any(bound is not None and amount >= bound for bound, amount in done)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the settings say."""
+
+    page: int = 100
+    """Records that are read, embedded and written together."""
+    texts_per_s: float = 0.0
+    """Most records embedded a second, to leave room for questions; 0 means as fast as it goes."""
+    min_drift: int = 2
+    """Records at least so many schema versions behind are embedded again."""
+    sample: int = 100
+    """Questions that a switch is verified with."""
+    tolerance: float = 0.01
+    """By how much recall may be lower than before."""
+
+
+def raise_version(record: Record, current: int) -> Record:
+    """Return a record in the current schema version; what else changes between versions is the caller's to say."""
+    return record.model_copy(update={"schema_version": max(record.schema_version, current)})
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What re-embedding works with."""
+
+    index: SearchIndex
+    moves: IndexMoves
+    jobs: JobStore
+    schemas: SchemaRegistry
+    advance: Callable[[str], int]
+    """Begins a new write generation of a tenant, so that no answer from before is given again."""
+    encoder_for: Callable[[ModelConfig], Encoder]
+    profiles: Profiles
+    profile: str
+    """Profile that is active where no move ever was."""
+    now: Callable[[], datetime]
+    seconds: Callable[[], float]
+    """A clock that never goes back."""
+    sleep: Callable[[float], None]
+    forced_model: str = AUTO
+    limits: Limits = field(default_factory=Limits)
+    transform: Callable[[Record, int], Record] = raise_version
+    """Makes a record of an older schema version one of the current version, before it is embedded."""
+
+    def active_profile(self) -> str:
+        """Return the profile that embeds questions."""
+        return self.moves.serving().active or self.profile
+
+    def models(self) -> tuple[ModelConfig, ...]:
+        """Return the models in whose spaces a record has to have vectors now: those of every profile that is served."""
+        serving = self.moves.serving()
+        served = [serving.active or self.profile, *([serving.mirrored] if serving.mirrored else [])]
+        found = [model for name in served for model in models_of(self.profiles, name, self.forced_model)]
+        return tuple({model.id: model for model in found}.values())
+
+    def active_models(self) -> tuple[ModelConfig, ...]:
+        """Return the models that embed questions now."""
+        return models_of(self.profiles, self.active_profile(), self.forced_model)
+
+    def spaces_of(self, profile: str) -> list[str]:
+        """Return the embedding spaces of a profile's models."""
+        return [space_of(model) for model in models_of(self.profiles, profile)]
+
+    def schema_below(self, tenant_id: str) -> int | None:
+        """Return the schema version below which a tenant's records are outdated, None when none can be."""
+        below = self.schemas.current(tenant_id) - self.limits.min_drift + 1
+        return below if below > 1 else None

@@ -1,0 +1,125 @@
+"""Embedding records and writing them back where nobody changed them since they were read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from braid.engines.ports_moves import Reembedded, Settled
+from braid.errors import BraidError
+from braid.models import Embedding
+from braid.profiles import models_of
+from braid.reembedding.tools import Budget
+from braid.reembedding_messages import Reason, Reembed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from braid.engines.ports import Encoder
+    from braid.engines.ports_state import Queue
+    from braid.models import Record
+    from braid.profiles import ModelConfig
+    from braid.reembedding.tools import Tools
+
+
+def _embed(
+    records: Sequence[Record], models: Sequence[ModelConfig], encoder_for: Callable[[ModelConfig], Encoder]
+) -> list[Record]:
+    """Return records with one vector a model."""
+    texts = [record.text() for record in records]
+    vectors: list[list[Embedding]] = [[] for _ in texts]
+    for model in models:
+        encoder = encoder_for(model)
+        for held, vector in zip(vectors, encoder.encode(texts), strict=True):
+            held.append(Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector))
+    return [
+        record.model_copy(update={"embeddings": tuple(held)}) for record, held in zip(records, vectors, strict=True)
+    ]
+
+
+def _by_length(records: Sequence[Record]) -> list[Record]:
+    """Return records ordered by the length of their texts: padding is the cost of a batch."""
+    return sorted(records, key=lambda record: (len(record.text()), record.id))
+
+
+def fill(tools: Tools, tenant: str, records: Sequence[Record], profile: str) -> Settled:
+    """Embed records with a profile's models and write them to the next index, otherwise as they are."""
+    ordered = _by_length(records)
+    embedded = _embed(ordered, models_of(tools.profiles, profile), tools.encoder_for)
+    return tools.moves.fill(
+        tenant, [Reembedded(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
+    )
+
+
+def refresh(
+    tools: Tools, tenant: str, records: Sequence[Record], models: Sequence[ModelConfig] | None = None
+) -> Settled:
+    """Bring records to the tenant's current schema version, embed them, and write them where nobody changed them.
+
+    Parameters
+    ----------
+    records
+        Of one tenant, as they were read; vectors do not matter.
+    models
+        Whose vectors they lack, where that is all; every served model when not given.
+
+    Raises
+    ------
+    ModelError
+        If a model cannot be used; nothing is written.
+    StoreError
+        If the stores fail; what was written stays, and doing it again is safe.
+    """
+    if not records:
+        return Settled(written=0)
+    current = tools.schemas.current(tenant)
+    ordered = _by_length(records)
+    wanted = [tools.transform(record, current) for record in ordered]
+    if models is None or any(old.text() != new.text() for old, new in zip(ordered, wanted, strict=True)):
+        models = tools.models()
+    embedded = _embed(wanted, models, tools.encoder_for)
+    changes = [Reembedded(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
+    settled = tools.moves.write_back(tenant, changes)
+    if settled.written:
+        tools.advance(tenant)
+    return settled
+
+
+def reembed(tools: Tools, asked: Reembed) -> Settled:
+    """Embed the records of a message again; what the queue asks for.
+
+    Records that are gone, or have reached the schema version asked for, are passed over: a message that is delivered
+    twice costs nothing.
+    """
+    records = tools.index.get_many(asked.tenant_id, asked.record_ids)
+    if asked.reason is Reason.SCHEMA:
+        records = [record for record in records if record.schema_version < asked.target_schema_version]
+    return refresh(tools, asked.tenant_id, records)
+
+
+def drain(tools: Tools, queue: Queue, *, budget: Budget | None = None, visibility_s: int = 900) -> Settled:
+    """Work off the queue until it is empty or the budget spent; a message that fails stays, and the others go on.
+
+    Raises
+    ------
+    StoreError, ModelError
+        The first failure, once every other message was tried.
+    """
+    budget = budget or Budget()
+    began, written = tools.seconds(), 0
+    lost: list[str] = []
+    failed: BraidError | None = None
+    while deliveries := queue.receive(10, visibility_s):
+        for delivery in deliveries:
+            try:
+                settled = reembed(tools, Reembed.read(delivery.message))
+            except BraidError as error:
+                failed = failed or error
+                continue
+            queue.delete([delivery.receipt])
+            written += settled.written
+            lost += settled.lost
+        if budget.spent(texts=written, seconds=tools.seconds() - began):
+            break
+    if failed is not None:
+        raise failed
+    return Settled(written=written, lost=tuple(lost))

@@ -1,0 +1,89 @@
+"""Jobs and moves, over the embedded engine and in DynamoDB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from braid.engines.dynamodb_jobs import DynamoJobStore
+from braid.engines.embedded.moves import EmbeddedMoves
+from braid.engines.embedded.notes import EmbeddedJobStore
+from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.store import EmbeddedStore
+from braid.errors import StoreError, TransientStoreError
+from braid.settings import Settings
+from moto import mock_aws
+
+from tests.contract.index_moves import IndexMovesContract
+from tests.contract.job_store import JobStoreContract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TABLE = "jobs"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
+    with EmbeddedStore(tmp_path) as opened:
+        yield opened
+
+
+class TestEmbeddedMoves(IndexMovesContract):
+    @pytest.fixture
+    def index(self, store: EmbeddedStore) -> EmbeddedSearchIndex:
+        return EmbeddedSearchIndex(store)
+
+    @pytest.fixture
+    def moves(self, store: EmbeddedStore, index: EmbeddedSearchIndex) -> EmbeddedMoves:
+        return EmbeddedMoves(store, index)
+
+
+class TestEmbeddedJobStore(JobStoreContract):
+    @pytest.fixture
+    def jobs(self, store: EmbeddedStore) -> EmbeddedJobStore:
+        return EmbeddedJobStore(store)
+
+
+@pytest.fixture
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+
+
+@pytest.mark.usefixtures("_credentials")
+class TestDynamoJobStore(JobStoreContract):
+    @pytest.fixture
+    def jobs(self) -> Iterator[DynamoJobStore]:
+        with mock_aws():
+            boto3.client("dynamodb").create_table(
+                TableName=TABLE,
+                KeySchema=[{"AttributeName": "name", "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": "name", "AttributeType": "S"}],
+                BillingMode="PAY_PER_REQUEST",
+            )
+            yield DynamoJobStore.connect(Settings(reembed_table=TABLE))
+
+
+@pytest.mark.usefixtures("_credentials")
+def test_a_job_table_that_refuses_is_named_and_one_that_is_unreachable_is_worth_trying_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with mock_aws(), pytest.raises(StoreError, match="table absent: ResourceNotFoundException"):
+        DynamoJobStore.connect(Settings(reembed_table="absent")).get("refresh")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:9")
+    with pytest.raises(TransientStoreError, match="table jobs: EndpointConnectionError"):
+        DynamoJobStore.connect(Settings(reembed_table=TABLE, dynamodb_attempts=1)).get("refresh")
+
+
+def test_a_file_of_an_older_format_has_no_jobs_and_serves_the_settings_profile(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as old, old.transaction() as connection:
+        connection.execute("DROP TABLE notes")
+        connection.execute("PRAGMA user_version = 2")
+    with EmbeddedStore(tmp_path, read_only=True) as old:
+        assert EmbeddedMoves(old, EmbeddedSearchIndex(old)).serving().active is None
+        assert EmbeddedJobStore(old).names() == []
+        assert EmbeddedJobStore(old).get("move") is None
