@@ -127,7 +127,7 @@ def authorise(identity: Identity, asked: str | None, members: Members | None) ->
 
 
 def _tenant(identity: Identity, asked: str | None, members: Members | None) -> str:
-    if asked:
+    if asked is not None:
         return asked
     known: tuple[str, ...] = identity.tenants or ()
     if identity.tenants is None and members is not None:

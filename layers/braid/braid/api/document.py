@@ -18,12 +18,14 @@ PROBLEMS = {
     "401": "No valid token.",
     "403": "No member of the tenant, or one who may only read.",
     "404": "There is none.",
+    "409": "Something else stands there already.",
     "413": "The body is too long.",
     "415": "The body is not application/json.",
     "422": "Fields are wrong; the answer names them.",
     "429": "Too many requests at once.",
     "503": "A store did not answer, or there is too much to do at once.",
 }
+_MAY_CONFLICT = frozenset({"registerSchema", "importRecords"})
 _OF_BODIES = frozenset({"400", "413", "415"})
 _DESCRIPTION = (
     "One question in, one ranked and cited list out, from vectors, words and a knowledge graph. The tenant comes from "
@@ -74,6 +76,8 @@ def _describe_problems(operation: dict[str, Any]) -> None:
     asked_by_anyone = operation.get("security") == []
     responses = {code: answer for code, answer in operation["responses"].items() if code != "422"}
     for code, description in PROBLEMS.items():
+        if code == "409" and operation["operationId"] not in _MAY_CONFLICT:
+            continue
         if (asked_by_anyone and code not in {"429", "503"}) or (code in _OF_BODIES and "requestBody" not in operation):
             continue
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}

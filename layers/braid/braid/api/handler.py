@@ -125,6 +125,10 @@ class _Request:
                 f"this path answers {', '.join(allowed)}",
                 headers={"Allow": ", ".join(allowed)},
             )
+        if unknown := sorted(
+            set(self.event.get("queryStringParameters") or {}) - api.parameters(self.method, self.path)
+        ):
+            raise from_validation([{"loc": (name,), "type": "extra_forbidden", "msg": ""} for name in unknown])
         event = {**self.event, "isBase64Encoded": False, "body": None}
         if self.method in WITH_BODY:
             event["body"] = check_body(self.event, limit_bytes=api.library.settings.api_max_body_bytes)

@@ -124,6 +124,11 @@ class Api(APIGatewayHttpResolver):
         """Return the methods that a path answers."""
         return tuple(sorted({route.method for route in self._routes() if route.rule.match(path)}))
 
+    def parameters(self, method: str, path: str) -> frozenset[str]:
+        """Return the names of the query parameters that a path reads."""
+        found = next(route for route in self._routes() if route.method == method and route.rule.match(path))
+        return frozenset(field.alias for field in found.dependant.query_params)
+
     def _routes(self) -> list[Route]:
         return self._static_routes + self._dynamic_routes
 

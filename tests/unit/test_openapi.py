@@ -1,0 +1,47 @@
+"""What the OpenAPI document promises, tried out over HTTP: requests made from it, right ones and wrong ones."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import (
+    content_type_conformance,
+    not_a_server_error,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from local.openapi import TARGET
+from tests.served import served, token
+from tests.stages import demo_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLES = int(os.environ.get("EXAMPLES", "15"))
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+SCHEMA = schemathesis.openapi.from_path(str(TARGET))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    stages = demo_stages(tmp_path_factory.mktemp("openapi"))
+    with served(stages) as address:
+        yield address
+    stages.close()
+
+
+@SCHEMA.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_every_operation_answers_as_the_document_says(case: Any, address: str) -> None:
+    headers = {"Authorization": f"Bearer {token('saltmarrow')}"}
+    case.call_and_validate(base_url=address, headers=headers, checks=CHECKS)
