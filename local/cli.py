@@ -148,8 +148,11 @@ def search(
         Ranking, typer.Option(help=f"What the score is made of: {any_of(Ranking)}.", metavar="RANKING")
     ] = Ranking.RELEVANCE,
     fusion: Annotated[
-        Fusion, typer.Option(help=f"How the strands become one list: {any_of(Fusion)}.", metavar="FUSION")
-    ] = Fusion.WEIGHTED,
+        Fusion | None,
+        typer.Option(
+            help=f"How the strands become one list: {any_of(Fusion)}. When left out, it is planned.", metavar="FUSION"
+        ),
+    ] = None,
     reranker: Annotated[
         RerankerKind | None,
         typer.Option(help=f"Who scores the first 50 again: {any_of(RerankerKind)}.", metavar="RERANKER"),

@@ -81,12 +81,9 @@ def rows(settings: Settings, *, brief: bool = False) -> tuple[Configuration, ...
     default = pipelined(DEFAULT, "as `braid search` answers by default")
     if brief:
         return (*strands, by_scores, default)
-    by_default = Query.model_fields["fusion"].default
-    # The default one last: reranking, and the default as a whole, are compared with the row before them.
-    in_order = sorted(Fusion, key=lambda fusion: fusion is by_default)
     fusions = [
         pipelined(f"fusion-{fusion.value}", f"all strands, {fusion.value}", fusion=fusion, reranker=RerankerKind.NONE)
-        for fusion in in_order
+        for fusion in Fusion
     ]
     rerankers = [
         pipelined(f"rerank-{kind.value}", f"the default fusion, reranked by {kind.value}", reranker=kind)

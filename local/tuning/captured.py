@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from braid import pipeline, schema
 from braid.fitted import Fitted
-from braid.fusion import best_scores, combine, fuse
-from braid.models import FusionParameters, RerankerKind, Source, Strategy
-from braid.stages.combining import strands, weigh
+from braid.fusion import behind, best_scores, combine, fuse
+from braid.models import Fusion, FusionParameters, RerankerKind, Source, Strategy
+from braid.stages import coherence
+from braid.stages.combining import method, strands, weigh
 from braid.stages.reading import read
+from braid.stages.states import GraphOperation, GraphRequest
 
 from local.evaluation.recording import Recording
 
@@ -20,58 +22,118 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from braid.models import GraphHit, Hit, Weights
+    from braid.stages.reading import Ranked
     from braid.stages.states import FuseRequest
     from braid.wiring import Wired
 
     from local.dataset import JudgedQuery
 
 DEPTH = 10
+AT_HAND = 25
+"""Candidates that path coherence orders anew: more than it looks at, so that the first ten are all of them."""
 WALKED_FROM_HITS = frozenset({Strategy.HYBRID, Strategy.VECTOR_FIRST})
 """Strategies whose second walk begins at hits of the text search, which count their share."""
 
 
 @dataclass(frozen=True)
-class Captured:
-    """One judged question with everything that was found for it."""
+class Found:
+    """What was found for a question, taken apart for fusion."""
 
-    dataset: str
-    question: JudgedQuery
     request: FuseRequest
-    found: tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]
-    """Hits of the vector, lexical and graph strands."""
+    hits: tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]
+    """Of the vector, lexical and graph strands; of the last, one an id."""
     texts: Mapping[Source, Mapping[str, float]]
     certain: Mapping[str, float]
     """Best graph score by id of what was reached from names, or is one."""
     guessed: Mapping[str, float]
     """The same of what was reached from hits of the text search, as if a hit were as certain as a name."""
-    factors: Mapping[str, float]
-    """By id of what may be an answer, what its schema's age leaves of its score."""
+    propagated: Mapping[str, float]
+    read: Mapping[str, Ranked]
+    """What may be an answer, with its record."""
+
+    @property
+    def spreads(self) -> bool:
+        """Whether fusion goes by propagation."""
+        return method(self.request) is Fusion.PROPAGATE
+
+
+@dataclass(frozen=True)
+class Captured:
+    """One judged question and what was found for it."""
+
+    dataset: str
+    question: JudgedQuery
+    found: Found
+    spread: Callable[[FusionParameters], Found] | None = None
+    """Asks the graph again for what is propagated with other parameters; None where nothing is propagated."""
+    _spread: dict[tuple[float, ...], Found] = field(default_factory=dict)
     _measured: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
 
     def ranking(self, parameters: FusionParameters) -> list[str]:
         """Return the ids that fusion with these parameters puts first, as the pipeline answers without a reranker."""
-        return self._first(weigh(self.request, *self.found, parameters), parameters)
+        found = self._with(parameters)
+        return _first(found, weigh(found.request, *found.hits, parameters), parameters)
 
     def measure(self, parameters: FusionParameters) -> dict[str, float]:
         """Return what the ranking scores, by metric; remembered, because most changes concern few questions."""
-        weights = weigh(self.request, *self.found, parameters)
-        key = (weights.vector, weights.lexical, weights.graph, parameters.hit_share, float(parameters.rank_constant))
+        found = self._with(parameters)
+        weights = weigh(found.request, *found.hits, parameters)
+        if found.spreads and len(found.propagated.keys() & found.read.keys()) >= AT_HAND:
+            key = (*_spread_by(parameters), parameters.coherence)  # what is not propagated comes far behind
+        else:
+            fixed = (parameters.hit_share, float(parameters.rank_constant), parameters.coherence)
+            key = (weights.vector, weights.lexical, weights.graph, *fixed, *_spread_by(parameters))
         if key not in self._measured:
-            self._measured[key] = measures(self._first(weights, parameters), self.question.relevant)
+            self._measured[key] = measures(_first(found, weights, parameters), self.question.relevant)
         return self._measured[key]
 
-    def _first(self, weights: Weights, parameters: FusionParameters) -> list[str]:
-        graph = dict(self.certain)
-        for identity, score in self.guessed.items():
-            graph[identity] = max(parameters.hit_share * score, graph.get(identity, 0.0))
-        scores = combine(
-            {**self.texts, Source.GRAPH: graph},
-            weights=weights,
-            method=self.request.query.fusion,
-            rank_constant=parameters.rank_constant,
-        )
-        relevances = ((-score * self.factors[one], one) for one, score in scores.items() if one in self.factors)
+    def _with(self, parameters: FusionParameters) -> Found:
+        if self.spread is None:
+            return self.found
+        key = _spread_by(parameters)
+        if key not in self._spread:
+            self._spread[key] = self.spread(parameters)
+        return self._spread[key]
+
+
+def _spread_by(parameters: FusionParameters) -> tuple[float, ...]:
+    """Return the parameters of what the graph is asked, rather than of what is made of it."""
+    return parameters.name_weight, parameters.damping, parameters.lexical_share
+
+
+def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list[str]:
+    graph = dict(found.certain)
+    for identity, score in found.guessed.items():
+        graph[identity] = max(parameters.hit_share * score, graph.get(identity, 0.0))
+    scores = combine(
+        {**found.texts, Source.GRAPH: graph},
+        weights=weights,
+        method=method(found.request),
+        rank_constant=parameters.rank_constant,
+    )
+    if not found.spreads:
+        relevances = ((-score * _factor(found, one), one) for one, score in scores.items() if one in found.read)
         return [identity for _, identity in heapq.nsmallest(DEPTH, relevances)]
+    scores = behind(found.propagated, scores)
+    order = sorted(((-score, one) for one, score in scores.items() if one in found.read))
+    ranked = [
+        replace(
+            found.read[one],
+            candidate=found.read[one].candidate.model_copy(update={"combined_score": -negative}),
+            fused_rank=rank,
+            relevance=-negative * _factor(found, one),
+        )
+        for rank, (negative, one) in enumerate(order[: 2 * AT_HAND], start=1)
+    ]
+    ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
+    links = found.request.linked.links if found.request.linked else ()
+    text = found.request.query.text
+    cohered = coherence.cohere(text, links, ranked[:AT_HAND], weight=parameters.coherence)
+    return [item.candidate.id for item in cohered[:DEPTH]]
+
+
+def _factor(found: Found, identity: str) -> float:
+    return schema.FACTORS[found.read[identity].drift]
 
 
 def capture(
@@ -90,29 +152,57 @@ def capture(
     judged
         Questions with at least one relevant record each.
     wired
-        Engines that hold the dataset; from here on their parameters are those of capturing.
+        Engines that hold the dataset, and are asked for propagation again while parameters are fitted; from here on
+        their parameters are those of fitting.
     on_progress
         Called with the number of questions asked and the number of all.
     """
-    wired.fitted = Fitted(FusionParameters(hit_share=1.0))
     kept: list[Captured] = []
     for done, question in enumerate(judged, start=1):
+        wired.fitted = Fitted(FusionParameters(hit_share=1.0))
         recording = Recording(wired)
         query = question.query.model_copy(update={"reranker": RerankerKind.NONE})
         pipeline.answer(query, recording)
         if recording.found is not None:
-            kept.append(_keep(dataset, question, recording.found, wired))
+            found = take_apart(recording.found, wired)
+            again = _spreading(recording.found, wired) if found.spreads else None
+            kept.append(Captured(dataset, question, found, again))
         if on_progress:
             on_progress(done, len(judged))
     return kept
 
 
-def _keep(dataset: str, question: JudgedQuery, request: FuseRequest, wired: Wired) -> Captured:
-    found = strands(request)
-    vector, lexical, graph = found
+def _spreading(request: FuseRequest, wired: Wired) -> Callable[[FusionParameters], Found]:
+    """Return what asks the graph again, as the workflow asked it, with other parameters."""
+    asked = GraphRequest(
+        operation=GraphOperation.EXPAND,
+        query=request.query,
+        plan=request.plan,
+        searched=request.searched,
+        linked=request.linked,
+    )
+
+    def spread(parameters: FusionParameters) -> Found:
+        wired.fitted = Fitted(parameters)
+        return take_apart(request.model_copy(update={"expanded": wired.graph_expand(asked)}), wired)
+
+    return spread
+
+
+def take_apart(request: FuseRequest, wired: Wired) -> Found:
+    """Return what was found, in the parts that parameters weigh, and the records of what may be an answer."""
+    vector, lexical, graph = strands(request)
+    spread = request.expanded.hits if request.expanded and request.expanded.propagated else ()
     walked = request.expanded.hits if request.expanded and request.plan.strategy in WALKED_FROM_HITS else ()
-    of_hits = {id(hit) for hit in walked}
-    anyhow = fuse(vector=vector, lexical=lexical, graph=graph, weights=weigh(request, *found, FusionParameters()))
+    of_hits = set() if spread else {id(hit) for hit in walked}
+    anyhow = fuse(
+        vector=vector,
+        lexical=lexical,
+        graph=graph,
+        weights=weigh(request, vector, lexical, graph, FusionParameters()),
+        propagated=spread,
+        method=method(request),
+    )
     left = read(
         request.query,
         anyhow,
@@ -121,15 +211,14 @@ def _keep(dataset: str, question: JudgedQuery, request: FuseRequest, wired: Wire
         schema_version=wired.schemas.current(request.query.tenant_id),
         drift_threshold=wired.settings.schema_drift_threshold,
     )
-    return Captured(
-        dataset=dataset,
-        question=question,
+    return Found(
         request=request,
-        found=found,
+        hits=(vector, lexical, tuple({hit.id: hit for hit in graph}.values())),
         texts={Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)},
         certain=best_scores(hit for hit in graph if id(hit) not in of_hits),
         guessed=best_scores(hit for hit in graph if id(hit) in of_hits),
-        factors={item.record.id: schema.FACTORS[item.drift] for item in left.ranked},
+        propagated=best_scores(spread),
+        read={item.record.id: item for item in left.ranked},
     )
 
 

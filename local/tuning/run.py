@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import InvalidRequest
 from braid.fitted import FittedFile
 from braid.models import Fusion, FusionParameters
+from braid.stages.combining import method
 
 from local.evaluation.figures import METRICS, Figures, bootstrap, difference, mean
 from local.evaluation.run import own_engines, read_judged
@@ -159,8 +160,7 @@ def tune(
     if len(questions) < folds:
         raise InvalidRequest(f"{len(questions)} judged questions make no {folds} folds", field="folds")
     if knobs is None:
-        by_ranks = any(one.request.query.fusion is Fusion.RRF for one in questions)
-        knobs = (*KNOBS, *(RANK_KNOBS if by_ranks else ()))
+        knobs = knobs_of(questions)
     fold_of = deal(questions, folds, seed)
     fitted: list[FusionParameters] = []
     for fold in range(folds):
@@ -177,6 +177,12 @@ def tune(
     ]
     compared = [_compare(name, [pair for pair in pairs if pair[0].dataset == name]) for name in names]
     return Tuning(metric, folds, seed, before, after, tuple(fitted), (*compared, _compare(ALL, pairs)))
+
+
+def knobs_of(questions: Sequence[Captured]) -> tuple[Knob, ...]:
+    """Return what there is to turn; the constant of reciprocal ranks only where a question is fused by them."""
+    by_ranks = any(method(one.found.request) is Fusion.RRF for one in questions)
+    return (*KNOBS, *(RANK_KNOBS if by_ranks else ()))
 
 
 def deal(questions: Sequence[Captured], folds: int, seed: int) -> list[int]:
@@ -233,20 +239,20 @@ def tune_folders(
     captured: list[Captured] = []
     datasets: list[tuple[str, str, int]] = []
     read = [read_judged(folder, wired) for folder in folders]
-    for dataset in read:
-        with closing(own_engines(dataset, wired)) as own:
+    with ExitStack() as stack:
+        for dataset in read:
+            own = stack.enter_context(closing(own_engines(dataset, wired)))
             ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
             name = dataset.name if dataset.name not in {one[0] for one in datasets} else str(dataset.folder)
             captured += capture(name, dataset.judged, own, on_progress=on_question)
             datasets.append((name, dataset.content_hash[:12], len(dataset.judged)))
-    settings = wired.settings
-    stated = {name for name in ("lexical_share", "rank_constant") if getattr(settings, name) is not None}
-    by_ranks = any(one.request.query.fusion is Fusion.RRF for one in captured)
-    knobs = [knob for knob in (*KNOBS, *(RANK_KNOBS if by_ranks else ())) if knob.name not in stated]
-    made = tune(
-        captured, wired.fitted.parameters, metric=metric, folds=folds, seed=seed, knobs=knobs, on_progress=on_fit
-    )
-    return Tuning(**{**vars(made), "datasets": tuple(datasets)})
+        settings = wired.settings
+        stated = {name for name in ("lexical_share", "rank_constant") if getattr(settings, name) is not None}
+        knobs = [knob for knob in knobs_of(captured) if knob.name not in stated]
+        made = tune(
+            captured, wired.fitted.parameters, metric=metric, folds=folds, seed=seed, knobs=knobs, on_progress=on_fit
+        )
+    return replace(made, datasets=tuple(datasets))
 
 
 def write(tuning: Tuning, path: Path) -> None:

@@ -40,15 +40,19 @@ def _steps(low: float, high: float, step: float) -> tuple[float, ...]:
 
 KNOBS = (
     Knob("graph_weight", _steps(0.0, 1.0, 0.05), lambda graph: {"vector_weight": round(1.0 - graph, 6)}),
-    Knob("lexical_share", _steps(0.0, 1.0, 0.05)),
+    Knob("lexical_share", _steps(0.0, 1.0, 0.1)),
     Knob("hit_share", _steps(0.0, 1.0, 0.05)),
     Knob("temporal_shift", _steps(-0.5, 0.5, 0.05)),
     Knob("causal_shift", _steps(-0.5, 0.5, 0.05)),
     Knob("lookup_shift", _steps(-0.5, 0.5, 0.05)),
     Knob("entity_shift", _steps(-0.5, 0.5, 0.05)),
     Knob("count_shift", _steps(0.0, 0.5, 0.05)),
+    Knob("coherence", _steps(0.0, 1.0, 0.1)),
+    Knob("name_weight", (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 10.0)),
+    Knob("damping", (0.5, 0.6, 0.7, 0.8, 0.85, 0.9)),
 )
-"""``exploratory_shift`` is none of them: it would say again what the base weights say."""
+"""``exploratory_shift`` is none of them: it would say again what the base weights say. Steps are coarser where the
+graph is asked again for each."""
 RANK_KNOBS = (Knob("rank_constant", (5, 10, 20, 40, 60, 80, 120)),)
 """Where fusion goes by ranks."""
 

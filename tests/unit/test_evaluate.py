@@ -244,10 +244,10 @@ def test_answers_that_lost_a_stage_are_counted_and_distrusted(folder: Path, stag
 # --- ways of answering ------------------------------------------------------------------------------------------------
 
 
-def test_each_fusion_has_a_row_the_default_one_last_and_the_default_configuration_ends_the_table() -> None:
+def test_each_fusion_has_a_row_propagation_last_and_the_default_configuration_ends_the_table() -> None:
     assert NAMES[:5] == ["dense", "lexical", "graph", "hybrid-rrf", "hybrid-weighted"]
     assert {name for name in NAMES if name.startswith("fusion-")} == {f"fusion-{fusion.value}" for fusion in Fusion}
-    assert NAMES[-2:] == [f"fusion-{Query.model_fields['fusion'].default.value}", "braid"]
+    assert NAMES[-2:] == ["fusion-propagate", "braid"]
 
 
 def test_a_cross_encoder_has_a_row_where_its_folder_is_and_a_service_that_costs_money_has_none(tmp_path: Path) -> None:

@@ -11,19 +11,21 @@ from braid import pipeline
 from braid.errors import InvalidRequest
 from braid.fitted import Fitted, load_fitted, read_fitted
 from braid.fusion import best_scores
-from braid.models import Fusion, FusionParameters, Intent, Source
+from braid.models import Candidate, Fusion, FusionParameters, Intent, Source
+from braid.schema import Drift
 from braid.settings import Settings
+from braid.stages.reading import Ranked
 from braid.stages.states import FuseRequest
 from rich.console import Console
 
 from local.dataset import JudgedQuery, read_dataset
 from local.evaluation import run as evaluating
 from local.evaluation.figures import score
-from local.tuning.captured import Captured, capture, measures
+from local.tuning.captured import Captured, Found, capture, measures
 from local.tuning.run import Tuning, deal, tune, tune_folders, write
 from local.tuning.search import KNOBS, quality, search
 from local.tuning.show import show_tuning
-from tests.fakes import NOW, hits, plan, query, walked
+from tests.fakes import NOW, hits, plan, query, record, walked
 from tests.stages import DEMO, DemoStages, demo_stages
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ OTHERS = (
     FusionParameters(graph_weight=0.9, vector_weight=0.1, hit_share=0.2),
     FusionParameters(lexical_share=0.8, causal_shift=0.4, entity_shift=0.2, hit_share=1.0),
     FusionParameters(temporal_shift=-0.5, lookup_shift=-0.3, count_shift=0.4, hit_share=0.0),
+    FusionParameters(name_weight=1.0, damping=0.5, coherence=0.0, lexical_share=0.7),
 )
 
 
@@ -51,19 +54,18 @@ def put_first(stages: DemoStages, judged: Sequence[JudgedQuery], parameters: Fus
     return [[one.id for one in pipeline.answer(question.query, stages).results] for question in judged]
 
 
-@pytest.mark.parametrize("method", [Fusion.WEIGHTED, Fusion.RRF])
+@pytest.mark.parametrize("method", [None, *Fusion])
 def test_what_is_fused_offline_is_what_the_pipeline_answers_whatever_the_parameters(
-    stages: DemoStages, method: Fusion
+    stages: DemoStages, method: Fusion | None
 ) -> None:
     judged = [
         one.model_copy(update={"query": one.query.model_copy(update={"fusion": method})})
-        for one in read_dataset(DEMO / "saltmarrow", "saltmarrow", judged=True).judged
+        for one in read_dataset(DEMO / "saltmarrow", "saltmarrow", judged=True).judged[::3]
     ]
     captured = capture("saltmarrow", judged, stages)
-    for parameters in OTHERS:
-        expected = put_first(stages, judged, parameters)
-        assert [one.ranking(parameters) for one in captured] == expected
-    assert len({str(put_first(stages, judged, parameters)) for parameters in OTHERS}) == len(OTHERS)
+    answered = [put_first(stages, judged, parameters) for parameters in OTHERS]
+    assert [[one.ranking(parameters) for one in captured] for parameters in OTHERS] == answered
+    assert len({str(answer) for answer in answered}) >= 3  # or it would be no wonder
 
 
 def test_offline_figures_are_those_of_ir_measures() -> None:
@@ -87,12 +89,18 @@ def found(number: int, *, by: Source, dataset: str = "made", intent: Intent = In
     return Captured(
         dataset=dataset,
         question=JudgedQuery(id=f"q{number}", query=asked, relevant={"good": 1}, metadata={}),
-        request=FuseRequest(query=asked, plan=plan(intent), trace_id="t", started_at=NOW),
-        found=(text, (), graph),
-        texts={Source.VECTOR: best_scores(text), Source.LEXICAL: {}},
-        certain=best_scores(graph),
-        guessed={},
-        factors={"good": 1.0, "bad": 1.0},
+        found=Found(
+            request=FuseRequest(query=asked, plan=plan(intent), trace_id="t", started_at=NOW),
+            hits=(text, (), graph),
+            texts={Source.VECTOR: best_scores(text), Source.LEXICAL: {}},
+            certain=best_scores(graph),
+            guessed={},
+            propagated={},
+            read={
+                one: Ranked(Candidate(id=one, combined_score=0.5), record(one), 1, Drift.NONE, 0.5)
+                for one in ("good", "bad")
+            },
+        ),
     )
 
 
