@@ -138,6 +138,14 @@ def search(
     within: Annotated[
         str | None, typer.Option(help="Only what the graph reaches from this entity.", metavar="ENTITY")
     ] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Only this entity type; may be repeated.", metavar="TYPE")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Only what happened then or later.", metavar="TIME")] = None,
+    until: Annotated[str | None, typer.Option(help="Only what happened before then.", metavar="TIME")] = None,
+    min_similarity: Annotated[
+        float | None, typer.Option(help="Least similarity in meaning, 0 to 1.", metavar="SCORE")
+    ] = None,
     intent: Annotated[
         Intent | None, typer.Option(help=f"{any_of(Intent)}. When left out, the question tells.", metavar="INTENT")
     ] = None,
@@ -177,7 +185,11 @@ def search(
             "reranker": reranker,
             "as_of": as_of,
             "graph_constraint": None if within is None else {"entity": within},
-            "hints": {"strategy": strategy},
+            "filters": {
+                "entity_types": tuple(types or ()),
+                "time_range": {"start": since, "end": until} if since or until else None,
+            },
+            "hints": {"strategy": strategy, "min_similarity": min_similarity},
             "explain": explain,
         }
     )
@@ -189,6 +201,8 @@ def search(
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return
+    if answer.unknown_entity:
+        raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}")
     from local.show import show_answer
 
     show_answer(out, answer, explain=explain)
@@ -209,6 +223,7 @@ def _add_models() -> None:
     from local.cli_context import EPILOG as CONTEXT_EPILOG
     from local.cli_context import context
     from local.cli_evaluation import EVALUATE_EPILOG, TUNE_EPILOG, evaluate, tune
+    from local.cli_graph import QUERY_EPILOG, RELATED_EPILOG, graph_query, related
     from local.cli_members import members_app
     from local.cli_models import models_app
     from local.cli_serve import EPILOG as SERVE_EPILOG
@@ -217,6 +232,8 @@ def _add_models() -> None:
     app.add_typer(models_app, name="models")
     app.add_typer(members_app, name="members")
     app.command(epilog=CONTEXT_EPILOG)(context)
+    app.command(epilog=RELATED_EPILOG)(related)
+    app.command(name="graph-query", epilog=QUERY_EPILOG)(graph_query)
     app.command(epilog=SERVE_EPILOG)(serve)
     app.command(name="eval", epilog=EVALUATE_EPILOG)(evaluate)
     app.command(epilog=TUNE_EPILOG)(tune)

@@ -18,6 +18,11 @@ OPTIONS = {
     "top_k": "--top-k",
     "as_of": "--as-of",
     "graph_constraint.entity": "--within",
+    "filters.time_range": "--since and --until",
+    "filters.time_range.start": "--since",
+    "filters.time_range.end": "--until",
+    "hints.min_similarity": "--min-similarity",
+    **{f"filters.entity_types.{place}": "--type" for place in range(32)},
 }
 """What a question's fields are called on the command line."""
 MUST_BE = {
