@@ -12,6 +12,7 @@ import pytest
 import yaml
 from braid.engines.bedrock import USD_PER_1000_QUERIES
 from braid.engines.embedded.queue import MAX_RECEIVES
+from braid.file_ingest import INBOX
 from braid.models import RerankerKind
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 
@@ -26,7 +27,7 @@ STAGES = {
     "GraphExpandFunction": "graph_expand",
     "FuseRerankFunction": "fuse_rerank",
 }
-FOLDERS = {**STAGES, "ContextFunction": "context"}
+FOLDERS = {**STAGES, "ContextFunction": "context", "IngestFunction": "ingest"}
 """The folder of each function; those that are no stage stand beside the workflow."""
 
 
@@ -266,3 +267,50 @@ def test_a_placeholder_in_samconfig_is_refused_by_the_template(name: str) -> Non
             assert parameter["ConstraintDescription"]
         elif "AllowedValues" in parameter:
             assert value in {str(allowed) for allowed in parameter["AllowedValues"]}
+
+
+def test_writes_may_write_both_stores_and_no_other_function_may() -> None:
+    writing = {"WriteIndexPolicy", "WriteGraphPolicy", "AdvanceGenerationPolicy", "IngestObjectsPolicy"}
+    assert set(FUNCTIONS["IngestFunction"]["Properties"]["Policies"]) == {*writing, "ReadSchemasPolicy"}
+    for name in [*STAGES, "ContextFunction"]:
+        policies = FUNCTIONS[name]["Properties"].get("Policies", [])
+        assert not writing & {policy for policy in policies if isinstance(policy, str)}
+    (graph,) = RESOURCES["WriteGraphPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert graph["Resource"].endswith(":${NeptuneClusterResourceId}/*")
+    _, listed, notes, _ = RESOURCES["IngestObjectsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (listed["Resource"], notes["Resource"]) == ("ObjectsBucket.Arn", "${ObjectsBucket.Arn}/*/ingest/*")
+
+
+def test_a_message_that_fails_comes_back_alone_and_is_set_aside_in_the_end() -> None:
+    function = FUNCTIONS["IngestFunction"]["Properties"]
+    trigger = function["Events"]["LateWrites"]["Properties"]
+    assert trigger["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    queue, dead = (RESOURCES[name]["Properties"] for name in ("WritesQueue", "WritesDeadLetters"))
+    assert queue["RedrivePolicy"] == {"deadLetterTargetArn": "WritesDeadLetters.Arn", "maxReceiveCount": 5}
+    assert queue["FifoQueue"] is dead["FifoQueue"] is True
+    assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
+    assert dead["MessageRetentionPeriod"] == queue["MessageRetentionPeriod"]
+
+
+def test_a_file_in_an_inbox_starts_the_workflow_and_its_own_notes_do_not() -> None:
+    machine = RESOURCES["IngestStateMachine"]["Properties"]
+    pattern = machine["Events"]["FileArrived"]["Properties"]["Pattern"]
+    assert pattern["detail"] == {
+        "bucket": {"name": ["ObjectsBucket"]},
+        "object": {"key": [{"wildcard": f"*/{INBOX}*"}]},
+    }
+    assert RESOURCES["ObjectsBucket"]["Properties"]["NotificationConfiguration"] == {
+        "EventBridgeConfiguration": {"EventBridgeEnabled": True}
+    }
+    assert machine["Type"] == "STANDARD"
+
+
+def test_every_step_of_writing_a_file_gives_up_before_its_function_and_is_tried_again() -> None:
+    definition = yaml.safe_load((ROOT / "shared/statemachines/ingest.asl.yaml").read_text(encoding="utf-8"))
+    states = definition["States"] | definition["States"]["WriteBatches"]["ItemProcessor"]["States"]
+    steps = {name: state for name, state in states.items() if state["Type"] == "Task"}
+    assert set(steps) == {"Split", "Page", "WriteBatch", "NoteLost", "Finish"}
+    for state in steps.values():
+        assert state["TimeoutSeconds"] < FUNCTIONS["IngestFunction"]["Properties"]["Timeout"]
+        assert state["Retry"][0]["MaxAttempts"] > 1
+        assert state["Parameters"]["FunctionName"] == "${IngestFunctionArn}"
