@@ -98,7 +98,8 @@ def _pending(tools: Tools, job: Job, tenant: str) -> ScanPage:
     models = tools.active_models()
     number, after = decode_phase(job.cursor)
     if number == 0:
-        below = tools.schema_below(tenant)
+        # A sweep follows a switch, which is about vectors only.
+        below = None if job.phase is Phase.SWEEP else tools.schema_below(tenant)
         page = tools.index.scan(tenant, schema_below=below, after=after, limit=limit) if below else ScanPage()
     else:
         page = tools.index.scan(tenant, model_missing=models[number - 1].id, after=after, limit=limit)
