@@ -26,6 +26,8 @@ LOSSES = {
     "plan": "the question was not planned; a default plan was used",
     "embed": "the question was not embedded as planned; words and names count for more, vectors for less or nothing",
     "vector_search": "the search index did not answer; what is here was found by names and the graph",
+    "space": "no vectors are stored for the model that embedded the question; words and the graph answered",
+    "schema": "the schema registry did not answer; schema versions were not looked at",
     "link": "the knowledge graph did not look up the question's names",
     "graph_expand": "the knowledge graph was not walked",
     "text": "the records could not be read; ids stand for their texts",
