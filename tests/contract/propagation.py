@@ -156,3 +156,21 @@ class PropagationContract:
         pages = [vertex(f"page-{number}", has_record=True) for number in (3, 1, 2)]
         graph.upsert([vertex("name", has_record=False), *pages], [edge("name", each.id, "MENTIONS") for each in pages])
         assert [hit.id for hit in propagate(graph, names=(("name", 1.0),), limit=2).hits] == ["page-1", "page-2"]
+
+    def test_an_entity_tied_to_everything_does_not_outrank_a_text_for_that_alone(self, graph: KnowledgeGraph) -> None:
+        others = [vertex(f"other-{number}", has_record=False) for number in range(12)]
+        graph.upsert(
+            [
+                vertex("name", has_record=False),
+                vertex("hub", has_record=True),
+                vertex("text", has_record=True),
+                *others,
+            ],
+            [
+                edge("name", "hub", "RELATED_TO", confidence=1.0),
+                edge("name", "text", "MENTIONS", confidence=1.0),
+                *(edge("hub", other.id, "RELATED_TO", confidence=1.0) for other in others),
+                *(edge(other.id, "text", "MENTIONS", confidence=0.1) for other in others[:3]),
+            ],
+        )
+        assert [hit.id for hit in propagate(graph, names=(("name", 1.0),)).hits] == ["text", "hub"]

@@ -49,7 +49,7 @@ def test_names_and_first_hits_are_spread_in_one_call() -> None:
 @pytest.mark.parametrize(("intent", "kind"), [(Intent.CAUSAL, "CAUSES"), (Intent.TEMPORAL, "BEFORE")])
 def test_a_causal_or_temporal_walk_that_found_something_is_preferred(intent: Intent, kind: str) -> None:
     graph = FakeGraph(walk=lambda _: Expansion(hits=(walked("a", "z", types=(kind,)),)), spread=reached)
-    answer = expand(graph, plan(intent, fusion=Fusion.PROPAGATE))
+    answer = expand(graph, plan(intent, fusion=Fusion.PROPAGATE), query("what came after the lockout"))
     assert not answer.propagated
     assert [hit.id for hit in answer.hits] == ["z"]
     assert not graph.propagated
@@ -58,6 +58,12 @@ def test_a_causal_or_temporal_walk_that_found_something_is_preferred(intent: Int
 def test_such_a_walk_from_a_name_is_preferred_too() -> None:
     led = LINKED.model_copy(update={"hits": (walked("e", "z", types=("CAUSES",)),)})
     assert not expand(FakeGraph(spread=reached), plan(Intent.CAUSAL, fusion=Fusion.PROPAGATE), linked=led).propagated
+
+
+def test_a_question_of_when_is_spread_whatever_lies_before_and_after() -> None:
+    graph = FakeGraph(walk=lambda _: Expansion(hits=(walked("a", "z", types=("BEFORE",)),)), spread=reached)
+    asked = query("when was the lockout")
+    assert expand(graph, plan(Intent.TEMPORAL, fusion=Fusion.PROPAGATE), asked).propagated
 
 
 def test_a_causal_question_of_a_graph_without_causes_is_spread() -> None:

@@ -7,6 +7,7 @@ answers. Page et al. (1999) with the teleport of Haveliwala (WWW 2002): the walk
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.engines.ports import Expansion
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from braid.engines.ports_propagation import PropagateRequest
     from braid.engines.query_walks import Node
 
+MENTIONS = "MENTIONS"
 TOLERANCE = 1e-9
 MOST_ITERATIONS = 200
 
@@ -45,8 +47,10 @@ class _Way(NamedTuple):
 def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[Tie], *, truncated: bool) -> Expansion:
     """Return the records that the walk visits most, seeds among them.
 
-    A hit's score is the square root of its share of the visits relative to the most visited record's: shares fall
-    steeply, and the root, which changes no order, keeps the tenth in sight of the first.
+    An entity tied to many others is visited often whatever the question is, so its share is divided by the root of its
+    number of ties; that a text mentions many things says nothing against it, and mentions of a record are not counted.
+    A hit's score is the root of what remains relative to the best record's: shares fall steeply, and the root, which
+    changes no order, keeps the tenth in sight of the first.
 
     Parameters
     ----------
@@ -65,7 +69,12 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable
         return Expansion(truncated=truncated)
     ties = _surest(edges, nodes)
     shares = _shares(sorted(nodes), ties, seeds, request.damping)
-    visited = [(-share, identity) for identity, share in shares.items() if share > 0 and nodes[identity].has_record]
+    tied = _ties_of(ties.values())
+    visited = [
+        (-share / math.sqrt(max(1, tied[identity])), identity)
+        for identity, share in shares.items()
+        if share > 0 and nodes[identity].has_record
+    ]
     chosen = sorted(visited)[: request.limit]
     if not chosen:
         return Expansion(truncated=truncated)
@@ -89,6 +98,16 @@ def _surest(edges: Iterable[Tie], nodes: Mapping[str, Node]) -> dict[tuple[str, 
         if known is None or edge.confidence > known.confidence:
             best[pair] = edge
     return dict(sorted(best.items()))
+
+
+def _ties_of(ties: Iterable[Tie]) -> Counter[str]:
+    """Count each vertex's ties in the neighbourhood, without those by which it is mentioned."""
+    counts: Counter[str] = Counter()
+    for tie in ties:
+        counts[tie.source] += 1
+        if tie.type != MENTIONS:
+            counts[tie.target] += 1
+    return counts
 
 
 def _shares(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from braid import linking
+from braid import linking, typed_walks
 from braid.engines.ports import ExpandRequest
-from braid.models import Direction, EntityLink, Fusion, GraphHit, Intent, Path, Source
+from braid.models import Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
-from braid.scoring import clamp
-from braid.stages import constraints
+from braid.stages import constraints, graph_hits
 from braid.stages.constraints import reasoned
 from braid.stages.propagating import Budget, propagation_of
 from braid.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.stages.timing import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from braid.engines.ports import KnowledgeGraph
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 MAX_LINKS = 10
 MENTIONS = "MENTIONS"
-ONE_HOP = 0.5
-"""What is one hop from a name counts half of it, as on every other walk: ``1 / (1 + hops)``."""
-ONE_HOP_WITH_EVIDENCE = 0.6
-"""The same where the mention names the record that it is known from: it was read there, not guessed."""
-
-
-WALKED_TYPES: Final = {Intent.CAUSAL: frozenset(CAUSAL_TYPES), Intent.TEMPORAL: frozenset(TEMPORAL_TYPES)}
-"""Intents that have relationship types of their own."""
 
 
 def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: Budget) -> GraphFound:
@@ -104,8 +96,10 @@ class _Walk:
         mentioning = {hit.id for hit in mentioned.hits}
         # A walk along the same mention is no second finding, and would hide the name that led there.
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
-        hits = [*_named(links), *_mentioning(mentioned.hits, links), *_weighted(further, weights)]
-        ranked = _ranked(hits)
+        further = self._asked.keep(graph_hits.weighted(further, weights))
+        begun = {hit.path.ids[0] for hit in further if self._asked.answers(hit)}
+        hits = [*graph_hits.named(links, begun), *graph_hits.mentioning(mentioned.hits, links), *further]
+        ranked = graph_hits.ranked(hits)
         truncated = mentioned.truncated or walked.truncated
         return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
 
@@ -114,12 +108,12 @@ class _Walk:
 
         A causal or temporal walk that found something, from a name or a hit, is the better answer to such a question.
         """
-        asked, typed = self.query.fusion is Fusion.PROPAGATE, WALKED_TYPES.get(self.plan.intent)
-        walks = self.plan.fusion is not Fusion.PROPAGATE or (typed is not None and not asked)
+        asked = self.query.fusion is Fusion.PROPAGATE
+        walks = self.plan.fusion is not Fusion.PROPAGATE or (self._asked.types is not None and not asked)
         if walks:
             found = self._from_hits(searched)
             led = (*found.hits, *(linked.hits if linked else ()))
-            if self.plan.fusion is not Fusion.PROPAGATE or any(_along(hit, typed) for hit in led):
+            if self.plan.fusion is not Fusion.PROPAGATE or any(map(self._asked.answers, led)):
                 return found
         return self._propagate(searched, linked)
 
@@ -129,10 +123,14 @@ class _Walk:
         if not weights:
             return GraphFound(took_ms=0)
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
-        ranked = _ranked(_weighted(expansion.hits, weights))
+        ranked = graph_hits.ranked(self._asked.keep(graph_hits.weighted(expansion.hits, weights)))
         if self.plan.intent is Intent.TEMPORAL:
-            ranked = _in_time(ranked)
+            ranked = graph_hits.in_time(ranked)
         return _found(ranked, truncated=expansion.truncated)
+
+    @cached_property
+    def _asked(self) -> typed_walks.Asked:
+        return typed_walks.asked(self.query.text, self.plan.intent, self.query.temporal_context)
 
     def _propagate(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
         """Spread the names and the first text hits over their neighbourhood."""
@@ -187,7 +185,7 @@ class _Walk:
             return found
         # No record is of what was reached, so what mentions it answers; the next step goes on from what was reached.
         mentioned = self.graph.expand(self._mentions(found.frontier))
-        telling = map(reasoned, _mentioning(mentioned.hits, [_as_link(hit) for hit in found.hits]))
+        telling = map(reasoned, graph_hits.mentioning(mentioned.hits, [graph_hits.as_link(hit) for hit in found.hits]))
         truncated = found.truncated or mentioned.truncated
         return found.model_copy(update={"hits": (*found.hits, *telling), "truncated": truncated})
 
@@ -230,75 +228,6 @@ def _seeds(searched: Searched, budget: Budget) -> dict[str, float]:
     for hit in (*searched.vector, *searched.lexical):
         scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
     return {identity: budget.parameters.hit_share * scores[identity] for identity in searched.frontier[: budget.seeds]}
-
-
-def _weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
-    """Scale each walk's score by how good its beginning is, so that nothing outranks what led to it."""
-    return [hit.model_copy(update={"score": clamp(hit.score * weights[hit.path.ids[0]])}) for hit in hits]
-
-
-def _as_link(hit: GraphHit) -> EntityLink:
-    name = hit.name or hit.id
-    return EntityLink(entity_id=hit.id, name=name, entity_type=hit.entity_type, phrase=name, score=hit.score)
-
-
-def _named(links: Iterable[EntityLink]) -> list[GraphHit]:
-    """Return the linked entities themselves: an entity that has a record can be an answer."""
-    return [
-        GraphHit(
-            id=link.entity_id,
-            score=link.score,
-            rank=1,
-            source=Source.KNOWLEDGE,
-            path=Path(ids=(link.entity_id,), types=(), names=(link.name,)),
-            has_record=link.has_record,
-            name=link.name,
-            entity_type=link.entity_type,
-            reason=f"entity match: {link.name}",
-        )
-        for link in links
-    ]
-
-
-def _mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink]) -> list[GraphHit]:
-    """Return what mentions a linked entity, scored by how well its name matched and how sure the mention is.
-
-    A mention that carries evidence counts more.
-    """
-    by_id = {link.entity_id: link for link in links}
-    found = []
-    for hit in hits:
-        link = by_id[hit.path.ids[0]]
-        one_hop = ONE_HOP_WITH_EVIDENCE if any(hit.path.evidence) else ONE_HOP
-        changes = {
-            "score": clamp(one_hop * hit.score * link.score),
-            "source": Source.KNOWLEDGE,
-            "reason": f"entity match: {link.name}",
-        }
-        found.append(hit.model_copy(update=changes))
-    return found
-
-
-def _ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
-    """Keep one hit an id, the best, and number them."""
-    best: dict[str, GraphHit] = {}
-    for hit in hits:
-        if hit.id not in best or hit.score > best[hit.id].score:
-            best[hit.id] = hit
-    ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
-    return tuple(reasoned(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
-
-
-def _in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
-    """List hits by when they happened, those without a time last; their ranks stay those of their scores."""
-    return tuple(
-        sorted(hits, key=lambda hit: (hit.timestamp is None, hit.timestamp and hit.timestamp.timestamp(), hit.rank))
-    )
-
-
-def _along(hit: GraphHit, types: frozenset[str] | None) -> bool:
-    """Whether a hit was reached by edges of these types alone."""
-    return types is not None and bool(hit.path.types) and types.issuperset(hit.path.types)
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
