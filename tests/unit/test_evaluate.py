@@ -363,7 +363,7 @@ def test_a_failure_says_where_its_record_stood_and_what_came_instead(folder: Pat
     assert [(one.id, one.verdict) for one in pump.relevant] == [("nowhere", "not in the index"), ("pump", "answered")]
     assert dict(valve.relevant[0].strands) == {}
     assert (valve.relevant[0].title, valve.relevant[0].verdict) == ("Unsaid", "no strand found it")
-    assert (valve.relevant[1].id, valve.relevant[1].verdict) == ("valve", "found, but not among the first 25")
+    assert (valve.relevant[1].id, valve.relevant[1].verdict) == ("valve", "answered")
     console = Console(width=90, color_system=None)
     with console.capture() as capture:
         show_failures(console, [valve])
