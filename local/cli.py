@@ -224,6 +224,8 @@ def _add_models() -> None:
     from local.cli_context import context
     from local.cli_evaluation import EVALUATE_EPILOG, TUNE_EPILOG, evaluate, tune
     from local.cli_graph import QUERY_EPILOG, RELATED_EPILOG, graph_query, related
+    from local.cli_ingest_graph import EPILOG as INGEST_GRAPH_EPILOG
+    from local.cli_ingest_graph import ingest_graph
     from local.cli_members import members_app
     from local.cli_models import models_app
     from local.cli_serve import EPILOG as SERVE_EPILOG
@@ -232,6 +234,7 @@ def _add_models() -> None:
     app.add_typer(models_app, name="models")
     app.add_typer(members_app, name="members")
     app.command(epilog=CONTEXT_EPILOG)(context)
+    app.command(name="ingest-graph", epilog=INGEST_GRAPH_EPILOG)(ingest_graph)
     app.command(epilog=RELATED_EPILOG)(related)
     app.command(name="graph-query", epilog=QUERY_EPILOG)(graph_query)
     app.command(epilog=SERVE_EPILOG)(serve)
