@@ -10,9 +10,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.fusion import MAX_PATHS, fuse, reciprocal_rank_fusion, stretch, weighted_sum
-from braid.models import Candidate, Fusion, GraphHit, Hit, Source, Weights
-from hypothesis import given
+from braid.fusion import MAX_PATHS, behind, combine, fuse, reciprocal_rank_fusion, stretch, weighted_sum
+from braid.models import Candidate, Fusion, GraphHit, Hit, Intent, Source, Weights
+from braid.planning import adaptive_weights
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.fakes import hits, walked
@@ -41,32 +42,32 @@ def ids(candidates: Sequence[Candidate]) -> list[str]:
 ORACLE = """
 import json, sys
 from ranx import Run, fuse
-runs = [Run({"q": run}) for run in json.load(sys.stdin)]
-print(json.dumps(dict(fuse(runs=runs, method="rrf", params={"k": 60}, norm=None).to_dict()["q"])))
+for runs in json.load(sys.stdin):
+    fused = fuse(runs=[Run({"q": run}) for run in runs], method="rrf", params={"k": 60}, norm=None)
+    print(json.dumps(dict(fused.to_dict()["q"])))
 """
 
 
 def test_reciprocal_rank_fusion_is_that_of_ranx() -> None:
     dice = random.Random(7)  # noqa: S311 - not for secrets
-    runs = []
-    for _ in range(3):
-        chosen = dice.sample([f"d{number}" for number in range(40)], 25)
-        runs.append({identity: 1.0 - position / 100 for position, identity in enumerate(chosen)})
+    cases = []
+    for _ in range(20):
+        pool = [f"d{number}" for number in range(dice.randint(5, 60))]
+        chosen = [dice.sample(pool, dice.randint(1, len(pool))) for _ in range(dice.randint(2, 4))]
+        cases.append([{one: 1.0 - place / 100 for place, one in enumerate(run)} for run in chosen])
     # In a process of its own, as plain Python: compiling ranx takes most of a minute.
     answered = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-W", "ignore", "-c", ORACLE],
-        input=json.dumps(runs),
+        input=json.dumps(cases),
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
-    oracle = json.loads(answered.stdout)
-    ours = reciprocal_rank_fusion(
-        [(1.0, {identity: rank for rank, identity in enumerate(run, start=1)}) for run in runs]
-    )
-    assert len(oracle) > 25
-    assert ours == pytest.approx(oracle, rel=0, abs=1e-9)
+    oracles = [json.loads(line) for line in answered.stdout.splitlines()]
+    for runs, oracle in zip(cases, oracles, strict=True):
+        ranked = [(1.0, {one: rank for rank, one in enumerate(run, start=1)}) for run in runs]
+        assert reciprocal_rank_fusion(ranked) == pytest.approx(oracle, rel=0, abs=1e-9)
 
 
 def test_reciprocal_ranks_are_weighted_and_added() -> None:
@@ -217,3 +218,76 @@ def test_an_empty_run_changes_no_order(vector: dict[str, float], method: Fusion)
     without = fuse(vector=run_of(vector), lexical=(), graph=(), weights=alone, method=method)
     positive = [identity for identity in ids(without) if vector[identity] > 1e-9]
     assert [identity for identity in ids(with_others) if vector[identity] > 1e-9] == positive
+
+
+@given(vector=scored, lexical=scored, graph=scored, weighted=weights, method=st.sampled_from([*Fusion]))
+def test_which_strand_is_named_first_makes_no_difference(
+    *, vector: dict[str, float], lexical: dict[str, float], graph: dict[str, float], weighted: Weights, method: Fusion
+) -> None:
+    runs = {Source.VECTOR: vector, Source.LEXICAL: lexical, Source.GRAPH: graph}
+    straight = combine(runs, weights=weighted, method=method, rank_constant=60)
+    swapped = combine(
+        {Source.GRAPH: graph, Source.VECTOR: lexical, Source.LEXICAL: vector},
+        weights=Weights(vector=weighted.lexical, lexical=weighted.vector, graph=weighted.graph),
+        method=method,
+        rank_constant=60,
+    )
+    assert straight == pytest.approx(swapped)
+
+
+def place(scores: dict[str, float], identity: str) -> int:
+    return sorted(scores, key=lambda one: (-scores[one], one)).index(identity)
+
+
+@given(
+    runs=st.tuples(scored, scored, scored),
+    which=st.sampled_from([Source.VECTOR, Source.LEXICAL, Source.GRAPH]),
+    risen=st.sampled_from("abcdefgh"),
+    by=st.floats(0, 1),
+    weighted=weights,
+    method=st.sampled_from([*Fusion]),
+)
+def test_what_a_strand_scores_higher_never_ends_lower(
+    *,
+    runs: tuple[dict[str, float], dict[str, float], dict[str, float]],
+    which: Source,
+    risen: str,
+    by: float,
+    weighted: Weights,
+    method: Fusion,
+) -> None:
+    strands = dict(zip((Source.VECTOR, Source.LEXICAL, Source.GRAPH), runs, strict=True))
+    assume(risen in strands[which])
+    better = strands | {which: strands[which] | {risen: min(1.0, strands[which][risen] + by)}}
+    before, after = (combine(each, weights=weighted, method=method, rank_constant=60) for each in (strands, better))
+    assert after[risen] >= before[risen] - 1e-12
+    others_fell = {one: min(after[one], before[one] + 1e-12) for one in after if one != risen}
+    assert place({**others_fell, risen: after[risen] + 1e-12}, risen) <= place(before, risen)
+
+
+@given(first=scored, rest=scored)
+def test_what_propagation_did_not_reach_comes_behind_what_it_did_and_stays_in_range(
+    first: dict[str, float], rest: dict[str, float]
+) -> None:
+    scores = behind(first, rest)
+    assert set(scores) == {*first, *rest}
+    assert all(0.0 <= score <= 1.0 for score in scores.values())
+    assert {one: scores[one] for one in first} == first
+    assert all(scores[one] <= least for one in rest.keys() - first.keys() for least in first.values())
+    behind_in_order = sorted(rest.keys() - first.keys(), key=lambda one: rest[one])
+    assert [scores[one] for one in behind_in_order] == sorted(scores[one] for one in behind_in_order)
+
+
+@given(text=scored, graph=scored, method=st.sampled_from([*Fusion]))
+def test_a_strand_that_found_nothing_weighs_nothing_and_changes_no_score(
+    text: dict[str, float], graph: dict[str, float], method: Fusion
+) -> None:
+    assume(text or graph)
+    made = adaptive_weights(
+        0.5, 0.5, intent=Intent.EXPLORATORY, vector_hits=len(text), lexical_hits=0, graph_hits=len(graph)
+    )
+    assert (made.vector > 0, made.lexical > 0, made.graph > 0) == (bool(text), False, bool(graph))
+    assert made.vector + made.graph == pytest.approx(1.0)
+    strands = {Source.VECTOR: text, Source.LEXICAL: {}, Source.GRAPH: graph}
+    if method is not Fusion.RRF and not (text and graph):
+        assert combine(strands, weights=made, method=method, rank_constant=60) == pytest.approx(text or graph)

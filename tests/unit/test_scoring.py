@@ -180,3 +180,26 @@ def test_every_profile_stays_in_range(
 def test_no_profile_passes_a_relevance_that_is_no_number(ranking: Ranking) -> None:
     with pytest.raises(ValueError, match="nan"):
         final(ranking, relevance=math.nan, now=NOW)
+
+
+@given(
+    ranking=st.sampled_from(Ranking),
+    relevances=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    kind=st.sampled_from(["message", "chunk", "decision", "other"]),
+    age_hours=st.none() | st.floats(0, 1e5),
+    importance=st.floats(0, 1),
+)
+def test_what_is_more_relevant_never_ranks_lower_for_it_in_any_profile(
+    *,
+    ranking: Ranking,
+    relevances: tuple[float, float],
+    kind: str,
+    age_hours: float | None,
+    importance: float,
+) -> None:
+    at = None if age_hours is None else NOW - timedelta(hours=age_hours)
+    low, high = (
+        final(ranking, relevance=relevance, kind=kind, at=at, now=NOW, importance=importance)
+        for relevance in sorted(relevances)
+    )
+    assert low <= high
