@@ -105,7 +105,11 @@ def test_whatever_is_asked_names_are_runs_of_its_words(text: str) -> None:
         ("Keelson outage in Leith", "keelson", 0.5),
         ("Harbour freight of Leith", "harbour freight", 1.0),
         ("who owns the harbour freight api", "harbour freight api", 1.0),
-        ("who owns keelson", "keelson", 0.3),
+        ("who owns keelson", "keelson", 0.1),
+        ("WHO OWNS KEELSON", "keelson", 0.1),
+        ("WHO OWNS THE HARBOUR FREIGHT API", "harbour freight api", 1.0),
+        ("Keelson", "keelson", 0.1),
+        ("Keelson outage", "keelson", 0.5),
     ],
 )
 def test_a_name_is_as_certain_as_it_is_written(question: str, phrase: str, expected: float) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_PHRASE_WORDS = 8
 MIN_WORD_CHARACTERS = 3
 MAX_QUESTION_WORDS = 200
-FIRST_WORD, IN_PLAIN_WRITING, SEVERAL_COMMON_WORDS, COMMON_WORD = 0.5, 0.3, 0.2, 0.05
+FIRST_WORD, IN_PLAIN_WRITING, SEVERAL_COMMON_WORDS, COMMON_WORD = 0.5, 0.1, 0.2, 0.05
 """How certain a name is that is written as common words are."""
 _WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
@@ -164,8 +164,8 @@ def certainty(question: str, phrase: str) -> float:
     """Return how surely a phrase of a question is meant as a name, by how it is written there, in [0, 1].
 
     "Which country is Aristarete from?" names Aristarete; that a page is called "Country" says little. A name has a
-    capital, a digit or a script without case. Where the question is written without any capital, several words
-    together are taken for a name.
+    capital, a digit or a script without case. Where capitals tell nothing, since all words or none have one, several
+    words together are taken for a name.
 
     Parameters
     ----------
@@ -176,19 +176,27 @@ def certainty(question: str, phrase: str) -> float:
     folded = [word.casefold() for word in spelled]
     run = phrase.split()
     starts = [start for start in range(len(folded) - len(run) + 1) if folded[start : start + len(run)] == run]
-    if any(_stands_out(spelled[place]) for start in starts for place in range(max(start, 1), start + len(run))):
-        return 1.0
     several = sum(word not in _STOPWORDS for word in run) > 1
-    if not any(map(_stands_out, spelled[1:])):
-        return 1.0 if several else IN_PLAIN_WRITING
-    if starts[:1] == [0] and _stands_out(spelled[0]):
+    standing = [_stands_out(word) for word in spelled]
+    if not any(map(_has_case, spelled)):
+        return 1.0
+    capitals_tell = len(set(standing[1:])) > 1
+    if capitals_tell and any(any(standing[max(start, 1) : start + len(run)]) for start in starts):
+        return 1.0
+    if run and starts[:1] == [0] and standing[0] and not all(standing):
         # The first word has its capital whatever it is.
         return 1.0 if several else FIRST_WORD
+    if not capitals_tell:
+        return 1.0 if several else IN_PLAIN_WRITING
     return SEVERAL_COMMON_WORDS if several else COMMON_WORD
 
 
 def _stands_out(word: str) -> bool:
     return not word[0].islower()
+
+
+def _has_case(word: str) -> bool:
+    return word.lower() != word.upper()
 
 
 def longest_match(question: str, links: Sequence[EntityLink]) -> list[EntityLink]:
