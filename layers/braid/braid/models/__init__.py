@@ -3,7 +3,7 @@
 All are frozen and refuse unknown fields. The shapes that stages hand to one another are in :mod:`braid.stages.states`.
 """
 
-from braid.models.answered import Answer, Citation, RelatedEntity, Result
+from braid.models.answered import Answer, Citation, Considered, RelatedEntity, Result
 from braid.models.asked import (
     Filters,
     GraphConstraint,
@@ -62,6 +62,7 @@ __all__ = [
     "Answer",
     "Candidate",
     "Citation",
+    "Considered",
     "Direction",
     "Embedding",
     "EmbeddingType",

@@ -69,6 +69,18 @@ class RelatedEntity(Frozen):
     """Whether the question itself names it."""
 
 
+class Considered(Frozen):
+    """A candidate that a strand put among its first, and that did not come among the results."""
+
+    id: RecordId
+    title: str
+    rank: Annotated[int, Field(ge=1)]
+    """Where it would stand if more results had been asked for."""
+    fused_rank: Annotated[int, Field(ge=1)]
+    ranks: dict[Source, int]
+    final: Score
+
+
 class Answer(Frozen):
     """One ranked, cited list and how it came about."""
 
@@ -76,6 +88,8 @@ class Answer(Frozen):
     results: tuple[Result, ...]
     sources: tuple[Citation, ...]
     related_entities: tuple[RelatedEntity, ...]
+    considered: tuple[Considered, ...] = ()
+    """With ``explain``: what each strand had among its first, and what became of it; else nothing."""
     plan: Plan
     weights: Weights
     fusion: Fusion = Fusion.WEIGHTED

@@ -16,6 +16,7 @@ from braid.planning import DEFAULT_PARAMETERS
 from braid.scoring import clamp, final, placeholder, recency
 from braid.stages.coherence import cohere
 from braid.stages.combining import method, strands, unknown_entity, weigh
+from braid.stages.left_behind import Placed, left_behind
 from braid.stages.naming import related_entities
 from braid.stages.reading import Ranked, Read, read, unread
 from braid.stages.timing import Stopwatch
@@ -119,13 +120,14 @@ def run(
     if sending:
         sending.wait()
     rerank_ms = watch.ms()
-    results, steady = _results(request, ranked, now)
+    results, order, steady = _results(request, ranked, now)
     degraded = list(dict.fromkeys(degraded))
     return Answer(
         trace_id=request.trace_id,
         results=tuple(results),
         sources=tuple(dict.fromkeys(result.citation for result in results)),
         related_entities=related_entities(request, results),
+        considered=left_behind(order, shown=len(results)) if request.query.explain else (),
         plan=request.plan,
         weights=weights,
         fusion=how,
@@ -205,7 +207,9 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
     return [replace(item, relevance=placeholder(position)) for position, item in enumerate(ranked)]
 
 
-def _results(request: FuseRequest, ranked: Sequence[Ranked], now: datetime) -> tuple[list[Result], datetime]:
+def _results(
+    request: FuseRequest, ranked: Sequence[Ranked], now: datetime
+) -> tuple[list[Result], list[Placed], datetime]:
     """Score by the ranking profile, and keep the first ``top_k``; say until when age leaves them as they are."""
     query = request.query
     most_read = max((item.record.access_count for item in ranked), default=0)
@@ -238,7 +242,7 @@ def _results(request: FuseRequest, ranked: Sequence[Ranked], now: datetime) -> t
         _result(item, rank=rank, fresh=fresh, final_score=-negative)
         for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
     ]
-    return results, steady
+    return results, [Placed(item, -negative) for negative, _, _, item in scored], steady
 
 
 def _aged_from(record: Record) -> datetime | None:
