@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from braid import pipeline, schema
 from braid.fitted import Fitted
-from braid.fusion import behind, best_scores, combine, fuse
-from braid.models import Fusion, FusionParameters, RerankerKind, Source, Strategy
+from braid.fusion import behind, best_scores, combine
+from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Source, Strategy
 from braid.stages import coherence
 from braid.stages.combining import method, strands, weigh
-from braid.stages.reading import read
+from braid.stages.reading import READ_AT_MOST, read
 from braid.stages.states import GraphOperation, GraphRequest
 
 from local.evaluation.recording import Recording
@@ -164,15 +164,18 @@ def capture(
         query = question.query.model_copy(update={"reranker": RerankerKind.NONE})
         pipeline.answer(query, recording)
         if recording.found is not None:
-            found = take_apart(recording.found, wired)
-            again = _spreading(recording.found, wired) if found.spreads else None
+            known: dict[str, Ranked | None] = {}
+            found = take_apart(recording.found, wired, known)
+            again = _spreading(recording.found, wired, known) if found.spreads else None
             kept.append(Captured(dataset, question, found, again))
         if on_progress:
             on_progress(done, len(judged))
     return kept
 
 
-def _spreading(request: FuseRequest, wired: Wired) -> Callable[[FusionParameters], Found]:
+def _spreading(
+    request: FuseRequest, wired: Wired, known: dict[str, Ranked | None]
+) -> Callable[[FusionParameters], Found]:
     """Return what asks the graph again, as the workflow asked it, with other parameters."""
     asked = GraphRequest(
         operation=GraphOperation.EXPAND,
@@ -184,33 +187,29 @@ def _spreading(request: FuseRequest, wired: Wired) -> Callable[[FusionParameters
 
     def spread(parameters: FusionParameters) -> Found:
         wired.fitted = Fitted(parameters)
-        return take_apart(request.model_copy(update={"expanded": wired.graph_expand(asked)}), wired)
+        return take_apart(request.model_copy(update={"expanded": wired.graph_expand(asked)}), wired, known)
 
     return spread
 
 
-def take_apart(request: FuseRequest, wired: Wired) -> Found:
-    """Return what was found, in the parts that parameters weigh, and the records of what may be an answer."""
+def take_apart(request: FuseRequest, wired: Wired, known: dict[str, Ranked | None]) -> Found:
+    """Return what was found, in the parts that parameters weigh, and the records of what may be an answer.
+
+    Parameters
+    ----------
+    request
+        What the last stage was given.
+    wired
+        Engines that hold the records.
+    known
+        What was read for this question before, None for what may be no answer; what is read now is added.
+    """
     vector, lexical, graph = strands(request)
     spread = request.expanded.hits if request.expanded and request.expanded.propagated else ()
     walked = request.expanded.hits if request.expanded and request.plan.strategy in WALKED_FROM_HITS else ()
     of_hits = set() if spread else {id(hit) for hit in walked}
-    anyhow = fuse(
-        vector=vector,
-        lexical=lexical,
-        graph=graph,
-        weights=weigh(request, vector, lexical, graph, FusionParameters()),
-        propagated=spread,
-        method=method(request),
-    )
-    left = read(
-        request.query,
-        anyhow,
-        wired.index,
-        now=wired.now(),
-        schema_version=wired.schemas.current(request.query.tenant_id),
-        drift_threshold=wired.settings.schema_drift_threshold,
-    )
+    ids = list(dict.fromkeys(hit.id for hits in (vector, lexical, graph) for hit in hits))
+    _read_new([one for one in ids if one not in known], request, wired, known)
     return Found(
         request=request,
         hits=(vector, lexical, tuple({hit.id: hit for hit in graph}.values())),
@@ -218,8 +217,23 @@ def take_apart(request: FuseRequest, wired: Wired) -> Found:
         certain=best_scores(hit for hit in graph if id(hit) not in of_hits),
         guessed=best_scores(hit for hit in graph if id(hit) in of_hits),
         propagated=best_scores(spread),
-        read={item.record.id: item for item in left.ranked},
+        read={one: item for one in ids if (item := known[one]) is not None},
     )
+
+
+def _read_new(ids: Sequence[str], request: FuseRequest, wired: Wired, known: dict[str, Ranked | None]) -> None:
+    """Read the records of ids, and note under each whether it may be an answer."""
+    known |= dict.fromkeys(ids)
+    for start in range(0, len(ids), READ_AT_MOST):
+        left = read(
+            request.query,
+            [Candidate(id=one, combined_score=0.0) for one in ids[start : start + READ_AT_MOST]],
+            wired.index,
+            now=wired.now(),
+            schema_version=wired.schemas.current(request.query.tenant_id),
+            drift_threshold=wired.settings.schema_drift_threshold,
+        )
+        known |= {item.record.id: item for item in left.ranked}
 
 
 def measures(ranking: Sequence[str], relevant: Mapping[str, int]) -> dict[str, float]:
