@@ -44,8 +44,10 @@ FUNCTION_ARNS = {
     "GraphExpandFunctionArn": "graph_expand",
     "FuseRerankFunctionArn": "fuse_rerank",
     "IngestFunctionArn": "ingest",
+    "ReembedFunctionArn": "reembed",
 }
 INGEST_DEFINITION = DEFINITION.with_name("ingest.asl.yaml")
+REEMBED_DEFINITION = DEFINITION.with_name("reembed.asl.yaml")
 ERRORS: dict[str, type[BraidError]] = {
     kind.__name__: kind for kind in (InvalidRequest, ObjectChanged, ObjectMissing, StoresUnavailable)
 }
@@ -114,7 +116,7 @@ class Workflow:
                 aws_secret_access_key="local",  # noqa: S106 - nobody checks it
             )
             self._arn = self._client.create_state_machine(
-                name="retrieve",
+                name=f"local-{uuid.uuid4()}",  # several may be open: one of the same name would be the first of them
                 definition=json.dumps(self._asl or definition()),
                 roleArn="arn:aws:iam::123456789012:role/retrieve",
             )["stateMachineArn"]

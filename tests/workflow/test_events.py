@@ -126,6 +126,25 @@ def test_the_ingest_event_of_a_new_object_finds_its_batches(
     assert (job["tenant_id"], job["lines"], job["batches"]) == ("saltmarrow", 1, 1)
 
 
+def test_the_reembed_event_of_the_schedule_begins_a_job(call: Callable[..., dict[str, Any]]) -> None:
+    progress = call("reembed", EVENTS / "reembed.json")
+    assert (progress["job"], progress["status"], progress["phase"]) == ("refresh", "running", "fill")
+
+
+def test_the_reembed_event_of_the_queue_is_worked_off(call: Callable[..., dict[str, Any]], stages: DemoStages) -> None:
+    (before,) = stages.index.get_many("saltmarrow", ["event:kestrelway-lockout"])
+    stages.index.upsert([before.model_copy(update={"embeddings": ()})])
+    assert stages.moves.count("saltmarrow", model_missing="all-minilm-l6-v2") == 1
+    assert call("reembed", EVENTS / "reembed--queue.json") == {"batchItemFailures": []}
+    assert stages.moves.count("saltmarrow", model_missing="all-minilm-l6-v2") == 0
+
+
+def test_poisoned_messages_of_the_reembed_queue_stay_there_alone(call: Callable[..., dict[str, Any]]) -> None:
+    event = EVENTS / "malformed" / "queue" / "reembed.json"
+    ids = [record["messageId"] for record in json.loads(event.read_text(encoding="utf-8"))["Records"]]
+    assert call("reembed", event) == {"batchItemFailures": [{"itemIdentifier": each} for each in ids[1:]]}
+
+
 @pytest.mark.parametrize("event", BAD, ids=[path.stem for path in BAD])
 def test_a_malformed_event_is_refused_by_the_field_that_its_file_names(
     event: Path, call: Callable[..., dict[str, Any]]
