@@ -78,6 +78,10 @@ format: $(UV) ## apply the style
 bench: setup ## measure on this machine, and write the figures to bench/; the engines: make bench-engines
 	.venv/bin/python -m bench
 
+.PHONY: bench-planner
+bench-planner: setup ## show where walking first and searching first cross over, and which the planner picks
+	.venv/bin/python -m bench planner
+
 .PHONY: bench-engines
 bench-engines: setup ## measure embedded and deployed engines side by side, on servers started for it (SIZES="1000,10000")
 	.venv/bin/python -m bench engines $(if $(SIZES),--sizes $(SIZES))

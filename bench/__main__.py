@@ -18,6 +18,13 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["engines"]:
         _engines(arguments[1:])
         return
+    if arguments[:1] == ["planner"]:
+        from bench import planner
+
+        cases = planner.measure()
+        planner.write(cases, HERE)
+        sys.stdout.write(planner.as_markdown(cases))
+        return
     runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
     write(runs, HERE)
     sys.stdout.write(as_markdown(runs))

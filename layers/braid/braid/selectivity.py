@@ -23,11 +23,11 @@ MAX_REACH: Final = 1_000
 MAX_CANDIDATES: Final = 200
 """Hits of one strand that one search returns at most."""
 
-_CALL_MS: Final = 0.6
-_MS_PER_REACHED: Final = 0.02
+_CALL_MS: Final = 1.5
+_MS_PER_REACHED: Final = 0.045
 """Listing one record that the constraint reaches, and scoring it."""
-_SEARCH_MS: Final = 3.0
-_MS_PER_CANDIDATE: Final = 0.035
+_SEARCH_MS: Final = 4.0
+_MS_PER_CANDIDATE: Final = 0.03
 _MS_PER_WALKED: Final = 0.0004
 """Walking past one record on the way to those that are checked."""
 
@@ -91,7 +91,8 @@ def vector_first_ms(estimate: Estimate, *, wanted: int, top_k: int) -> float:
     """
     candidates = estimate.candidates(wanted)
     cost = 2 * _CALL_MS + _SEARCH_MS + candidates * _MS_PER_CANDIDATE + estimate.reach * _MS_PER_WALKED
-    if candidates * estimate.share < top_k:
+    # Vectors and words bring so many each.
+    if 2 * candidates * estimate.share < top_k:
         cost += 2 * _CALL_MS + min(estimate.reach, MAX_REACH) * _MS_PER_REACHED
     return cost
 
