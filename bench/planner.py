@@ -70,7 +70,8 @@ def measure() -> list[Case]:
 
 def _edges(corpus: Synthetic) -> tuple[list[Relationship], list[tuple[str, str, int]]]:
     random = np.random.default_rng(7)
-    edges, roots = [], []
+    edges: list[Relationship] = []
+    roots: list[tuple[str, str, int]] = []
     for place, mean in enumerate(REACHES):
         for number, spread in enumerate(_SPREAD[:ROOTS]):
             reach, root = min(9_990, int(mean * spread)), place * ROOTS + number
