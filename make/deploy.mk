@@ -18,7 +18,7 @@ lint-deploy: setup ## check the template, the state machines and the deployment'
 	$(CFN_LINT) .aws-sam/asl/state-machines.json
 	@command -v npx >/dev/null || { echo "make lint-deploy needs npx, of Node.js, for the state machine validator" >&2; exit 1; }
 	for machine in .aws-sam/asl/*.asl.json; do $(ASL_VALIDATOR) --json-path "$$machine"; done
-	$(CHECKOV) --file template.yaml functions/embed/Dockerfile functions/fuse_rerank/Dockerfile functions/ingest/Dockerfile
+	$(CHECKOV) --file template.yaml functions/embed/Dockerfile functions/fuse_rerank/Dockerfile functions/ingest/Dockerfile functions/reembed/Dockerfile
 
 # Images need a container engine; here what their Dockerfiles copy and install is laid in a folder instead. Everything is
 # built for this machine's processor, so that the result can be run here.

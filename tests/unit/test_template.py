@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -27,7 +28,7 @@ STAGES = {
     "GraphExpandFunction": "graph_expand",
     "FuseRerankFunction": "fuse_rerank",
 }
-FOLDERS = {**STAGES, "ContextFunction": "context", "IngestFunction": "ingest"}
+FOLDERS = {**STAGES, "ContextFunction": "context", "IngestFunction": "ingest", "ReembedFunction": "reembed"}
 """The folder of each function; those that are no stage stand beside the workflow."""
 
 
@@ -163,7 +164,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
     ("name", "policies"),
     [
         ("PlanFunction", ["ReadGraphPolicy", "ReadIndexPolicy", "ReadCachePolicy"]),
-        ("EmbedFunction", ["KeepInCachePolicy"]),
+        ("EmbedFunction", ["ReadIndexPolicy", "KeepInCachePolicy"]),
         ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
         ("GraphExpandFunction", ["ReadGraphPolicy", "ReadCachePolicy"]),
         ("ContextFunction", ["ReadIndexPolicy", "StartRetrievePolicy", "KeepInCachePolicy"]),
@@ -314,3 +315,37 @@ def test_every_step_of_writing_a_file_gives_up_before_its_function_and_is_tried_
         assert state["TimeoutSeconds"] < FUNCTIONS["IngestFunction"]["Properties"]["Timeout"]
         assert state["Retry"][0]["MaxAttempts"] > 1
         assert state["Parameters"]["FunctionName"] == "${IngestFunctionArn}"
+
+
+def test_embedding_again_is_started_by_the_schedule_and_by_the_queue_with_no_more_than_it_needs() -> None:
+    schedule = RESOURCES["ReembedNightly"]["Properties"]
+    assert schedule["Target"]["Arn"] == "ReembedStateMachine"
+    assert json.loads(schedule["Target"]["Input"]) == {"scheduled": True}
+    (start,) = RESOURCES["ReembedScheduleRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
+    assert (start["Action"], start["Resource"]) == ("states:StartExecution", "ReembedStateMachine")
+    (invoke,) = RESOURCES["ReembedRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
+    assert (invoke["Action"], invoke["Resource"]) == ("lambda:InvokeFunction", "ReembedFunction.Arn")
+    (jobs,) = RESOURCES["KeepJobsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert jobs["Resource"] == "ReembedTable.Arn"
+    ((_, _, remove),) = RESOURCES["RemoveIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (remove["Action"], remove["Resource"]) == (
+        "es:ESHttpDelete",
+        "${OpenSearchResourceArn}/${OpenSearchIndex}-*",
+    )
+    function = FUNCTIONS["ReembedFunction"]["Properties"]
+    queue = function["Events"]["Outdated"]["Properties"]
+    assert queue["Queue"] == "ReembedQueue.Arn"
+    assert queue["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert RESOURCES["ReembedQueue"]["Properties"]["VisibilityTimeout"] >= 6 * function["Timeout"]
+    assert RESOURCES["ReembedTable"]["Properties"]["KeySchema"] == [{"AttributeName": "name", "KeyType": "HASH"}]
+
+
+def test_every_step_of_embedding_again_ends_before_its_function_and_is_tried_again() -> None:
+    text = (ROOT / "shared/statemachines/reembed.asl.yaml").read_text(encoding="utf-8")
+    function = FUNCTIONS["ReembedFunction"]["Properties"]
+    for state in yaml.safe_load(text)["States"].values():
+        if state["Type"] == "Task":
+            assert state["TimeoutSeconds"] < function["Timeout"]
+            assert state["Retry"][0]["JitterStrategy"] == "FULL"
+            assert state["Catch"] == [{"ErrorEquals": ["TakenOver"], "Next": "TakenOver"}]
+    assert float(function["Environment"]["Variables"]["BRAID_REEMBED_STEP_S"]) < 880
