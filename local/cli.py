@@ -228,11 +228,16 @@ def _add_models() -> None:
     from local.cli_ingest_graph import ingest_graph
     from local.cli_members import members_app
     from local.cli_models import models_app
+    from local.cli_reembed import EPILOG as REEMBED_EPILOG
+    from local.cli_reembed import reembed
+    from local.cli_schema import schema_app
     from local.cli_serve import EPILOG as SERVE_EPILOG
     from local.cli_serve import serve
 
     app.add_typer(models_app, name="models")
     app.add_typer(members_app, name="members")
+    app.add_typer(schema_app, name="schema")
+    app.command(epilog=REEMBED_EPILOG)(reembed)
     app.command(epilog=CONTEXT_EPILOG)(context)
     app.command(name="ingest-graph", epilog=INGEST_GRAPH_EPILOG)(ingest_graph)
     app.command(epilog=RELATED_EPILOG)(related)
