@@ -181,9 +181,9 @@ def test_progress_is_drawn_on_the_terminal_that_is_standard_error(home: Path, tm
         out = process.stdout.read()
     assert process.returncode == 0
     assert "Embedding pellworth" in drawn.decode()
-    assert "34/34" in drawn.decode()
+    assert "101/101" in drawn.decode()
     told = " ".join(out.split())
-    assert re.fullmatch(r"pellworth: 34 records, \d+ vertices and 82 relationships for pellworth in .*\)", told)
+    assert re.fullmatch(r"pellworth: 101 records, \d+ vertices and 234 relationships for pellworth in .*\)", told)
 
 
 def _read(terminal: int) -> bytes:
