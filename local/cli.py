@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +11,7 @@ from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRe
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 from rich.text import Text
 
-from local.question import check_known, check_tenant, question, unusable_models
+from local.question import check_known, question, unusable_models
 from local.terminal import FLAG, AsJson, Engine, any_of, err, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
@@ -71,50 +70,6 @@ def demo() -> None:
     from local.demo_tour import tour
 
     tour(out, open_engines(), progress)
-
-
-@app.command(epilog=examples("braid ingest my-data --tenant acme"))
-def ingest(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder with corpus.jsonl and, as there are any, entities.jsonl, relationships.jsonl and "
-            "schemas.jsonl.",
-            metavar="DIR",
-        ),
-    ],
-    *,
-    tenant: Tenant = DEFAULT_TENANT,
-    engine: Engine = None,
-    as_json: AsJson = False,
-) -> None:
-    """Embed a dataset folder and write it to the search index and the knowledge graph.
-
-    The whole folder is checked before anything of it is written.
-
-    Ingesting it again finishes what was interrupted, and writes what changed.
-    """
-    from local.dataset import read_dataset
-    from local.ingest import ensure_models
-    from local.ingest import ingest as write
-
-    check_tenant(tenant)
-    wired = open_engines(engine)
-    dataset = read_dataset(folder, tenant)
-    with progress("Making the model", quiet=as_json) as on_model:
-        ensure_models(wired, on_progress=on_model)
-    with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
-        done = write(dataset, wired, threads=os.cpu_count(), on_progress=on_progress)
-    if as_json:
-        print_json({"dataset": dataset.name, "tenant": tenant, **vars(done)})
-    elif done.unchanged:
-        out.print(f"{dataset.name}: nothing has changed since it was ingested for {tenant}")
-    else:
-        seconds = done.embed_seconds + done.write_seconds
-        out.print(
-            f"{dataset.name}: {done.records:,} records, {done.vertices:,} vertices and {done.relationships:,} "
-            f"relationships for {tenant} in {seconds:.1f} s (embedding {done.embed_seconds:.1f} s)"
-        )
 
 
 @app.command(
@@ -233,11 +188,15 @@ def _add_models() -> None:
     from local.cli_schema import schema_app
     from local.cli_serve import EPILOG as SERVE_EPILOG
     from local.cli_serve import serve
+    from local.cli_writes import INGEST_EPILOG, REPAIR_EPILOG, delete_app, ingest, repair
 
+    app.command(epilog=INGEST_EPILOG)(ingest)
     app.add_typer(models_app, name="models")
     app.add_typer(members_app, name="members")
     app.add_typer(schema_app, name="schema")
     app.command(epilog=REEMBED_EPILOG)(reembed)
+    app.add_typer(delete_app, name="delete")
+    app.command(epilog=REPAIR_EPILOG)(repair)
     app.command(epilog=CONTEXT_EPILOG)(context)
     app.command(name="ingest-graph", epilog=INGEST_GRAPH_EPILOG)(ingest_graph)
     app.command(epilog=RELATED_EPILOG)(related)

@@ -1,4 +1,4 @@
-"""Putting a dataset into the engines: embed, then write records, vertices and edges."""
+"""Putting a dataset folder into the stores, and taking out of them what the folder no longer holds."""
 
 from __future__ import annotations
 
@@ -7,23 +7,32 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from braid.errors import NewerSchema
-from braid.models import Embedding
+from braid.deletes import delete_records
+from braid.errors import DatasetError, NewerSchema
+from braid.models import Relationship
+from braid.write_items import printable
+from braid.writes import Places, WriteRequest, write
+
+from local.manifest import (
+    FOLDER,
+    UNFINISHED,
+    Manifest,
+    manifest_of,
+    manifests,
+    others,
+    read_manifest,
+    write_manifest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.engines.ports import Encoder
-    from braid.models import Record
     from braid.wiring import Wired
+    from braid.writes import WriteReport
 
     from local.dataset import Dataset
 
 BATCH = 512
-MARKER = "dataset"
-UNFINISHED = "unfinished"
-FORMAT = "1"
-"""Changes when what is written for the same input changes, so that it is written anew."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +40,16 @@ class Ingested:
     """What one ingest did."""
 
     records: int
+    """Of the dataset."""
     vertices: int
     relationships: int
     embed_seconds: float
     write_seconds: float
     unchanged: bool = False
+    written: int = 0
+    """Records that were new or had changed."""
+    removed: int = 0
+    """Records that the folder held when it was last ingested, and no longer."""
 
 
 def ingest(
@@ -43,12 +57,12 @@ def ingest(
     wired: Wired,
     *,
     threads: int | None = None,
+    prune: bool = True,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Ingested:
-    """Write a dataset; the same content twice is written once.
+    """Write a dataset as :func:`braid.writes.write` does; what is stored just so is not written again.
 
-    Records are written in batches, each durable when the next begins, and every write is an upsert: an ingest that
-    was cut off is finished by running it again.
+    An ingest that was cut off is finished by running it again.
 
     Parameters
     ----------
@@ -58,53 +72,62 @@ def ingest(
         Engines and models.
     threads
         Threads of the encoder.
+    prune
+        Whether what the folder held when it was last ingested, and no longer, is removed. That is known wherever files
+        can be kept: always on the laptop, and with ``BRAID_OBJECTS_BUCKET`` in AWS.
     on_progress
-        Called with the number of records embedded and the number of all.
+        Called with the number of records written and the number of all that have to be.
 
     Raises
     ------
     NewerSchema
         If a record's schema is newer than the tenant's current one; nothing is written.
+    DatasetError
+        If something else contradicts what is stored; nothing is written.
     StoreError, ModelError
         As the engines and the encoder.
     """
+    tenant_id, key, objects = dataset.tenant_id, f"{FOLDER}{dataset.name}.jsonl", manifests(wired)
     models = wired.models()
-    fingerprint = _fingerprint(dataset, [model.id for model in models])
-    marker = f"{MARKER}:{dataset.name}"
-    if _marked(wired, dataset.tenant_id, marker) == fingerprint:
+    now = manifest_of(dataset)
+    now.fingerprint = _fingerprint(dataset, [model.id for model in models])
+    before = (read_manifest(objects, tenant_id, key) if objects else None) or Manifest()
+    generation = wired.cache.generation(tenant_id)
+    if before.fingerprint == now.fingerprint and generation and generation == before.generation:
         return Ingested(0, 0, 0, 0.0, 0.0, unchanged=True)
-    _refuse_newer(dataset, wired)
     # Whatever may be missing is looked for before the first write.
-    encoders = [wired.encoder_for(model, threads=threads) for model in models]
-    # From here to the end the store holds neither the content before nor this one.
-    _mark(wired, dataset.tenant_id, marker, UNFINISHED)
-    embedding, writing = 0.0, 0.0
-    try:
-        for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
-            wired.schemas.register(schema)
-        # Similar lengths together: padding is the cost of a batch.
-        ordered = sorted(dataset.records, key=lambda record: (len(record.text()), record.id))
-        for start in range(0, len(ordered), BATCH):
-            began = time.perf_counter()
-            batch = _embed(ordered[start : start + BATCH], encoders)
-            embedded = time.perf_counter()
-            wired.index.upsert(batch)
-            embedding, writing = embedding + embedded - began, writing + time.perf_counter() - embedded
-            if on_progress:
-                on_progress(start + len(batch), len(ordered))
-        began = time.perf_counter()
-        wired.graph.upsert(dataset.vertices, dataset.relationships)
-        _mark(wired, dataset.tenant_id, marker, fingerprint)
-        writing += time.perf_counter() - began
-    finally:
-        # Also of a write that broke off: what it did write is found, and answers from before it are old.
-        wired.cache.advance(dataset.tenant_id)
+    for model in models:
+        wired.encoder_for(model, threads=threads)
+    began = time.perf_counter()
+    if objects:
+        # From here to the end the stores hold some of both.
+        write_manifest(objects, tenant_id, key, before.joined(now))
+    for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
+        wired.schemas.register(schema)
+    report = write(_request(dataset), wired, threads=threads, batch=BATCH, on_progress=on_progress)
+    if report.errors:
+        if objects:
+            write_manifest(objects, tenant_id, key, before)
+        _refuse(report)
+    removed = 0
+    if objects and prune:
+        # What another dataset of the tenant holds as well stays.
+        gone = before.without(now).without(others(objects, tenant_id, key))
+        removed = _prune(gone, now, tenant_id, wired)
+    if objects:
+        now = now if prune else before.joined(now)
+        now.fingerprint = _fingerprint(dataset, [model.id for model in models])
+        now.generation = wired.cache.generation(tenant_id) or 0
+        write_manifest(objects, tenant_id, key, now)
     return Ingested(
         records=len(dataset.records),
         vertices=len(dataset.vertices),
         relationships=len(dataset.relationships),
-        embed_seconds=embedding,
-        write_seconds=writing,
+        embed_seconds=report.embed_seconds,
+        write_seconds=time.perf_counter() - began - report.embed_seconds,
+        unchanged=_same(before, now) and not (report.written or report.vertices or removed),
+        written=report.written,
+        removed=removed,
     )
 
 
@@ -134,50 +157,48 @@ def ensure_models(wired: Wired, *, on_progress: Callable[[int, int], None] | Non
         on_progress(1, 1)
 
 
-def _embed(records: Sequence[Record], encoders: Sequence[Encoder]) -> list[Record]:
-    texts = [record.text() for record in records]
-    spaces = [(encoder, encoder.encode(texts)) for encoder in encoders]
-    return [
-        record.model_copy(
-            update={
-                "embeddings": tuple(
-                    Embedding(space=encoder.space, model_id=encoder.model_id, vector=vectors[position])
-                    for encoder, vectors in spaces
-                )
-            }
-        )
-        for position, record in enumerate(records)
+def _request(dataset: Dataset) -> WriteRequest:
+    return WriteRequest(
+        tenant_id=dataset.tenant_id,
+        records=dataset.records,
+        vertices=dataset.vertices,
+        relationships=dataset.relationships,
+        places=Places(records=tuple(dataset.places[record.id] for record in dataset.records)),
+    )
+
+
+def _refuse(report: WriteReport) -> None:
+    shown = [printable(str(error)) for error in report.errors[:10]]
+    more = len(report.errors) - len(shown)
+    message = "\n".join([*shown, *([f"and {more} more"] if more else [])])
+    if report.errors[0].field == "schema_version":
+        raise NewerSchema(f"{message}; state it in schemas.jsonl", field="schema_version")
+    raise DatasetError(message)
+
+
+def _same(before: Manifest, now: Manifest) -> bool:
+    """Whether an ingest that ended wrote the same."""
+    return before.fingerprint != UNFINISHED and before.edges == now.edges
+
+
+def _prune(gone: Manifest, now: Manifest, tenant_id: str, wired: Wired) -> int:
+    """Remove what the folder no longer holds; return how many records that were."""
+    if not (gone.records or gone.vertices or gone.edges):
+        return 0
+    edges = [
+        Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
+        for source, kind, target, predicate in sorted(gone.edges)
     ]
-
-
-def _refuse_newer(dataset: Dataset, wired: Wired) -> None:
-    stated = [schema.version for schema in dataset.schemas]
-    if not stated and not any(record.schema_version > 1 for record in dataset.records):
-        return
-    current = max([*stated, wired.schemas.current(dataset.tenant_id)])
-    for record in dataset.records:
-        if record.schema_version > current:
-            raise NewerSchema(
-                f"{dataset.places[record.id]}: schema_version: {record.schema_version} is newer than the current "
-                f"version {current} of tenant {dataset.tenant_id!r}; state it in schemas.jsonl",
-                field="schema_version",
-            )
+    wired.graph.delete_relationships(tenant_id, edges)
+    kept = now.records | now.vertices
+    removed = delete_records(tenant_id, sorted((gone.records | gone.vertices) - kept), wired).records
+    if demoted := sorted(gone.records & now.vertices):
+        removed += wired.index.delete(tenant_id, demoted)
+        vertices = wired.graph.get_many(tenant_id, demoted)
+        wired.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
+        wired.cache.advance(tenant_id)
+    return removed
 
 
 def _fingerprint(dataset: Dataset, model_ids: Sequence[str]) -> str:
-    parts = [FORMAT, dataset.content_hash, *model_ids]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _marked(wired: Wired, tenant_id: str, key: str) -> str | None:
-    """Return what was written last; only the embedded engine remembers, the deployed one always writes."""
-    from braid.settings import EngineKind
-
-    return wired.store.get_marker(tenant_id, key) if wired.settings.engine is EngineKind.EMBEDDED else None
-
-
-def _mark(wired: Wired, tenant_id: str, key: str, value: str) -> None:
-    from braid.settings import EngineKind
-
-    if wired.settings.engine is EngineKind.EMBEDDED:
-        wired.store.put_marker(tenant_id, key, value)
+    return hashlib.sha256("\n".join([dataset.content_hash, *model_ids]).encode()).hexdigest()

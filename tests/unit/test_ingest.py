@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.deletes import delete_records, delete_tenant
 from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.ports import GraphStats, IndexStats, SearchRequest
-from braid.errors import ModelMissing, NewerSchema, StoreFull
+from braid.errors import DatasetError, ModelMissing, NewerSchema, StoreFull
 from braid.settings import Settings
 from braid.wiring import Wired
+from braid.writes import MissingEnds
 
 from local import ingest as ingesting
+from local import ingest_file
 from local.dataset import read_dataset
 from local.ingest import ingest
 from tests.stages import NOW, DemoStages, WordEncoder
@@ -154,7 +157,7 @@ import os, signal, sys
 from pathlib import Path
 from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search import EmbeddedSearchIndex
-from braid.engines.embedded.store import EmbeddedStore
+from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.settings import Settings
 from local import ingest
 from local.dataset import read_dataset
@@ -180,7 +183,7 @@ target, name = {
     "encoder": (DemoStages, "encoder_for"),
     "index": (EmbeddedSearchIndex, "upsert"),
     "graph": (EmbeddedKnowledgeGraph, "upsert"),
-    "marker": (EmbeddedStore, "put_marker"),
+    "manifest": (EmbeddedObjectStore, "put"),
 }[where]
 setattr(target, name, after(getattr(target, name)))
 ingest.ingest(read_dataset(Path(folder), "acme"), DemoStages(Settings(home=home)))
@@ -189,7 +192,7 @@ ingest.ingest(read_dataset(Path(folder), "acme"), DemoStages(Settings(home=home)
 
 @pytest.mark.parametrize(
     ("where", "count", "kept"),
-    [("encoder", 1, 0), ("marker", 1, 0), ("index", 1, 8), ("index", 2, 16), ("index", 3, 20), ("graph", 1, 20)],
+    [("encoder", 1, 0), ("manifest", 1, 0), ("index", 1, 8), ("index", 2, 16), ("index", 3, 20), ("graph", 1, 20)],
 )
 def test_a_killed_ingest_keeps_what_was_acknowledged_and_is_finished_by_the_next(
     tmp_path: Path, where: str, count: int, kept: int
@@ -226,3 +229,147 @@ def test_an_interrupted_change_is_not_taken_for_the_content_before_it(stages: De
     assert not ingest(read_dataset(folder, TENANT), stages).unchanged
     assert found(stages, "pump") == []
     assert len(found(stages, "turbine")) == ROWS
+
+
+# --- what a folder no longer holds ---
+
+
+def drop(folder: Path, name: str, *rows: int) -> None:
+    """Remove lines of a file by their position."""
+    path = folder / f"{name}.jsonl"
+    kept = [line for at, line in enumerate(path.read_text(encoding="utf-8").splitlines()) if at not in rows]
+    path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+
+def test_what_a_folder_no_longer_holds_is_removed_from_both_stores(stages: DemoStages, tmp_path: Path) -> None:
+    folder = write(tmp_path / "data")
+    ingest(read_dataset(folder, TENANT), stages)
+    drop(folder, "relationships", 3, 4)
+    drop(folder, "corpus", 3)
+    drop(folder, "entities", 3)
+    done = ingest(read_dataset(folder, TENANT), stages)
+    assert (done.written, done.removed, done.unchanged) == (0, 1, False)
+    assert "r3" not in found(stages, "turbine")
+    assert len(found(stages, "turbine")) == ROWS - 1
+    assert stages.graph.get_many(TENANT, ["r3", "e3"]) == []
+    assert stages.graph.stats(TENANT).edges == ROWS - 2
+    assert ingest(read_dataset(folder, TENANT), stages).unchanged
+
+
+def test_what_is_not_pruned_stays_and_goes_with_a_later_ingest(stages: DemoStages, tmp_path: Path) -> None:
+    folder = write(tmp_path / "data")
+    ingest(read_dataset(folder, TENANT), stages)
+    drop(folder, "relationships", 0)
+    drop(folder, "corpus", 0)
+    assert ingest(read_dataset(folder, TENANT), stages, prune=False).removed == 0
+    assert len(found(stages, "turbine")) == ROWS
+    drop(folder, "relationships", 0)
+    assert ingest(read_dataset(folder, TENANT), stages).removed == 1
+    assert len(found(stages, "turbine")) == ROWS - 1
+
+
+def test_what_another_folder_holds_as_well_stays(stages: DemoStages, tmp_path: Path) -> None:
+    folder = write(tmp_path / "data")
+    ingest(read_dataset(folder, TENANT), stages)
+    ingest(read_dataset(write(tmp_path / "more", rows=2), TENANT), stages)
+    for name in ("relationships", "corpus"):
+        drop(folder, name, 0, 1, 2)
+    assert ingest(read_dataset(folder, TENANT), stages).removed == 1
+    assert {"r0", "r1"} <= set(found(stages, "turbine"))
+
+
+def test_an_entity_that_loses_its_text_stays_as_a_vertex_without_a_record(stages: DemoStages, tmp_path: Path) -> None:
+    folder = write(tmp_path / "data")
+    path = folder / "entities.jsonl"
+    bare = path.read_text(encoding="utf-8")
+    path.write_text(bare.replace('"name": "Part 0"', '"name": "Part 0", "content": "a turbine part"'), encoding="utf-8")
+    ingest(read_dataset(folder, TENANT), stages)
+    assert "e0" in found(stages, "turbine")
+    path.write_text(bare, encoding="utf-8")
+    assert ingest(read_dataset(folder, TENANT), stages).removed == 1
+    (part,) = stages.graph.get_many(TENANT, ["e0"])
+    assert (part.name, part.has_record) == ("Part 0", False)
+    assert "e0" not in found(stages, "turbine")
+
+
+def test_what_somebody_else_wrote_or_deleted_meanwhile_is_noticed(stages: DemoStages, tmp_path: Path) -> None:
+    dataset = read_dataset(write(tmp_path / "data"), TENANT)
+    ingest(dataset, stages)
+    delete_records(TENANT, ["r1"], stages)
+    done = ingest(dataset, stages)
+    assert (done.written, done.unchanged) == (1, False)
+    assert len(found(stages, "turbine")) == ROWS
+    delete_tenant(TENANT, stages)
+    assert ingest(dataset, stages).written == ROWS
+
+
+def test_a_dataset_that_contradicts_itself_is_refused_whole(stages: DemoStages, tmp_path: Path) -> None:
+    folder = write(tmp_path / "data")
+    with (folder / "corpus.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"_id": "a", "text": "one", "supersedes": ["b"]}\n')
+        file.write('{"_id": "b", "text": "two", "supersedes": ["a"]}\n')
+    with pytest.raises(DatasetError, match=rf"corpus\.jsonl:{ROWS + 1}: supersedes: 'a' would be superseded by itself"):
+        ingest(read_dataset(folder, TENANT), stages)
+    assert stages.store.tenants() == []
+
+
+# --- files of lines ---
+
+
+def lines_file(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_file_of_lines_is_written_in_batches_whatever_the_order_of_its_lines(
+    stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_file, "BATCH_LINES", 3)
+    edges = [{"relationship": {"source": "hub", "type": "MENTIONS", "target": f"r{row}"}} for row in range(7)]
+    records = [{"_id": f"r{row}", "text": f"turbine {row}"} for row in range(7)]
+    path = lines_file(tmp_path / "a.jsonl", *edges, *records, "", {"entity": {"id": "hub", "name": "Hub"}})
+    told: list[tuple[int, int]] = []
+    done = ingest_file.ingest_file(
+        path, TENANT, stages, missing=MissingEnds.REFUSE, on_progress=lambda at, all_: told.append((at, all_))
+    )
+    assert (done.lines, done.written, done.relationships, done.errors) == (16, 7, 7, 0)
+    assert told[-1] == (path.stat().st_size, path.stat().st_size)
+    again = ingest_file.ingest_file(path, TENANT, stages, missing=MissingEnds.REFUSE)
+    assert (again.written, again.unchanged, again.embedded) == (0, 7, 0)
+
+
+def test_every_line_that_is_wrong_is_named_and_the_others_are_written(stages: DemoStages, tmp_path: Path) -> None:
+    path = lines_file(
+        tmp_path / "a.jsonl",
+        {"_id": "long", "text": "turbine " + "word " * 200_000},
+        {"_id": "huge", "text": "x" * 10_000_001},
+        "[1]",
+        {"id": "n", "content": "turbine", "confidence": float("nan")},
+        {"id": "z", "content": "a\x00b"},
+        {"id": "twice", "content": "turbine"},
+        {"id": "twice", "content": "another"},
+        {"id": "new", "content": "turbine", "schema_version": 2},
+        {"relationship": {"source": "long", "type": "CAUSES", "target": "nobody"}},
+    )
+    told: list[str] = []
+    done = ingest_file.ingest_file(
+        path, TENANT, stages, missing=MissingEnds.REFUSE, on_error=lambda error: told.append(str(error))
+    )
+    assert (done.written, done.errors) == (2, 7)
+    assert sorted(line.removeprefix(f"{path}:").split(":")[0] for line in told) == ["2", "3", "4", "5", "7", "8", "9"]
+    assert found(stages, "turbine") == ["long", "twice"]
+
+
+def test_a_file_that_changes_while_it_is_read_is_noticed(
+    stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = lines_file(tmp_path / "a.jsonl", {"_id": "r", "text": "turbine"})
+    encode = WordEncoder.encode
+
+    def change(encoder: WordEncoder, texts: Any, *, instruction: str = "") -> list[bytes]:
+        lines_file(path, {"_id": "s", "text": "another file"})
+        return encode(encoder, texts, instruction=instruction)
+
+    monkeypatch.setattr(WordEncoder, "encode", change)
+    with pytest.raises(DatasetError, match=r"a\.jsonl changed while it was read"):
+        ingest_file.ingest_file(path, TENANT, stages, missing=MissingEnds.REFUSE)

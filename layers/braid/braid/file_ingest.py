@@ -130,7 +130,7 @@ def batch(task: Batch, store: FileStore) -> Noted:
     numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=place.line)]
     items = read_lines(numbered, task.job.tenant_id)
     request = items.request(partial=True, missing=task.job.missing)
-    request = _without_links(request) if task.phase is Phase.ITEMS else _links_of(request)
+    request = items_of(request) if task.phase is Phase.ITEMS else links_of(request)
     report = write(request, store)
     out = BatchOut(
         written=report.written,
@@ -238,7 +238,7 @@ def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
             yield BatchPlace(number=number, start=start, end=end, line=first, lines=size, links=links)
             number, start, first, size, links = number + 1, end, first + size, 0, False
         end, size = min(end + length, total), size + 1  # the last line may have no line feed
-        links = links or any(mark in line for mark in _LINKS)
+        links = links or may_link(line)
     if size:
         yield BatchPlace(number=number, start=start, end=end, line=first, lines=size, links=links)
 
@@ -246,12 +246,19 @@ def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
 # --- what is written of a batch ---------------------------------------------------------------------------------------
 
 
-def _without_links(request: WriteRequest) -> WriteRequest:
+def may_link(line: bytes) -> bool:
+    """Return whether a line may be an edge, or a record that supersedes."""
+    return any(mark in line for mark in _LINKS)
+
+
+def items_of(request: WriteRequest) -> WriteRequest:
+    """Return the records and vertices of a request; what they supersede is written later."""
     places = Places(records=request.places.records, vertices=request.places.vertices)
     return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
 
 
-def _links_of(request: WriteRequest) -> WriteRequest:
+def links_of(request: WriteRequest) -> WriteRequest:
+    """Return the edges of a request, those that say what its records supersede among them."""
     edges = list(request.relationships)
     places = list(request.places.relationships)
     for place, record in zip(request.places.records, request.records, strict=True):

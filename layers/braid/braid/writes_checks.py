@@ -156,14 +156,14 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     ends = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
     outside = sorted(ends - set(records) - set(vertices))
     in_graph = {vertex.id: vertex for vertex in store.graph.get_many(tenant_id, outside)} | given.in_graph
-    unsure = [name for name in (*outside, *vertices) if name not in records and not _has_record(in_graph, name)]
+    unsure = [name for name in outside if not _has_record(in_graph, name)]
+    unsure += [name for name in vertices if name not in records]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     unjoined = sorted(indexed.intersection(outside) - set(in_graph))
     found = store.index.get_many(tenant_id, unjoined) if unjoined else []
     wanted: dict[str, Vertex] = {}
     for name, vertex in vertices.items():
-        has_record = name in records or name in indexed or _has_record(in_graph, name)
-        wanted[name] = vertex.model_copy(update={"has_record": has_record})
+        wanted[name] = vertex.model_copy(update={"has_record": name in records or name in indexed})
     for record in (*records.values(), *found):
         if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in ends or record.id in in_graph):
             wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))

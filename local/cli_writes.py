@@ -1,0 +1,215 @@
+"""``braid ingest``, ``braid delete`` and ``braid repair``: what is stored, changed from the command line."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path  # noqa: TC003 - typer reads annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from braid.errors import InvalidRequest
+from braid.writes import MissingEnds
+from rich.text import Text
+
+from local.question import check_tenant
+from local.terminal import FLAG, AsJson, Engine, any_of, err, examples, open_engines, out, print_json, progress
+
+if TYPE_CHECKING:
+    from braid.deletes import DeleteReport
+    from braid.wiring import Wired
+    from braid.writes import ItemError
+
+INGEST_EPILOG = examples(
+    "braid ingest my-data --tenant acme",
+    "braid ingest late.jsonl --tenant acme --missing stub",
+)
+REPAIR_EPILOG = examples("braid repair --tenant acme --dry-run", "braid repair --tenant acme")
+EXIT_BAD_INPUT = 2
+DEFAULT_TENANT = "default"
+Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose data.", show_default=True, metavar="NAME")]
+
+delete_app = typer.Typer(
+    name="delete",
+    no_args_is_help=True,
+    help="Remove records, documents or a whole tenant, for good, from the search index and the knowledge graph.",
+    epilog=examples(
+        "braid delete record note-1 note-2 --tenant acme",
+        "braid delete document runbook.pdf --tenant acme",
+        "braid delete tenant --tenant acme --yes",
+    ),
+)
+
+
+def ingest(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder with corpus.jsonl and, as there are any, entities.jsonl, relationships.jsonl and "
+            "schemas.jsonl; or a file of lines.",
+            metavar="DIR|FILE",
+        ),
+    ],
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    prune: Annotated[
+        bool, typer.Option(help="Remove what the folder held when it was last ingested, and no longer.")
+    ] = True,
+    missing: Annotated[
+        MissingEnds,
+        typer.Option(help=f"What becomes of a file's edges that lead nowhere: {any_of(MissingEnds)}.", metavar="WHAT"),
+    ] = MissingEnds.REFUSE,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Embed a dataset folder or a file of lines, and write it to the search index and the knowledge graph.
+
+    A folder is checked as a whole before anything of it is written. Of a file, what is right is written, and each
+    line that is not is named.
+
+    Ingesting again finishes what was interrupted, and writes only what changed.
+    """
+    from local.ingest import ensure_models
+
+    check_tenant(tenant)
+    wired = open_engines(engine)
+    if source.is_file():
+        with progress("Making the model", quiet=as_json) as on_model:
+            ensure_models(wired, on_progress=on_model)
+        _ingest_file(source, tenant, wired, missing, as_json=as_json)
+    else:
+        _ingest_folder(source, tenant, wired, prune=prune, as_json=as_json)
+
+
+def _ingest_folder(folder: Path, tenant: str, wired: Wired, *, prune: bool, as_json: bool) -> None:
+    from local.dataset import read_dataset
+    from local.ingest import ensure_models
+    from local.ingest import ingest as write
+
+    dataset = read_dataset(folder, tenant)
+    with progress("Making the model", quiet=as_json) as on_model:
+        ensure_models(wired, on_progress=on_model)
+    with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
+        done = write(dataset, wired, threads=os.cpu_count(), prune=prune, on_progress=on_progress)
+    if as_json:
+        print_json({"dataset": dataset.name, "tenant": tenant, **vars(done)})
+    elif done.unchanged:
+        out.print(f"{dataset.name}: nothing has changed since it was ingested for {tenant}")
+    else:
+        seconds = done.embed_seconds + done.write_seconds
+        removed = f", {done.removed:,} removed" if done.removed else ""
+        kept = f" ({done.written:,} new or changed{removed})" if removed or done.written < done.records else ""
+        out.print(
+            f"{dataset.name}: {done.records:,} records{kept}, {done.vertices:,} vertices and {done.relationships:,} "
+            f"relationships for {tenant} in {seconds:.1f} s (embedding {done.embed_seconds:.1f} s)"
+        )
+
+
+def _ingest_file(path: Path, tenant: str, wired: Wired, missing: MissingEnds, *, as_json: bool) -> None:
+    from local.ingest_file import ingest_file
+
+    def tell(error: ItemError) -> None:
+        err.print(Text(f"braid: {error}", style="red"), soft_wrap=True)
+
+    with progress(f"Reading {path.name}", quiet=as_json) as on_progress:
+        done = ingest_file(
+            path, tenant, wired, missing=missing, threads=os.cpu_count(), on_progress=on_progress, on_error=tell
+        )
+    if as_json:
+        print_json({"file": path.name, "tenant": tenant, **asdict(done)})
+    else:
+        seconds = done.embed_seconds + done.write_seconds
+        wrong = f", {done.errors:,} lines refused" if done.errors else ""
+        out.print(
+            f"{path.name}: {done.written:,} records new or changed, {done.unchanged:,} unchanged, "
+            f"{done.relationships:,} relationships{wrong} for {tenant} in {seconds:.1f} s"
+        )
+    if done.errors:
+        raise typer.Exit(EXIT_BAD_INPUT)
+
+
+@delete_app.command(name="record", epilog=examples("braid delete record note-1 note-2 --tenant acme"))
+def delete_record(
+    ids: Annotated[list[str], typer.Argument(help="Ids of records, or of vertices without one.", metavar="ID...")],
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove records with their vertices and edges."""
+    from braid.deletes import delete_records
+
+    check_tenant(tenant)
+    _tell(delete_records(tenant, ids, open_engines(engine)), as_json=as_json)
+
+
+@delete_app.command(name="document", epilog=examples("braid delete document runbook.pdf --tenant acme"))
+def delete_document(
+    document: Annotated[
+        str, typer.Argument(help="What stands before the # in the ids of its chunks, or its title.", metavar="NAME")
+    ],
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a document with all its chunks."""
+    from braid.deletes import delete_document as delete
+
+    check_tenant(tenant)
+    _tell(delete(tenant, document, open_engines(engine)), as_json=as_json)
+
+
+@delete_app.command(name="tenant", epilog=examples("braid delete tenant --tenant acme --yes"))
+def delete_tenant(
+    *,
+    tenant: Annotated[str, typer.Option("--tenant", "-t", help="Whose data.", metavar="NAME")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.", metavar=FLAG)] = False,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove all that is stored of a tenant: records, graph, schema versions, files."""
+    from braid.deletes import delete_tenant as delete
+
+    check_tenant(tenant)
+    wired = open_engines(engine)
+    if not yes:
+        if as_json or not err.is_terminal:
+            message = "--yes: is needed where nobody can be asked"
+            raise InvalidRequest(message, field="--yes")
+        typer.confirm(f"Remove all that is stored of {tenant}?", abort=True, err=True)
+    _tell(delete(tenant, wired), as_json=as_json)
+
+
+def repair(
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say where the stores differ; change nothing.", metavar=FLAG)
+    ] = False,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the knowledge graph with the search index, and bring it into line where they differ."""
+    from braid.repair import repair as compare
+
+    check_tenant(tenant)
+    report = compare(tenant, open_engines(engine), dry_run=dry_run)
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+        return
+    for finding in report.findings:
+        out.print(Text(f"{finding.fault.value}  {finding.id}  {finding.message}"), soft_wrap=True)
+    total = sum(report.counts.values())
+    compared = f"{report.records:,} records, {report.vertices:,} vertices, {report.relationships:,} relationships"
+    found = "no difference" if not total else f"{total:,} differences, {'repaired' if report.repaired else 'left'}"
+    out.print(f"{tenant}: {compared}: {found}")
+
+
+def _tell(report: DeleteReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+        return
+    counts = {name: count for name, count in report.model_dump().items() if name != "tenant_id" and count}
+    found = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "nothing of that kind was there"
+    out.print(f"{report.tenant_id}: removed {found}" if counts else f"{report.tenant_id}: {found}")

@@ -1,0 +1,122 @@
+"""Writing a file of many lines from here, batch by batch: what the deployed workflow does with an object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from braid.engines.ports_state import MAX_LINE_BYTES
+from braid.errors import DatasetError
+from braid.file_ingest import BATCH_BYTES, BATCH_LINES, items_of, links_of, may_link
+from braid.write_items import Items
+from braid.writes import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from braid.wiring import Wired
+    from braid.writes import ItemError, MissingEnds, WriteReport
+
+
+@dataclass
+class FileIngested:
+    """What became of a file."""
+
+    lines: int = 0
+    written: int = 0
+    unchanged: int = 0
+    embedded: int = 0
+    relationships: int = 0
+    superseded: int = 0
+    errors: int = 0
+    embed_seconds: float = 0.0
+    write_seconds: float = 0.0
+
+    def add(self, report: WriteReport, errors: Sequence[ItemError], *, lines: int) -> None:
+        """Count what became of a batch."""
+        self.lines += lines
+        self.errors += len(errors)
+        for name in ("written", "unchanged", "embedded", "relationships", "superseded"):
+            setattr(self, name, getattr(self, name) + getattr(report, name))
+        self.embed_seconds += report.embed_seconds
+        self.write_seconds += report.write_seconds
+
+
+def ingest_file(
+    path: Path,
+    tenant_id: str,
+    wired: Wired,
+    *,
+    missing: MissingEnds,
+    threads: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    on_error: Callable[[ItemError], None] = lambda _: None,
+) -> FileIngested:
+    """Write what is right of a file of lines, first all records and entities, then all edges.
+
+    No more than a batch of it is held in memory. What is wrong is told line by line, and the rest is written.
+
+    Parameters
+    ----------
+    path
+        One JSON object a line, as :mod:`braid.write_items` reads them.
+    missing
+        What becomes of edges that lead nowhere.
+    on_progress
+        Called with the bytes read and all there are to read.
+    on_error
+        Called with each error.
+
+    Raises
+    ------
+    DatasetError
+        If the file changes while it is read; what was written until then stays.
+    StoreError, ModelError
+        As :func:`braid.writes.write`; ingesting the file again goes on.
+    """
+    begun = path.stat()
+    done = FileIngested()
+    with_links: set[int] = set()
+    for second in (False, True):
+        for number, (lines, first, offset) in enumerate(_batches(path)):
+            if second and number not in with_links:
+                continue
+            items = Items(tenant_id)
+            for at, line in enumerate(lines, start=first):
+                items.add_line(f"{path}:{at}", line)
+            whole = items.request(partial=True, missing=missing)
+            report = write(links_of(whole) if second else items_of(whole), wired, threads=threads)
+            now = path.stat()
+            if (now.st_mtime_ns, now.st_size) != (begun.st_mtime_ns, begun.st_size):
+                raise DatasetError(f"{path} changed while it was read; ingest it again")
+            if any(may_link(line) for line in lines):
+                with_links.add(number)
+            errors = report.errors if second else (*items.errors, *report.errors)
+            done.add(report, errors, lines=0 if second else len(lines))
+            for error in errors:
+                on_error(error)
+            if on_progress and not second:
+                on_progress(offset, begun.st_size)
+    return done
+
+
+def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:
+    """Yield lines, the number of the first, and the byte after the last; of a line too long only its beginning."""
+    lines: list[bytes] = []
+    size = offset = 0
+    first = number = 1
+    with path.open("rb") as file:
+        while raw := file.readline(MAX_LINE_BYTES + 2):
+            line = raw
+            while not raw.endswith(b"\n") and len(raw) > MAX_LINE_BYTES:
+                raw = file.readline(MAX_LINE_BYTES + 2)
+            if lines and (len(lines) == BATCH_LINES or size + len(line) > BATCH_BYTES):
+                yield lines, first, offset
+                lines, size, first = [], 0, number
+            lines.append(line.rstrip(b"\n"))
+            size += len(line)
+            offset = file.tell()
+            number += 1
+    if lines:
+        yield lines, first, offset

@@ -1,0 +1,76 @@
+"""Writes, deletes and repair over a real OpenSearch and Gremlin Server keep the contracts of the embedded stores."""
+
+from __future__ import annotations
+
+import uuid
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.caching import ForgivingCache
+from braid.engines.embedded.cache import EmbeddedCache
+from braid.engines.embedded.objects import EmbeddedObjectStore
+from braid.settings import EngineKind, Refresh
+
+from tests.contract.deletes import DeletesContract, RepairContract
+from tests.contract.graph_keeping import GraphKeepingContract
+from tests.contract.writes import WritesContract
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from braid.engines.ports_written import WritableGraph
+    from braid.settings import Settings
+
+
+class DeployedStages(DemoStages):
+    """The deployed index and graph; what DynamoDB and S3 keep is kept here, and has contracts of its own."""
+
+    @cached_property
+    def cache(self) -> ForgivingCache:
+        """A cache that only :meth:`advance` begins a generation of."""
+        return ForgivingCache(EmbeddedCache(self.store))
+
+    @cached_property
+    def objects(self) -> EmbeddedObjectStore:
+        """Files in a folder."""
+        return EmbeddedObjectStore(self.store)
+
+
+@pytest.fixture
+def store(
+    opensearch_endpoint: str, gremlin_endpoint: str, make_settings: Callable[..., Settings]
+) -> Iterator[DeployedStages]:
+    stages = DeployedStages(
+        make_settings(
+            engine=EngineKind.AWS,
+            opensearch_endpoint=opensearch_endpoint,
+            opensearch_index=f"test-{uuid.uuid4().hex}",
+            opensearch_refresh=Refresh.NOW,
+            neptune_endpoint=gremlin_endpoint,
+        )
+    )
+    stages.index.create()
+    stages.graph._connection.submit(lambda g: g.V().drop())
+    yield stages
+    stages.index._client.indices.delete(index=f"{stages.settings.opensearch_index}-*")
+    stages.close()
+
+
+class TestWrites(WritesContract):
+    pass
+
+
+class TestDeletes(DeletesContract):
+    pass
+
+
+class TestRepair(RepairContract):
+    pass
+
+
+class TestGraphKeeping(GraphKeepingContract):
+    @pytest.fixture
+    def graph(self, store: DeployedStages) -> WritableGraph:
+        return store.graph
