@@ -26,6 +26,7 @@ EXPECTED = (
     ("EmbedFunction", "embed.json", "ModelMissing"),
     ("FuseRerankFunction", "fuse_rerank.json", None),
     ("ContextFunction", "context.json", None),
+    ("SearchApiFunction", "search_api--health.json", None),
 )
 
 SCRIPT = """

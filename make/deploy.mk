@@ -23,7 +23,7 @@ lint-deploy: setup ## check the template, the state machines and the deployment'
 # Images need a container engine; here what their Dockerfiles copy and install is laid in a folder instead. Everything is
 # built for this machine's processor, so that the result can be run here.
 BUILT := .aws-sam/checked
-ZIP_FUNCTIONS := PlanFunction VectorSearchFunction GraphExpandFunction ContextFunction
+ZIP_FUNCTIONS := PlanFunction VectorSearchFunction GraphExpandFunction ContextFunction SearchApiFunction
 HOST_ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 
 .PHONY: build

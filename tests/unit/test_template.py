@@ -28,7 +28,13 @@ STAGES = {
     "GraphExpandFunction": "graph_expand",
     "FuseRerankFunction": "fuse_rerank",
 }
-FOLDERS = {**STAGES, "ContextFunction": "context", "IngestFunction": "ingest", "ReembedFunction": "reembed"}
+FOLDERS = {
+    **STAGES,
+    "ContextFunction": "context",
+    "IngestFunction": "ingest",
+    "ReembedFunction": "reembed",
+    "SearchApiFunction": "search_api",
+}
 """The folder of each function; those that are no stage stand beside the workflow."""
 
 

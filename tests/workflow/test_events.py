@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 EVENTS = Path(__file__).resolve().parents[2] / "events"
 GOOD = sorted(EVENTS.glob("*.json"))
 BAD = sorted((EVENTS / "malformed").glob("*.json"))
+BAD_REQUESTS = [path for path in BAD if path.stem.startswith("search_api--")]
+"""What the front door answers rather than raises."""
+BAD_EVENTS = [path for path in BAD if path not in BAD_REQUESTS]
 
 
 @pytest.fixture
@@ -145,7 +148,28 @@ def test_poisoned_messages_of_the_reembed_queue_stay_there_alone(call: Callable[
     assert call("reembed", event) == {"batchItemFailures": [{"itemIdentifier": each} for each in ids[1:]]}
 
 
-@pytest.mark.parametrize("event", BAD, ids=[path.stem for path in BAD])
+def test_the_request_of_api_gateway_is_answered_for_the_tenant_of_its_token(
+    call: Callable[..., dict[str, Any]],
+) -> None:
+    answered = call("search_api", EVENTS / "search_api.json")
+    assert answered["statusCode"] == 200
+    assert json.loads(answered["body"])["results"][0]["id"] == "event:kestrelway-lockout"
+
+
+def test_a_request_without_a_token_is_told_that_the_function_runs(call: Callable[..., dict[str, Any]]) -> None:
+    assert json.loads(call("search_api", EVENTS / "search_api--health.json")["body"])["status"] == "ok"
+
+
+@pytest.mark.parametrize("event", BAD_REQUESTS, ids=[path.stem for path in BAD_REQUESTS])
+def test_a_malformed_request_is_answered_with_the_field_that_its_file_names(
+    event: Path, call: Callable[..., dict[str, Any]]
+) -> None:
+    answered = call("search_api", event)
+    assert answered["statusCode"] == 422
+    assert [error["field"] for error in json.loads(answered["body"])["errors"]] == [event.stem.split("--")[1]]
+
+
+@pytest.mark.parametrize("event", BAD_EVENTS, ids=[path.stem for path in BAD_EVENTS])
 def test_a_malformed_event_is_refused_by_the_field_that_its_file_names(
     event: Path, call: Callable[..., dict[str, Any]]
 ) -> None:
