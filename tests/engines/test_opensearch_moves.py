@@ -1,0 +1,138 @@
+"""Moves between model profiles on a real OpenSearch."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.opensearch import OpenSearchIndex
+from braid.engines.opensearch_beside import next_alias, placed, previous_alias
+from braid.engines.opensearch_client import open_client
+from braid.engines.opensearch_moves import OpenSearchMoves
+from braid.settings import Refresh
+
+from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
+from tests.contract.shapes import ACME, record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from braid.settings import Settings
+    from opensearchpy import OpenSearch
+
+
+@pytest.fixture
+def settings(opensearch_endpoint: str, make_settings: Callable[..., Settings]) -> Settings:
+    return make_settings(
+        opensearch_endpoint=opensearch_endpoint,
+        opensearch_index=f"test-{uuid.uuid4().hex}",
+        opensearch_refresh=Refresh.NOW,
+    )
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[OpenSearch]:
+    made = open_client(settings)
+    yield made
+    made.indices.delete(index=f"{settings.opensearch_index}-*", ignore_unavailable=True)
+    made.close()
+
+
+@pytest.fixture
+def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
+    made = OpenSearchIndex(client, settings)
+    made.create()
+    return made
+
+
+@pytest.fixture
+def moves(client: OpenSearch, settings: Settings) -> OpenSearchMoves:
+    return OpenSearchMoves(client, settings)
+
+
+class TestOpenSearchMoves(IndexMovesContract):
+    pass
+
+
+def test_a_switch_moves_the_alias_and_keeps_the_other_index(
+    index: OpenSearchIndex, moves: OpenSearchMoves, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert([record("a", cosine=0.5)])
+    moves.begin("old", "new", SPACES)
+    fill(moves)
+    alias = settings.opensearch_index
+    first, second = f"{alias}-000001", f"{alias}-000002"
+    assert placed(client, alias, attempts=1) == {alias: first, next_alias(alias): second}
+    moves.switch()
+    assert placed(client, alias, attempts=1) == {alias: second, previous_alias(alias): first}
+    moves.drop(())
+    assert not client.indices.exists(index=first)
+    moves.begin("new", "third", SPACES)
+    assert placed(client, alias, attempts=1)[next_alias(alias)] == f"{alias}-000003"
+
+
+def test_a_write_by_somebody_who_has_not_heard_of_the_move_is_put_right(
+    index: OpenSearchIndex, moves: OpenSearchMoves, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert([record(name, "old", cosine=0.5) for name in ("changed", "gone", "same")])
+    moves.begin("old", "new", SPACES)
+    fill(moves)
+    alone = OpenSearchIndex(client, settings, alias=settings.opensearch_index)
+    alone.upsert([record("changed", "new", cosine=0.4), record("added", cosine=0.3)])
+    alone.delete_here([f"{ACME}|gone"])
+    assert reconcile(moves) == 3
+    assert names(pending(moves)) == ["added", "changed"]
+    fill(moves)
+    assert reconcile(moves) == 0
+    assert moves.count_pending(ACME, ("wide-space",)) == 0
+    moves.switch()
+    assert {each.id: each.content for each in index.scan(ACME).records} == {
+        "added": "",
+        "changed": "new",
+        "same": "old",
+    }
+
+
+def test_a_write_that_meets_the_switch_lands_in_both(
+    index: OpenSearchIndex, moves: OpenSearchMoves, client: OpenSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del client
+    index.upsert([record("a", "old", cosine=0.5)])
+    moves.begin("old", "new", SPACES)
+    fill(moves)
+    write_here, switched = OpenSearchIndex.upsert_here, [False]
+
+    def upsert_here(self: OpenSearchIndex, records: list[object]) -> None:
+        write_here(self, records)  # type: ignore[arg-type]
+        if not switched[0]:
+            switched[0] = True
+            moves.switch()
+
+    monkeypatch.setattr(OpenSearchIndex, "upsert_here", upsert_here)
+    index.upsert([record("a", "new").model_copy(update={"embeddings": both(0.5)})])
+    assert index.get_many(ACME, ["a"])[0].content == "new"
+    moves.rollback()
+    assert index.get_many(ACME, ["a"])[0].content == "new"
+
+
+def test_a_record_that_is_removed_while_it_is_copied_does_not_come_back(
+    index: OpenSearchIndex, moves: OpenSearchMoves, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.upsert([record("a", cosine=0.5), record("b", cosine=0.4)])
+    moves.begin("old", "new", SPACES)
+    read = pending(moves)
+    writer = moves._writer
+    write = writer._write
+
+    def removed_first(alias: str, operations: dict[str, object]) -> object:
+        if alias.endswith("_next") and "a" in operations:
+            index.delete(ACME, ["a"])
+        return write(alias, operations)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(writer, "_write", removed_first)
+    settled = moves.fill(ACME, [with_wide(each) for each in read])
+    monkeypatch.undo()
+    assert (settled.written, settled.lost) == (1, ("a",))
+    moves.switch()
+    assert [each.id for each in index.scan(ACME).records] == ["b"]
