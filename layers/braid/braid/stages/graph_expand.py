@@ -98,7 +98,7 @@ class _Walk:
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
         further = self._asked.keep(graph_hits.weighted(further, weights))
         begun = {hit.path.ids[0] for hit in further if self._asked.answers(hit)}
-        hits = [*graph_hits.named(links, begun), *graph_hits.mentioning(mentioned.hits, links), *further]
+        hits = [*graph_hits.named(links, begun), *graph_hits.mentioning(mentioned.hits, links, begun), *further]
         ranked = graph_hits.ranked(hits)
         truncated = mentioned.truncated or walked.truncated
         return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)

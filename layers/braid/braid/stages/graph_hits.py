@@ -15,8 +15,8 @@ ONE_HOP = 0.5
 """What is one hop from a name counts half of it, as on every other walk: ``1 / (1 + hops)``."""
 ONE_HOP_WITH_EVIDENCE = 0.6
 """The same where the mention names the record that it is known from: it was read there, not guessed."""
-WHERE_IT_BEGAN = 0.25
-"""What an entity counts from which a walk along causes or time began."""
+WHERE_IT_BEGAN, TOLD_OF_IT = 0.25, 0.5
+"""What an entity counts from which a walk along causes or time began, and what a mention of it does."""
 
 
 def weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
@@ -56,10 +56,10 @@ def named(links: Iterable[EntityLink], begun: Collection[str]) -> list[GraphHit]
     ]
 
 
-def mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink]) -> list[GraphHit]:
+def mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink], begun: Collection[str] = ()) -> list[GraphHit]:
     """Return what mentions a linked entity, scored by how well its name matched and how sure the mention is.
 
-    A mention that carries evidence counts more.
+    A mention that carries evidence counts more, one of where a walk along causes or time began less.
     """
     by_id = {link.entity_id: link for link in links}
     found = []
@@ -67,7 +67,7 @@ def mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink]) -> list[Gr
         link = by_id[hit.path.ids[0]]
         one_hop = ONE_HOP_WITH_EVIDENCE if any(hit.path.evidence) else ONE_HOP
         changes = {
-            "score": clamp(one_hop * hit.score * link.score),
+            "score": clamp(one_hop * hit.score * link.score * (TOLD_OF_IT if link.entity_id in begun else 1.0)),
             "source": Source.KNOWLEDGE,
             "reason": f"entity match: {link.name}",
         }
