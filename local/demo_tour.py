@@ -14,6 +14,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from local.dataset import read_dataset
+from local.demo_change import change
 from local.evaluation.configurations import rows
 from local.evaluation.run import evaluate
 from local.evaluation.show import show_evaluation
@@ -95,6 +96,7 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
         with closing(Wired(wired.settings.uncached())) as fresh:
             measured = evaluate(MAIN_TENANT, judged, fresh, configurations=ways, on_progress=on_progress)
         show_evaluation(console, measured)
+    change(console, wired, CORPUS / TENANTS[1])
     console.print()
     console.print(Text(f"Done in {time.perf_counter() - began:.0f} s. Now ask your own:", style="bold"))
     console.print("  braid search 'What caused the Beacon text storm?' -t saltmarrow --explain", soft_wrap=True)
