@@ -177,6 +177,10 @@ class Settings(BaseSettings):
     """Workflow that a context asks; this process's own stages when not set."""
     retrieve_timeout_s: Annotated[float, Field(gt=0, le=300)] = 15.0
 
+    ingest_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
+    """Lambda function that writes for those that carry no model; this process's own models when not set."""
+    ingest_timeout_s: Annotated[float, Field(gt=0, le=900)] = 20.0
+
     schema_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
     """DynamoDB table of schema versions; ``home`` keeps them when not set, which only local stores allow."""
     dynamodb_timeout_s: Annotated[float, Field(gt=0, le=60)] = 1.0

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from braid.caches import Caches
     from braid.context import Context, ContextRequest
     from braid.deletes import DeleteReport
+    from braid.engines.ingest_function import IngestFunction
     from braid.engines.ports import KnowledgeGraph, SearchIndex
     from braid.engines.step_functions import RetrieveWorkflow
     from braid.memory import ContextLimits
@@ -218,8 +219,16 @@ class Wired(Engines):
             )
         return answer
 
+    @cached_property
+    def _ingest_function(self) -> IngestFunction:
+        from braid.engines.ingest_function import IngestFunction
+
+        return IngestFunction.connect(self.settings)
+
     def write(self, request: WriteRequest) -> WriteReport:
-        """Check and write, with the models of this process."""
+        """Check and write: by the function that carries the models where one is named, else with this process's."""
+        if self.settings.engine is EngineKind.AWS and self.settings.ingest_function:
+            return self._ingest_function.write(request)
         from braid import writes
 
         return writes.write(request, self)

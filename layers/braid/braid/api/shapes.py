@@ -28,6 +28,7 @@ from braid.models import (
     Timestamp,
     Weights,
 )
+from braid.write_items import MAX_INLINE
 
 
 class SemanticQuestion(Frozen):
@@ -82,14 +83,15 @@ class Writes(Frozen):
 
     records: Annotated[tuple[NewRecord, ...], Field(max_length=100)] = ()
     vertices: Annotated[tuple[NewVertex, ...], Field(max_length=100)] = ()
-    relationships: Annotated[tuple[NewRelationship, ...], Field(max_length=500)] = ()
+    relationships: Annotated[tuple[NewRelationship, ...], Field(max_length=100)] = ()
     stub_missing_ends: Annotated[bool, Field(strict=True)] = False
     """Whether a vertex without a name is made where an edge leads to nothing stored; else such an edge is wrong."""
 
     @model_validator(mode="after")
     def _is_something(self) -> Self:
-        if not (self.records or self.vertices or self.relationships):
-            message = "holds no records, vertices or relationships"
+        count = len(self.records) + len(self.vertices) + len(self.relationships)
+        if not 1 <= count <= MAX_INLINE:
+            message = f"holds {count} records, vertices and relationships together; 1 to {MAX_INLINE} can be written"
             raise ValueError(message)
         return self
 

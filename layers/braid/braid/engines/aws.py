@@ -44,7 +44,9 @@ _SERVER_FAULT = 500
 _TOO_MANY = 429
 
 
-def open_client(service: Literal["dynamodb", "sqs", "s3", "stepfunctions"], *, timeout_s: float, attempts: int) -> Any:  # noqa: ANN401 - its methods are made at run time
+def open_client(
+    service: Literal["dynamodb", "lambda", "sqs", "s3", "stepfunctions"], *, timeout_s: float, attempts: int
+) -> Any:  # noqa: ANN401 - its methods are made at run time
     """Return a client; nothing is asked yet.
 
     Parameters

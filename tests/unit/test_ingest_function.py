@@ -1,0 +1,95 @@
+"""Writes by the function that carries the models: what it is sent, and how what it says is read."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+from braid import file_ingest
+from braid.engines.ingest_function import IngestFunction
+from braid.errors import InvalidRequest, StoreError, TransientStoreError
+from braid.file_jobs import Task
+from braid.models import Record, Relationship, Vertex
+from braid.settings import Settings
+from braid.writes_request import WriteRequest
+
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REQUEST = WriteRequest(
+    tenant_id="acme",
+    records=(Record(id="note", tenant_id="acme", content="The valve stuck."),),
+    vertices=(Vertex(id="valve", tenant_id="acme", entity_type="Machine", name="Valve"),),
+    relationships=(Relationship(tenant_id="acme", source="note", type="MENTIONS", target="valve"),),
+)
+
+
+class Invoked:
+    """Runs the function's own step in this process, as Lambda would."""
+
+    def __init__(self, stages: DemoStages) -> None:
+        self.stages = stages
+
+    def invoke(self, **request: Any) -> dict[str, Any]:
+        event = json.loads(request["Payload"])
+        report = file_ingest.run(Task.model_validate(event), self.stages)
+        return {"Payload": io.BytesIO(report.model_dump_json().encode())}
+
+
+class Failing:
+    """Fails as the function does."""
+
+    def __init__(self, error: str, message: str) -> None:
+        self.said = {"errorType": error, "errorMessage": message}
+
+    def invoke(self, **_: Any) -> dict[str, Any]:
+        return {"FunctionError": "Unhandled", "Payload": io.BytesIO(json.dumps(self.said).encode())}
+
+
+@pytest.fixture
+def stages(tmp_path: Path) -> Iterator[DemoStages]:
+    stages = DemoStages(Settings(home=tmp_path))
+    yield stages
+    stages.close()
+
+
+def test_what_the_function_writes_is_what_this_process_would_have_written(stages: DemoStages) -> None:
+    report = IngestFunction(Invoked(stages), "ingest").write(REQUEST)
+    assert (report.written, report.relationships, report.errors) == (1, 1, ())
+    (note,) = stages.index.get_many("acme", ["note"])
+    assert note.content == "The valve stuck."
+    (valve,) = stages.graph.get_many("acme", ["valve"])
+    assert (valve.entity_type, valve.name) == ("Machine", "Valve")
+
+
+def test_items_that_are_wrong_are_in_its_report(stages: DemoStages) -> None:
+    wrong = REQUEST.model_copy(update={"vertices": ()})
+    report = IngestFunction(Invoked(stages), "ingest").write(wrong)
+    assert [(error.place, error.field) for error in report.errors] == [("relationships[0]", "target")]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("InvalidRequest", InvalidRequest), ("TransientStoreError", TransientStoreError), ("KeyError", StoreError)],
+)
+def test_its_errors_are_raised_by_their_names(name: str, expected: type[Exception]) -> None:
+    with pytest.raises(expected) as caught:
+        IngestFunction(Failing(name, "records: too many"), "ingest").write(REQUEST)
+    assert type(caught.value) is expected
+    if isinstance(caught.value, InvalidRequest):
+        assert caught.value.field == "records"
+
+
+def test_a_function_that_does_not_answer_is_worth_trying_again() -> None:
+    class Silent:
+        def invoke(self, **_: Any) -> dict[str, Any]:
+            raise ReadTimeoutError(endpoint_url="https://lambda")
+
+    with pytest.raises(TransientStoreError, match="function ingest"):
+        IngestFunction(Silent(), "ingest").write(REQUEST)
