@@ -37,6 +37,10 @@ setup: $(UV)
 demo: setup ## ingest the demo archive and answer questions from it
 	.venv/bin/braid demo
 
+.PHONY: serve
+serve: setup ## answer over HTTP on this machine, and show answers in a browser
+	.venv/bin/braid serve
+
 .PHONY: test
 test: test-setup ## run the tests
 	.venv/bin/python -m pytest

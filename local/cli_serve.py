@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EPILOG = """[bold]Examples[/bold]
 
-braid serve --tenant saltmarrow
+braid serve
 
 braid serve -t saltmarrow -t pellworth --port 8700 --json
 """
@@ -34,7 +34,11 @@ def serve(
     tenants: Annotated[
         list[str] | None,
         typer.Option(
-            "--tenant", "-t", help="Print a token for this tenant; may be given several times.", metavar="NAME"
+            "--tenant",
+            "-t",
+            help="Print a link for this tenant; may be given several times. When left out, for those that something "
+            "is stored for; where nothing is, the demo's are ingested.",
+            metavar="NAME",
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; others than this machine's are open to all.")] = (
@@ -54,8 +58,7 @@ def serve(
 
     Tokens hold until the server stops. They are for development: whoever has one reads and writes its tenant.
     """
-    names = tenants or ["default"]
-    for name in names:
+    for name in tenants or ():
         check_tenant(name)
     if engine:
         os.environ["BRAID_ENGINE"] = engine  # where the settings are read
@@ -66,10 +69,12 @@ def serve(
     from braid.api.handler import make_handler
     from braid.wiring import wired
 
+    from local.served_tenants import tenants_to_serve
     from local.server import Bounds, Server, development_token
 
     library = wired()
     _warm(library)
+    names = tenants or tenants_to_serve(library, lambda text: Console(stderr=True, soft_wrap=True).print(text))
     key = secrets.token_bytes(32)
     application = Server(
         make_handler(library),
@@ -131,6 +136,7 @@ def _announce(listening: socket.socket, tokens: dict[str, str], *, as_json: bool
         Console(stderr=True, soft_wrap=True).print("Others than this machine can reach this server.", style="yellow")
     for tenant, token in tokens.items():
         out.print(f"[bold]{tenant}[/bold]")
-        out.print(f"  open   {url}/explorer#token={token}")
+        out.print(f"  open   {url}/explorer#tenant={tenant}&token={token}")
         out.print(f"  token  {token}")
-    out.print("Ctrl+C stops it.")
+    out.print("Open a link to ask in a browser; Ctrl+C stops the server.")
+    sys.stdout.flush()  # whoever waits for the address through a pipe

@@ -1,0 +1,93 @@
+// The question and the controls are in the address after "#", which a browser sends to no server; the token never is.
+import { byId } from "./elements.js";
+
+const CONTROLS = ["fusion", "intent", "strategy", "ranking", "as_of", "within", "k"];
+const KEPT = { token: "braid-token", tenant: "braid-tenant" };
+
+/** Read the address, move a token out of it into this tab's memory, and return the rest. */
+export function arrived() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const token = given.get("token");
+  if (token) {
+    sessionStorage.setItem(KEPT.token, token);
+    sessionStorage.setItem(KEPT.tenant, given.get("tenant") ?? "");
+    given.delete("token");
+    history.replaceState(null, "", `#${given}`);
+  } else if (given.has("tenant") && given.get("tenant") !== access().tenant && !access().token) {
+    sessionStorage.setItem(KEPT.tenant, given.get("tenant"));
+  }
+  return given;
+}
+
+/** The token and the tenant that this tab asks with; empty where there is none. */
+export function access() {
+  return { token: sessionStorage.getItem(KEPT.token) ?? "", tenant: sessionStorage.getItem(KEPT.tenant) ?? "" };
+}
+
+export function keepAccess({ token, tenant }) {
+  sessionStorage.setItem(KEPT.token, token);
+  sessionStorage.setItem(KEPT.tenant, tenant);
+}
+
+/** Write the controls from an address. */
+export function show(given) {
+  byId("text").value = given.get("q") ?? "";
+  for (const name of CONTROLS) {
+    const control = byId(name);
+    control.value = given.get(name) ?? "";
+    if (control.value !== (given.get(name) ?? "")) control.value = "";
+  }
+  const balance = Number.parseFloat(given.get("balance") ?? "");
+  setBalance(balance >= 0 && balance <= 1 ? balance : null);
+}
+
+/** Read the controls into an address. */
+export function address() {
+  const shown = new URLSearchParams();
+  const text = byId("text").value.trim();
+  if (text) shown.set("q", text);
+  if (balance() !== null) shown.set("balance", String(balance()));
+  for (const name of CONTROLS) if (byId(name).value.trim()) shown.set(name, byId(name).value.trim());
+  if (access().tenant) shown.set("tenant", access().tenant);
+  return shown;
+}
+
+/** How many controls stand otherwise than the plan would have them. */
+export const changes = () => [...address().keys()].filter((name) => name !== "q" && name !== "tenant" && name !== "k").length;
+
+/** The graph's share as set by hand; null while the plan decides. */
+export function balance() {
+  const range = byId("balance");
+  return range.dataset.set === undefined ? null : Number.parseFloat(range.value);
+}
+
+export function setBalance(value) {
+  const range = byId("balance");
+  if (value === null) delete range.dataset.set;
+  else range.dataset.set = "";
+  range.value = String(value ?? 0.5);
+  const graph = Math.round((value ?? 0.5) * 100);
+  const said = value === null ? "planned" : `${100 - graph} % text, ${graph} % graph`;
+  byId("balance-said").value = said;
+  range.setAttribute("aria-valuetext", said);
+}
+
+/** The body of POST /search that the controls ask for. */
+export function question() {
+  const value = (name) => byId(name).value.trim();
+  const asked = { text: value("text"), top_k: Number.parseInt(value("k") || "5", 10), explain: true };
+  for (const name of ["fusion", "intent", "ranking"]) if (value(name)) asked[name] = value(name);
+  if (balance() !== null) {
+    asked.vector_weight = Math.round((1 - balance()) * 100) / 100;
+    asked.graph_weight = balance();
+  }
+  if (value("as_of")) asked.as_of = value("as_of");
+  if (value("strategy")) asked.hints = { strategy: value("strategy") };
+  if (value("within")) asked.graph_constraint = { entity: value("within"), depth: 2 };
+  return asked;
+}
+
+export function reset() {
+  for (const name of CONTROLS) if (name !== "k") byId(name).value = "";
+  setBalance(null);
+}

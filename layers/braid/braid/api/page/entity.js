@@ -1,0 +1,66 @@
+// One entity and what stands in relation to it.
+import { byId, day, fill, h, plural, shortened } from "./elements.js";
+import { addRelations } from "./graph.js";
+import { get } from "./server.js";
+
+const AT_MOST = 60;
+let asking = null;
+
+/** Ask for an entity and its relations, as of the answer's moment, and show them below the graph. */
+export async function openEntity(id, { asOf, onWithin }) {
+  asking?.abort();
+  asking = new AbortController();
+  const box = byId("entity");
+  box.hidden = false;
+  fill("entity", h("p", { class: "quiet", role: "status" }, "Asking for its relations …"));
+  const path = `entities/${encodeURIComponent(id)}`;
+  const moment = asOf ? `&as_of=${encodeURIComponent(asOf)}` : "";
+  try {
+    const [entity, related] = await Promise.all([
+      get(path, asking.signal),
+      get(`${path}/related?limit=${AT_MOST}${moment}`, asking.signal),
+    ]);
+    fill("entity", shown(entity, related, { open: (other) => openEntity(other, { asOf, onWithin }), onWithin }));
+    addRelations(id, related.hits);
+    box.scrollIntoView({ block: "nearest" });
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    fill("entity", h("p", { role: "alert" }, h("strong", {}, `${error.title ?? "Its relations cannot be shown"}. `), error.detail ?? ""));
+  }
+}
+
+export function closeEntity() {
+  asking?.abort();
+  byId("entity").hidden = true;
+  fill("entity");
+}
+
+function shown(entity, related, { open, onWithin }) {
+  const name = entity.name ?? entity.citation?.title ?? entity.id;
+  const facts = [entity.entity_type ?? entity.kind, entity.timestamp && day(entity.timestamp), entity.invalid_at && `held until ${day(entity.invalid_at)}`];
+  return [
+    h("div", { class: "entity-head" },
+      h("h3", { id: "entity-title" }, name),
+      h("button", { type: "button", class: "plain", on: { click: closeEntity } }, "Close")),
+    h("p", { class: "kind" }, facts.filter(Boolean).join(" · "), " ", h("code", {}, entity.id)),
+    entity.content ? h("p", {}, shortened(entity.content, 420)) : null,
+    h("p", { role: "status", class: "quiet" }, related.hits.length
+      ? `${plural(related.hits.length, "relation")}${related.truncated || related.hits.length === AT_MOST ? ", and more that are not shown" : ""}`
+      : "Nothing is related to it."),
+    h("div", { class: "relations" }, grouped(related.hits).map(([label, hits]) => h("section", {},
+      h("h4", {}, label),
+      h("ul", {}, hits.map((hit) => h("li", {},
+        h("button", { type: "button", class: "name", on: { click: () => open(hit.id) } }, hit.name ?? hit.id))))))),
+    h("button", { type: "button", on: { click: () => onWithin(entity.id) } }, "Ask only among what this reaches"),
+  ];
+}
+
+function grouped(hits) {
+  const groups = new Map();
+  for (const hit of hits) {
+    const type = hit.path.types[0]?.toLowerCase().replaceAll("_", " ") ?? "related";
+    const label = hit.path.inward[0] ? `← ${type}` : `${type} →`;
+    groups.set(label, [...(groups.get(label) ?? []), hit]);
+  }
+  return [...groups.entries()].sort(([one], [other]) => one.localeCompare(other));
+}

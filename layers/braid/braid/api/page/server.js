@@ -1,0 +1,92 @@
+// Asks the server that sent this page, and says in words why it did not answer.
+import { access } from "./address.js";
+
+const ROOT = new URL("..", import.meta.url);
+const TIMEOUT_MS = 35_000;
+
+/** An answer that is none: what happened, what may help, and which fields are wrong. */
+export class Refusal extends Error {
+  constructor(title, { detail = "", fields = [], status = 0, again = false } = {}) {
+    super(title);
+    Object.assign(this, { title, detail, fields, status, again });
+  }
+}
+
+export const get = (path, signal) => send("GET", path, undefined, signal);
+export const post = (path, body, signal) => send("POST", path, body, signal);
+
+async function send(method, path, body, signal) {
+  const { token, tenant } = access();
+  if (!token) throw new Refusal("A token is needed", { detail: HOW_TO_GET_ONE, status: 401 });
+  const headers = { Authorization: `Bearer ${token}`, Accept: "application/json" };
+  if (tenant) headers["Braid-Tenant"] = tenant;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const slow = AbortSignal.timeout(TIMEOUT_MS);
+  try {
+    const response = await fetch(new URL(path, ROOT), {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: signal ? AbortSignal.any([signal, slow]) : slow,
+      cache: "no-store",
+    });
+    const answered = await read(response);
+    if (!response.ok) throw refused(response.status, answered);
+    return answered;
+  } catch (error) {
+    if (error instanceof Refusal || error.name === "AbortError") throw error;
+    if (error.name === "TimeoutError") {
+      throw new Refusal("No answer in 35 seconds", { detail: "The server may be busy, or a store may hang.", again: true });
+    }
+    throw new Refusal("The server does not answer", {
+      detail: "It may have been stopped; is braid serve still running?",
+      again: true,
+    });
+  }
+}
+
+async function read(response) {
+  try {
+    return await response.json();
+  } catch (error) {
+    if (error.name === "TimeoutError" || error.name === "AbortError") throw error;
+    throw new Refusal("The server sent something else than an answer", {
+      detail: `Status ${response.status}.`,
+      status: response.status,
+      again: true,
+    });
+  }
+}
+
+const HOW_TO_GET_ONE =
+  "On your own machine braid serve prints a link that carries one. On AWS it is the one that your identity provider issues.";
+
+const WORDS = {
+  400: "The question could not be read",
+  401: "This token is not accepted",
+  403: "This is not yours to ask",
+  404: "There is none",
+  413: "The question is too long",
+  422: "The question is not right yet",
+  429: "Too many questions at once",
+  503: "Cannot be answered right now",
+};
+
+function refused(status, problem) {
+  const fields = Array.isArray(problem.errors) ? problem.errors : [];
+  let detail = fields.length ? "" : String(problem.detail ?? problem.title ?? problem.message ?? "");
+  if (status === 401) detail = `It may have ended, or the server has been started anew since. ${HOW_TO_GET_ONE}`;
+  if (status === 403) detail = `${detail ? `The server says: ${detail}. ` : ""}The token does not belong to this tenant.`;
+  if (status === 404 && detail === "nothing is stored for this tenant") {
+    detail = "Nothing is stored for this tenant yet: braid demo brings an archive to try, braid ingest your own.";
+  }
+  if (status === 429 || status === 503) detail = `${detail ? `${capital(detail)}. ` : ""}Trying again in a moment may help.`;
+  return new Refusal(WORDS[status] ?? `The request failed (${status})`, {
+    detail: capital(detail),
+    fields,
+    status,
+    again: status === 429 || status >= 500,
+  });
+}
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
