@@ -69,7 +69,6 @@ def _change(console: Console, wired: Wired, corpus: Path) -> None:
     console.print(
         f"versions {newest.version + 1} to {newest.version + VERSIONS} are registered: {behind} records are two or more"
         " versions behind and lose score; at four they are no longer searched",
-        soft_wrap=True,
     )
     stop, answered, empty = threading.Event(), [0], [0]
 
@@ -93,7 +92,6 @@ def _change(console: Console, wired: Wired, corpus: Path) -> None:
     console.print(
         f"{job.written} records are embedded again and current in {time.perf_counter() - began:.1f} s; meanwhile "
         f"{answered[0]} questions were answered, {empty[0]} of them without a whole answer",
-        soft_wrap=True,
     )
     left = reembedding.outdated(tools, TENANT)["schema"]
     console.print(f"{left} records are outdated now. The same by hand: [bold]braid reembed[/]")
