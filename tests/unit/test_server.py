@@ -105,12 +105,25 @@ def test_a_body_that_is_no_text_is_handed_over_as_base64(server: Server, handler
 
 
 EXPIRED = development_token("acme", key=KEY, now=NOW - 13 * 3_600)
+CHANGED = ("B" if TOKEN[0] == "A" else "A") + TOKEN[1:]
 OTHERS = development_token("acme", key=b"o" * 32, now=NOW)
 
 
 @pytest.mark.parametrize(
     "token",
-    [None, "", "x", TOKEN[:-2], "A" + TOKEN[1:], TOKEN + "AAAA", EXPIRED, OTHERS, "ü", "e30.e30.e30", "A" * 5_000],
+    [
+        None,
+        "",
+        "x",
+        TOKEN[:-2],
+        CHANGED,
+        TOKEN + "AAAA",
+        EXPIRED,
+        OTHERS,
+        "ü",
+        "e30.e30.e30",
+        "A" * 5_000,
+    ],
     ids=["none", "empty", "short", "cut", "changed", "longer", "expired", "of another key", "unicode", "jwt", "huge"],
 )
 def test_a_token_that_is_not_ours_or_no_longer_holds_says_nothing_of_who_asks(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from braid.models import Answer, Query
     from braid.outdated import MetOutdated
     from braid.profiles import ModelConfig
+    from braid.reembedding import Job
     from braid.settings import Settings
     from braid.stages.states import (
         Embedded,
@@ -232,6 +233,12 @@ class Wired(Engines):
         from braid import writes
 
         return writes.write(request, self)
+
+    def reembed(self, tenant_id: str) -> Job:
+        """Begin to embed a tenant's outdated records again; the schedule or ``braid reembed`` works it off."""
+        from braid import reembedding
+
+        return reembedding.plan(self.reembedding, tenant=tenant_id)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
         """Remove records with their vertices and edges, for good."""

@@ -11,7 +11,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
 from braid.api.problems import FieldProblem, Problem
 from braid.api.replays import once
-from braid.api.shapes import NewSchema, RecordPage, RecordSummary, Schemas, Writes, WriteSummary
+from braid.api.shapes import NewSchema, RecordPage, RecordSummary, Reembed, ReembedJob, Schemas, Writes, WriteSummary
 from braid.api.tokens import InvalidToken, sign, verify
 from braid.deletes import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.engines.ports import SchemaVersion
@@ -40,6 +40,7 @@ def add_records(api: Api) -> None:
     _add_writes(api)
     _add_deletion(api)
     _add_schemas(api)
+    _add_reembedding(api)
 
 
 def _add_writes(api: Api) -> None:
@@ -110,6 +111,15 @@ def _add_schemas(api: Api) -> None:
             field = FieldProblem(field="version", detail=str(error).removeprefix("version: "))
             raise Problem(HTTPStatus.CONFLICT, "conflict", str(error), errors=[field]) from error
         return schema
+
+
+def _add_reembedding(api: Api) -> None:
+    library = api.library
+
+    @api.post("/reembed", operation_id="reembed", summary="Have outdated records embedded again", tags=WRITE)
+    def reembed(_request: Reembed) -> ReembedJob:
+        api.caller.must_write()
+        return ReembedJob.of(library.reembed(api.tenant_id))
 
 
 def _request(tenant_id: str, writes: Writes) -> WriteRequest:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from braid.engines.ports import KnowledgeGraph, SchemaRegistry, SearchIndex
     from braid.engines.ports_members import Members
     from braid.models import Answer, Query
+    from braid.reembedding import Job
     from braid.settings import Settings
     from braid.writes_request import WriteReport, WriteRequest
 
@@ -66,6 +67,9 @@ class Library(Protocol):
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
         """Remove records for good."""
+
+    def reembed(self, tenant_id: str) -> Job:
+        """Begin to embed again what is outdated, or go on."""
 
     def cursor_key(self) -> bytes:
         """Return the key that cursors are signed with."""

@@ -28,6 +28,7 @@ from braid.models import (
     Timestamp,
     Weights,
 )
+from braid.reembedding.jobs import Job, Phase, Status
 from braid.write_items import MAX_INLINE
 
 
@@ -147,6 +148,26 @@ class Schemas(Frozen):
     current: int
     """The version that records are measured against; 1 when none is registered."""
     versions: tuple[SchemaVersion, ...]
+
+
+class Reembed(Frozen):
+    """Embed again what is outdated of the caller's tenant; there is nothing to choose."""
+
+
+class ReembedJob(Frozen):
+    """A job that embeds a tenant's outdated records, a step at a time; asking again goes on with the same one."""
+
+    name: str
+    status: Status
+    phase: Phase
+    written: int
+    total: int
+    """Records that were outdated when it began."""
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """Return what of a job is its tenant's to know."""
+        return cls(name=job.name, status=job.status, phase=job.phase, written=job.written, total=job.total)
 
 
 class TraceResult(Frozen):
