@@ -1,0 +1,80 @@
+"""``braid ingest FILE``, ``braid delete`` and ``braid repair``, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.e2e.conftest import Done
+
+
+@pytest.fixture
+def here(braid: Callable[..., Done], home: Path, tmp_path: Path) -> Callable[..., Done]:
+    """Run ``braid`` in an empty home, with the model of the shared one."""
+
+    def call(*arguments: str) -> Done:
+        return braid(*arguments, home=tmp_path / "home", BRAID_MODELS_DIR=str(home / "models"))
+
+    return call
+
+
+def lines(path: Path, *rows: Any) -> str:
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def test_a_file_is_written_its_wrong_lines_named_and_the_rest_deleted_again(
+    here: Callable[..., Done], tmp_path: Path
+) -> None:
+    path = lines(
+        tmp_path / "late.jsonl",
+        {"id": "lamp-2", "content": "The quay lamps are new", "supersedes": ["lamp-1"]},
+        {"id": "lamp-1", "content": "The quay lamps are old"},
+        "oops",
+        {"relationship": {"source": "lamp-2", "type": "CAUSES", "target": "nobody"}},
+    )
+    done = here("ingest", path, "--tenant", "acme")
+    assert done.status == 2
+    assert f"{path}:3: not JSON" in done.err
+    assert f"{path}:4: target: 'nobody' is neither a vertex nor a record, in 'lamp-2' CAUSES 'nobody'" in done.err
+    again = here("ingest", path, "--tenant", "acme", "--missing", "stub", "--json")
+    assert json.loads(again.out)["unchanged"] == 2
+    assert json.loads(again.out)["errors"] == 1
+    asked = json.loads(here("search", "quay lamps", "--tenant", "acme", "--in-process", "--json").out)
+    assert [result["id"] for result in asked["results"]] == ["lamp-2"]
+    removed = json.loads(here("delete", "record", "lamp-2", "lamp-1", "--tenant", "acme", "--json").out)
+    assert (removed["records"], removed["vertices"]) == (2, 2)
+    repaired = json.loads(here("repair", "--tenant", "acme", "--dry-run", "--json").out)
+    assert (repaired["records"], repaired["counts"], repaired["repaired"]) == (0, {}, False)
+
+
+def test_a_tenant_is_deleted_only_when_that_is_said(here: Callable[..., Done], tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"_id": "guide.pdf#chunk-1", "text": "a turbine", "title": "Guide"})
+    assert here("ingest", path, "--tenant", "acme").status == 0
+    refused = here("delete", "tenant", "--tenant", "acme")
+    assert refused.status == 2
+    assert "--yes" in refused.err
+    assert here("repair", "--tenant", "acme").out.startswith("acme: 1 records")
+    assert "removed 1 records" in here("delete", "document", "guide.pdf", "--tenant", "acme").out
+    assert "nothing of that kind was there" in here("delete", "tenant", "--tenant", "acme", "--yes").out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["delete", "record", "x", "-t", "../x"],
+        ["delete", "document", "x", "-t", "../x"],
+        ["delete", "tenant", "-t", "../x"],
+        ["repair", "-t", "../x"],
+    ],
+)
+def test_a_tenant_that_is_none_is_refused(here: Callable[..., Done], command: list[str]) -> None:
+    done = here(*command)
+    assert done.status == 2
+    assert "--tenant: must be 1 to 64" in done.err

@@ -1,0 +1,201 @@
+"""The steps that write an object of many lines, over files on a laptop and over S3."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from braid import file_ingest
+from braid.engines.s3 import S3ObjectStore
+from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
+from braid.file_jobs import Batch, Cursor, Finish, Job, JobReport, JobStatus, Lost, Page, Phase, Split
+from braid.settings import Settings
+from moto import mock_aws
+
+from tests.contract.shapes import ACME
+from tests.contract.writes import found
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from braid.engines.ports_state import ObjectStore
+
+KEY = "inbox/a.jsonl"
+
+
+class OverS3(DemoStages):
+    """Embedded stores with the files in S3."""
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """A bucket of moto's."""
+        client = boto3.client(
+            "s3",
+            region_name="us-east-1",
+            aws_access_key_id="test",
+            aws_secret_access_key="test",  # noqa: S106 - nobody checks it
+        )
+        client.create_bucket(Bucket="files")
+        return S3ObjectStore(client, "files")
+
+
+@pytest.fixture(params=["laptop", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
+    monkeypatch.setattr(file_ingest, "BATCH_LINES", 4)
+    monkeypatch.setattr(file_ingest, "PAGE_BATCHES", 2)
+    with mock_aws():
+        stages = (OverS3 if request.param == "s3" else DemoStages)(Settings(home=tmp_path))
+        yield stages
+        stages.close()
+
+
+def put(store: DemoStages, count: int = 11, *, end: bytes = b"") -> bytes:
+    rows = [{"id": f"r{at}", "content": f"turbine {at}"} for at in range(count)]
+    content = "\n".join(json.dumps(row) for row in rows).encode() + end
+    store.objects.put(ACME, KEY, content)
+    return content
+
+
+def begun(store: DemoStages) -> Job:
+    return file_ingest.split(Split(job="j", event={"tenant_id": ACME, "key": KEY}), store)
+
+
+def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
+    cursor = Cursor()
+    while True:
+        out = file_ingest.page(Page(job=job, cursor=cursor), store)
+        for place in out.batches:
+            if out.phase is phase:
+                yield Batch(job=job, phase=phase, batch=place)
+        if out.done:
+            return
+        cursor = out.next
+
+
+def finished(store: DemoStages, job: Job) -> JobReport:
+    return file_ingest.finish(Finish(job=job), store)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_every_line_is_in_one_batch_whatever_the_file_ends_with(store: DemoStages, end: bytes) -> None:
+    put(store, end=end)
+    job = begun(store)
+    found_places = [task.batch for task in batches(store, job, Phase.ITEMS)]
+    assert [place.line for place in found_places] == [1, 5, 9]
+    assert [place.start for place in found_places[1:]] == [place.end for place in found_places[:-1]]
+    for task in batches(store, job, Phase.ITEMS):
+        file_ingest.batch(task, store)
+    report = finished(store, job)
+    assert (report.status, report.written, report.errors) == (JobStatus.WRITTEN, 11, 0)
+    assert len(found(store, "turbine")) == 11
+
+
+def test_lines_longer_than_a_batch_are_batches_of_their_own(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_ingest, "BATCH_BYTES", 10)
+    put(store, 3)
+    assert [task.batch.lines for task in batches(store, begun(store), Phase.ITEMS)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
+    store: DemoStages, *, removed: bool
+) -> None:
+    put(store)
+    job = begun(store)
+    tasks = list(batches(store, job, Phase.ITEMS))
+    file_ingest.batch(tasks[0], store)
+    if removed:
+        store.objects.delete(ACME, KEY)
+    else:
+        put(store, 12)
+    with pytest.raises(ObjectChanged):
+        file_ingest.batch(tasks[1], store)
+    for task in tasks[1:]:
+        lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged", cause="…")
+        file_ingest.lost(lost, store)
+    assert finished(store, job).status is JobStatus.CHANGED
+
+
+def test_a_batch_of_which_nothing_is_noted_counts_as_lost(store: DemoStages) -> None:
+    put(store)
+    job = begun(store)
+    file_ingest.batch(next(batches(store, job, Phase.ITEMS)), store)
+    report = finished(store, job)
+    assert (report.status, report.lost_batches, report.written) == (JobStatus.INCOMPLETE, 2, 4)
+    noted = [json.loads(line) for line in store.objects.open(ACME, report.report_key)]
+    assert [one["place"] for one in noted] == ["lines 5 to 8", "lines 9 to 11"]
+
+
+def test_a_batch_that_is_repeated_writes_once(store: DemoStages) -> None:
+    put(store)
+    job = begun(store)
+    for task in [*batches(store, job, Phase.ITEMS)] * 2:
+        file_ingest.batch(task, store)
+    assert len(found(store, "turbine")) == 11
+
+
+def test_a_line_too_long_fails_before_anything_is_written_and_is_named(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("braid.engines.state_formats.MAX_LINE_BYTES", 100)
+    store.objects.put(ACME, KEY, b'{"id": "a", "content": "x"}\n' + b"x" * 101)
+    with pytest.raises(StoreError, match="line 2 is longer"):
+        begun(store)
+
+
+def test_a_line_of_a_megabyte_is_written(tmp_path: Path) -> None:
+    stages = DemoStages(Settings(home=tmp_path))
+    line = {"id": "long", "content": "turbine " + "word " * 200_000}
+    stages.objects.put(ACME, KEY, json.dumps(line).encode())
+    for task in batches(stages, begun(stages), Phase.ITEMS):
+        file_ingest.batch(task, stages)
+    assert found(stages, "turbine") == ["long"]
+    stages.close()
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        ({}, "tenant_id"),
+        ({"tenant_id": ACME}, "key"),
+        ({"tenant_id": "../x", "key": KEY}, "tenant_id"),
+        ({"tenant_id": ACME, "key": "../a"}, "key"),
+        ({"tenant_id": ACME, "key": KEY, "missing": "perhaps"}, "missing"),
+        ({"detail": {"object": {}}}, "detail.object.key"),
+    ],
+)
+def test_an_event_that_names_no_object_is_refused_by_field(
+    store: DemoStages, event: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        file_ingest.split(Split(job="j", event=event), store)
+    assert caught.value.field == field
+
+
+def test_another_tenants_object_is_not_there(store: DemoStages) -> None:
+    put(store)
+    with pytest.raises(ObjectMissing):
+        file_ingest.split(Split(job="j", event={"tenant_id": "globex", "key": KEY}), store)
+
+
+def test_what_a_step_hands_on_does_not_grow_with_the_object(tmp_path: Path) -> None:
+    stages = DemoStages(Settings(home=tmp_path))
+    sizes: list[int] = []
+    for count in (1_000, 100_000):
+        stages.objects.put(ACME, KEY, b'{"id": "a", "content": "x"}\n' * count)
+        tracemalloc.start()
+        job = begun(stages)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        page = file_ingest.page(Page(job=job, cursor=Cursor()), stages)
+        sizes.append(len(job.model_dump_json()))
+        assert len(page.model_dump_json()) < 20_000
+        assert peak < 12 * 1024 * 1024
+    assert sizes[1] - sizes[0] < 20
+    stages.close()
