@@ -264,7 +264,7 @@ def old(tmp_path: Path) -> Path:
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store).upsert([record("a", "turbine")])
     connection = sqlite3.connect(tmp_path / "braid.db")
-    for table in ("cache", "messages", "messages_sent", "objects"):
+    for table in ("cache", "messages", "messages_sent", "objects", "notes"):
         connection.execute(f"DROP TABLE {table}")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
