@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EVALUATE_EPILOG = examples(
     "braid eval my-data",
     "braid eval my-data --by kind --failures 20",
+    "braid eval my-data --questions held-back --by kind",
     "braid eval my-data --json | jq .runs.braid",
 )
 
@@ -42,6 +43,14 @@ def evaluate(
             help="Break the figures down by a field of the questions' metadata, such as kind, type or hops, or by the "
             "intent that was read from them.",
             metavar="FIELD",
+        ),
+    ] = None,
+    questions: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask the questions of this subfolder of DIR instead, which has queries.jsonl and qrels/test.tsv of "
+            "its own.",
+            metavar="NAME",
         ),
     ] = None,
     worst: Annotated[
@@ -77,7 +86,9 @@ def evaluate(
         progress("Ingesting", quiet=as_json) as ingesting,
         progress("Asking", quiet=as_json) as asking,
     ):
-        evaluation = evaluate_folder(folder, open_engines(engine), on_ingest=ingesting, on_question=asking, then=look)
+        evaluation = evaluate_folder(
+            folder, open_engines(engine), questions=questions, on_ingest=ingesting, on_question=asking, then=look
+        )
     if by is not None:
         evaluation.groups(by)  # refuses a field that no question has, before anything is written or printed
     figures = evaluation.as_json() | ({"failures": [one.as_json() for one in failed]} if worst else {})

@@ -65,7 +65,7 @@ class Dataset:
         return digest.hexdigest()
 
 
-def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Dataset:
+def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, questions: str | None = None) -> Dataset:
     """Read and check a dataset folder.
 
     Parameters
@@ -77,6 +77,8 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Datas
         Whose data it becomes.
     judged
         Whether questions and judgements are wanted.
+    questions
+        Name of a subfolder that has other questions and judgements about the same data.
 
     Raises
     ------
@@ -112,7 +114,7 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Datas
                     f"in {edge.source!r} {edge.type} {edge.target!r}",
                 )
     _refuse_newer([*corpus, *described], [schema for _, schema in schemas], errors)
-    questions = _judged(folder, tenant_id, errors) if judged else ()
+    asked = _judged(folder / questions if questions else folder, tenant_id, errors) if judged else ()
     errors.raise_any()
     return Dataset(
         folder=folder,
@@ -121,7 +123,7 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False) -> Datas
         vertices=tuple(vertices.values()),
         relationships=tuple(edge for _, edge in edges),
         schemas=tuple(schema for _, schema in schemas),
-        judged=questions,
+        judged=asked,
         places={record.id: place for place, record in [*corpus, *described]},
     )
 
@@ -155,20 +157,21 @@ def _judged(folder: Path, tenant_id: str, errors: Mistakes) -> tuple[JudgedQuery
         if not path.is_file():
             raise DatasetError(f"{path}: missing; evaluation needs questions and their judgements")
     qrels = _qrels(qrels_path, errors)
+    spans = ("time_range", "time_range.start", "time_range.end")
+    names = {"id": "_id", "as_of": "metadata.as_of", **{f"filters.{name}": f"metadata.{name}" for name in spans}}
 
     def parse(row: dict[str, Any]) -> JudgedQuery:
         require(row, "_id", "text")
         metadata = object_of(row, "metadata")
+        conditions = {"as_of": metadata.get("as_of") or None, "filters": {"time_range": metadata.get("time_range")}}
         return JudgedQuery(
             id=row["_id"],
-            query=Query.model_validate(
-                {"text": row["text"], "tenant_id": tenant_id, "as_of": metadata.get("as_of") or None}
-            ),
+            query=Query.model_validate({"text": row["text"], "tenant_id": tenant_id, **conditions}),
             relevant=qrels.get(str(row["_id"]), {}),
             metadata=metadata,
         )
 
-    parsed = read_lines(folder / "queries.jsonl", parse, errors, {"id": "_id", "as_of": "metadata.as_of"})
+    parsed = read_lines(folder / "queries.jsonl", parse, errors, names)
     _refuse_repeated([(place, question.id) for place, question in parsed], errors)
     return tuple(question for _, question in parsed if question.relevant)
 

@@ -218,6 +218,7 @@ def evaluate_folder(
     folder: Path,
     wired: Wired,
     *,
+    questions: str | None = None,
     on_ingest: Callable[[int, int], None] | None = None,
     on_question: Callable[[int, int], None] | None = None,
     then: Callable[[Evaluation, Wired], None] | None = None,
@@ -230,6 +231,8 @@ def evaluate_folder(
         Has questions and judgements as well.
     wired
         Whose settings, models and parameters of fusion are used.
+    questions
+        Name of a subfolder that has the questions and judgements; the folder itself when not given.
     on_ingest, on_question
         Called with what is done and all that there is.
     then
@@ -240,16 +243,17 @@ def evaluate_folder(
     DatasetError
         If the folder is malformed or holds no judged question.
     """
-    dataset = read_judged(folder, wired)
+    dataset = read_judged(folder, wired, questions)
     with closing(own_engines(dataset, wired)) as own:
         ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
-        evaluation = evaluate(dataset.name, dataset.judged, own, on_progress=on_question)
+        name = f"{dataset.name}/{questions}" if questions else dataset.name
+        evaluation = evaluate(name, dataset.judged, own, on_progress=on_question)
         if then:
             then(evaluation, own)
         return evaluation
 
 
-def read_judged(folder: Path, wired: Wired) -> Dataset:
+def read_judged(folder: Path, wired: Wired, questions: str | None = None) -> Dataset:
     """Read a dataset folder for the tenant that it is measured as.
 
     In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again
@@ -260,12 +264,13 @@ def read_judged(folder: Path, wired: Wired) -> Dataset:
     DatasetError
         If the folder is malformed or holds no judged question.
     """
-    dataset = read_dataset(folder, RESERVED, judged=True)
+    dataset = read_dataset(folder, RESERVED, judged=True, questions=questions)
     if not dataset.judged:
-        raise DatasetError(f"{folder}: no question of queries.jsonl has a relevant record in qrels/test.tsv")
+        where = folder / questions if questions else folder
+        raise DatasetError(f"{where}: no question of queries.jsonl has a relevant record in qrels/test.tsv")
     ensure_models(wired)
     if wired.settings.engine is EngineKind.AWS:
-        dataset = read_dataset(folder, f"{RESERVED}-{dataset.content_hash[:12]}", judged=True)
+        dataset = read_dataset(folder, f"{RESERVED}-{dataset.content_hash[:12]}", judged=True, questions=questions)
     return dataset
 
 

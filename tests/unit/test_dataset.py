@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import DatasetError
-from braid.models import Kind, SourceType
+from braid.models import Kind, SourceType, TimeRange
 
 from local import json_lines
 from local.dataset import read_dataset
@@ -274,6 +274,39 @@ def test_a_malformed_judgement_is_named_by_its_line(folder: Path, row: str | byt
 def test_judgements_written_on_windows_are_read(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").write_bytes(QRELS.replace("\n", "\r\n").encode())
     assert read_dataset(folder, "acme", judged=True).judged[0].relevant == {"qa-1": 1}
+
+
+def test_a_subfolder_has_other_questions_about_the_same_data(folder: Path) -> None:
+    other = folder / "held-back"
+    (other / "qrels").mkdir(parents=True)
+    span = {"start": "2024-01-01", "end": "2024-02-01T00:00:00Z"}
+    write(other, "queries.jsonl", [{"_id": "h1", "text": "Which one?", "metadata": {"time_range": span}}])
+    (other / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nh1\tqa-1\t2\n", encoding="utf-8")
+    plain, held = (read_dataset(folder, "acme", judged=True, questions=name) for name in (None, "held-back"))
+    assert [(one.id, one.relevant) for one in held.judged] == [("h1", {"qa-1": 2})]
+    assert held.judged[0].query.filters.time_range == TimeRange.model_validate(span)
+    assert plain.judged != held.judged
+    assert all(one.query.filters.time_range is None for one in plain.judged)
+    assert (plain.content_hash, plain.records) == (held.content_hash, held.records)
+
+
+@pytest.mark.parametrize(
+    ("span", "field"),
+    [
+        ({"start": "2024-02-01", "end": "2024-01-01"}, "metadata.time_range"),
+        ({"start": "the first of May"}, "metadata.time_range.start"),
+        ("last week", "metadata.time_range"),
+    ],
+)
+def test_a_malformed_span_of_time_is_named(folder: Path, span: object, field: str) -> None:
+    append(folder / "queries.jsonl", {"_id": "q2", "text": "t", "metadata": {"time_range": span}})
+    (found,) = mistakes(folder, judged=True)
+    assert found.startswith(f"queries.jsonl:2: {field}: ")
+
+
+def test_a_subfolder_without_questions_is_named(folder: Path) -> None:
+    with pytest.raises(DatasetError, match=r"held-back/queries\.jsonl: missing"):
+        read_dataset(folder, "acme", judged=True, questions="held-back")
 
 
 def test_a_question_without_a_relevant_record_is_left_out(folder: Path) -> None:

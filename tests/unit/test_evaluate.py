@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -220,6 +221,15 @@ def test_a_folder_without_a_judged_question_is_refused_before_it_is_ingested(
     with pytest.raises(DatasetError, match=r"plant: no question of queries\.jsonl has a relevant record"):
         evaluate_folder(folder, stages)
     assert not (stages.settings.home / "eval").exists()
+
+
+def test_other_questions_are_asked_of_the_folder_that_was_ingested_already(folder: Path, stages: DemoStages) -> None:
+    evaluate_folder(folder, stages)
+    shutil.copytree(folder / "qrels", folder / "held-back" / "qrels")
+    (folder / "held-back" / "queries.jsonl").write_bytes((folder / "queries.jsonl").read_bytes())
+    evaluation = evaluate_folder(folder, stages, questions="held-back")
+    assert evaluation.dataset == "plant/held-back"
+    assert len(list((stages.settings.home / "eval").iterdir())) == 1
 
 
 def test_answers_that_lost_a_stage_are_counted_and_distrusted(folder: Path, stages: DemoStages) -> None:
