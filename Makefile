@@ -57,6 +57,11 @@ test-py313: $(UV) ## run the tests under Python 3.13, which the functions run on
 	UV_PYTHON="$(LAMBDA_PYTHON)" UV_PROJECT_ENVIRONMENT=.venv-py313 $(SYNC) --extra local
 	.venv-py313/bin/python -m pytest tests/unit tests/contract tests/workflow
 
+.PHONY: test-browser
+test-browser: $(UV) ## try the explorer in a browser; needs Chromium, by its usual name or as CHROMIUM=PATH
+	$(SYNC) --extra local --group browser
+	.venv/bin/python -m pytest tests/browser
+
 .PHONY: test-export
 test-export: $(UV) ## compare exported models with PyTorch's own vectors (several GB)
 	UV_PROJECT_ENVIRONMENT=.venv-export $(SYNC) --extra export

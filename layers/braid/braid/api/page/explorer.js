@@ -10,6 +10,7 @@ import { post } from "./server.js";
 import { showOrder, showStrands } from "./strands.js";
 import { showTimings } from "./timings.js";
 
+const HOW_TO_BEGIN = "braid demo brings two archives to try, braid ingest your own.";
 let asking = null;
 let last = { text: null, ranks: null };
 
@@ -68,7 +69,7 @@ function nothing(answer) {
   if (answer.unknown_entity) return "Nothing is reached from an entity that the graph does not know.";
   return answer.superseded
     ? "Nothing that holds at this moment answers this; another “as of” may."
-    : "Nothing was found. Fewer conditions or other words may help.";
+    : `Nothing was found. Fewer conditions or other words may help; if nothing is stored yet, ${HOW_TO_BEGIN}`;
 }
 
 function refuse(error) {
@@ -103,7 +104,11 @@ async function welcome() {
   }
   try {
     const offered = await examples(access().tenant);
-    if (byId("welcome").hidden || !offered.length) return;
+    if (byId("welcome").hidden) return;
+    if (!offered.length) {
+      fill("welcome", intro, h("p", {}, `No names are known here yet to ask about; ${HOW_TO_BEGIN}`));
+      return;
+    }
     fill("welcome", intro, h("h2", {}, "Begin with one of these"), h("ul", { class: "examples" }, offered.map(([text, note, controls = {}]) =>
       h("li", {}, h("button", { type: "button", on: { click: () => begin(text, controls) } }, h("span", {}, text), h("small", {}, note))))));
   } catch (error) {

@@ -1,0 +1,238 @@
+"""The explorer in a browser: asking, and what is shown of an answer."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from braid.errors import TransientStoreError
+from braid.models import Record
+from playwright.sync_api import expect
+
+from tests.served import token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.browser.conftest import Visit
+    from tests.stages import DemoStages
+
+    Visits = Callable[..., Visit]
+
+ROOT_CAUSE = "What was the root cause of the Lisbon label stoppage?"
+KEPT = "How long does Fairlead keep messages?"
+HOSTILE = '<img src="x" onerror="document.title=1"><b>zanzibar</b>'
+
+
+def controls(visit: Visit) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(visit.page.url).fragment)
+
+
+# --- an answer --------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_is_asked_and_answered_with_citations(visit: Visits) -> None:
+    tab = visit().open()
+    page = tab.page
+    page.get_by_label("Ask a question").fill(ROOT_CAUSE)
+    page.keyboard.press("Enter")
+    expect(page.locator("#results > li")).to_have_count(5)
+    expect(page.locator("#said")).to_contain_text("5 results")
+    expect(page.locator("#summary")).to_contain_text("question of causes")
+    expect(page.locator("#summary")).to_contain_text("“Lisbon label stoppage”")
+    expect(page.locator("#results .cite").first).to_contain_text(re.compile(r"document: .+"))
+    expect(page.locator("#plan")).to_contain_text("causal")
+    for stage in ("plan", "embed", "search text", "find names", "walk the graph", "fuse and read"):
+        expect(page.locator("#time")).to_contain_text(stage)
+    assert page.title().startswith(ROOT_CAUSE)
+    tab.seen("light")
+
+
+def test_the_address_holds_question_and_controls_and_never_the_token(visit: Visits) -> None:
+    tab = visit().ask(ROOT_CAUSE, fusion="rrf", k="10")
+    assert controls(tab) == {"q": [ROOT_CAUSE], "fusion": ["rrf"], "k": ["10"], "tenant": ["saltmarrow"]}
+    titles = tab.titles()
+    link = tab.page.url
+    tab.page.reload()
+    tab.page.locator("#results > li").first.wait_for()
+    assert (tab.page.url, tab.titles()) == (link, titles)
+    assert tab.page.locator("#fusion").input_value() == "rrf"
+    other = visit()
+    other.page.goto(link)
+    expect(other.page.get_by_role("alert")).to_contain_text("A token is needed")
+
+
+def test_what_each_strand_found_is_shown_with_where_it_came(visit: Visits) -> None:
+    page = visit().ask(ROOT_CAUSE).page
+    for strand in ("vectors", "words", "names", "graph"):
+        expect(page.locator("#strands h3").filter(has_text=strand)).to_have_count(1)
+    row = page.locator("#order tbody tr").first
+    assert row.locator("td").last.inner_text()
+    assert row.locator("td").nth(5).inner_text() == "1"
+    expect(page.locator("#order")).to_contain_text("First in a strand, and not among the results")
+
+
+def test_an_answer_of_before_is_said_to_be_from_the_cache(visit: Visits) -> None:
+    question = "What does Wharfinger do?"
+    visit().ask(question)
+    again = visit().ask(question)
+    expect(again.page.locator("#said")).to_contain_text("from the cache")
+    expect(again.page.locator("#time")).to_contain_text("read from the cache")
+
+
+# --- changing how it is answered --------------------------------------------------------------------------------------
+
+
+def test_a_changed_control_asks_again_and_shows_what_moved(visit: Visits) -> None:
+    tab = visit().ask(ROOT_CAUSE)
+    before = tab.titles()
+    tab.page.get_by_text("How it is answered").click()
+    tab.page.get_by_label("Strategy").select_option("semantic")
+    strategy = tab.page.locator("#plan dd").first
+    expect(strategy).to_have_text("semantic")
+    assert controls(tab)["strategy"] == ["semantic"]
+    assert tab.titles() != before
+    assert tab.page.locator("#results .moved").count() > 0
+    tab.page.go_back()
+    expect(strategy).to_have_text("hybrid")
+    assert tab.titles() == before
+
+
+def test_the_balance_moves_the_weights_and_can_be_given_back(visit: Visits) -> None:
+    tab = visit().ask(ROOT_CAUSE)
+    planned = tab.page.locator("#weights dl").inner_text()
+    tab.page.get_by_text("How it is answered").click()
+    tab.page.locator("#balance").fill("0.1")
+    expect(tab.page.locator("#balance-said")).to_have_text("90 % text, 10 % graph")
+    expect(tab.page.locator("#weights dl")).not_to_have_text(planned, use_inner_text=True)
+    tab.page.get_by_role("button", name="Back to the plan").click()
+    expect(tab.page.locator("#balance-said")).to_have_text("planned")
+    expect(tab.page.locator("#weights dl")).to_have_text(planned, use_inner_text=True)
+
+
+def test_as_of_an_earlier_day_another_answer_holds(visit: Visits) -> None:
+    today = visit().ask(KEPT).titles()
+    tab = visit().ask(KEPT, as_of="2024-01-10")
+    expect(tab.page.locator("#said")).to_contain_text("as of 2024-01-10")
+    assert tab.titles() != today
+
+
+# --- less than it could be --------------------------------------------------------------------------------------------
+
+
+def test_a_degraded_answer_says_in_words_what_it_lacks(visit: Visits, stages: DemoStages) -> None:
+    def lost() -> None:
+        raise TransientStoreError("the search index did not answer in time")
+
+    tab = visit()
+    stages.faults["vector_search"] = lost
+    tab.ask("What was the root cause of the Lisbon label stoppage, with one store lost?")
+    expect(tab.page.locator("#notices .degraded")).to_contain_text("The search index did not answer")
+    expect(tab.page.locator("#said")).to_contain_text("degraded")
+    tab.seen("degraded")
+
+
+def test_no_store_at_all_is_said_with_a_way_to_try_again(visit: Visits, stages: DemoStages) -> None:
+    def lost() -> None:
+        raise TransientStoreError("no answer in time")
+
+    tab = visit()
+    stages.faults |= {"vector_search": lost, "graph_expand": lost}
+    tab.open(q="Does anything answer?")
+    expect(tab.page.get_by_role("alert")).to_contain_text("Cannot be answered right now")
+    tab.seen("refused")
+    stages.healthy()
+    tab.page.get_by_role("button", name="Try again").click()
+    tab.page.locator("#results > li").first.wait_for()
+    expect(tab.page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_server_that_has_gone_is_said_to_have_gone(visit: Visits) -> None:
+    tab = visit().open()
+    tab.page.context.set_offline(True)
+    tab.page.get_by_label("Ask a question").fill("Anyone there?")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.get_by_role("alert")).to_contain_text("The server does not answer")
+
+
+def test_a_wrong_question_names_its_field(visit: Visits) -> None:
+    tab = visit().open(q="Who?", strategy="graph_first")
+    expect(tab.page.get_by_role("alert")).to_contain_text("The question is not right yet")
+    expect(tab.page.get_by_role("alert")).to_contain_text("graph_constraint")
+
+
+def test_nothing_found_is_said_with_a_way_on(visit: Visits) -> None:
+    tab = visit().ask("Who?", within="nobody-of-this-name")
+    expect(tab.page.locator("#results")).to_contain_text("an entity that the graph does not know")
+
+
+# --- who asks ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_token_the_page_says_where_one_comes_from_and_takes_it(visit: Visits) -> None:
+    tab = visit().open(with_token=False)
+    expect(tab.page.locator("#welcome")).to_contain_text("braid serve")
+    tab.page.get_by_label("Token").fill(token("saltmarrow"))
+    tab.page.get_by_role("button", name="Use").click()
+    tab.page.get_by_label("Ask a question").fill(ROOT_CAUSE)
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("#results > li")).to_have_count(5)
+    assert "token" not in tab.page.url
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"token": "made.up"}, "This token is not accepted"),
+        ({"token": token("pellworth"), "tenant": "saltmarrow"}, "This is not yours to ask"),
+    ],
+    ids=["made up", "another tenant's"],
+)
+def test_a_token_that_does_not_fit_is_said_not_to(visit: Visits, parts: dict[str, str], said: str) -> None:
+    tab = visit().open(with_token=False, q="Who?", **parts)
+    expect(tab.page.get_by_role("alert")).to_contain_text(said)
+    expect(tab.page.get_by_label("Token")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("tenant", "offered"), [("saltmarrow", ROOT_CAUSE), ("pellworth", "citrus frost"), ("harbour", "?")]
+)
+def test_questions_are_offered_and_the_first_can_be_asked(visit: Visits, tenant: str, offered: str) -> None:
+    tab = visit().open(tenant=tenant)
+    examples = tab.page.locator(".examples button")
+    expect(examples.filter(has_text=offered).first).to_be_visible()
+    tab.seen(f"welcome-{tenant}")
+    examples.first.click()
+    tab.page.locator("#results > li").first.wait_for()
+
+
+def test_a_tenant_without_data_is_told_what_brings_some(visit: Visits) -> None:
+    tab = visit().open(tenant="empty", q="Who?")
+    expect(tab.page.locator("#results")).to_contain_text("braid ingest")
+    tab.open(tenant="empty")
+    expect(tab.page.locator("#welcome")).to_contain_text("braid ingest")
+
+
+# --- what a store returns is text -------------------------------------------------------------------------------------
+
+
+def test_markup_in_a_record_is_shown_and_never_run(visit: Visits, stages: DemoStages) -> None:
+    record = Record(
+        id=f"hostile-{HOSTILE}",
+        tenant_id="saltmarrow",
+        name=HOSTILE,
+        content=f"zanzibar {HOSTILE}",
+        entity_type="Event",
+    )
+    stages.index.upsert([record])
+    stages.cache.advance("saltmarrow")
+    tab = visit().ask("zanzibar", fusion="weighted", k="20")
+    assert HOSTILE in tab.titles()
+    assert tab.page.locator("#answer img, #results b").count() == 0
+    assert tab.page.title() == "zanzibar – Braid"
+    result = tab.page.locator("#results > li").filter(has_text=HOSTILE)
+    result.get_by_text("Why it is here").click()
+    result.get_by_role("button", name="Its relations").click()
+    expect(tab.page.locator("#entity h3")).to_have_text(HOSTILE)
