@@ -45,7 +45,7 @@ def ingest(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Folder with corpus.jsonl and, as there are any, entities.jsonl, relationships.jsonl and "
+            help="Folder with corpus.jsonl and, as there are any, entities.jsonl, relationships.jsonl, graph.json and "
             "schemas.jsonl; or a file of lines.",
             metavar="DIR|FILE",
         ),

@@ -16,12 +16,15 @@ from braid.models import Frozen, Query, Record, Relationship, Vertex
 from braid.write_items import CORPUS_NAMES, ENTITY_NAMES, OURS, corpus_record, entity_of, object_of, refuse, require
 from braid.writes_checks import vertex_of
 
+from local.graph_elements import read_elements
 from local.json_lines import Mistakes, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+GRAPH = "graph.json"
+"""Entities and relationships in one file, beside or in place of those of their own."""
 _S = TypeVar("_S", bound=Frozen)
 
 
@@ -62,6 +65,8 @@ class Dataset:
             digest.update(f"{name}\0".encode())
             if path.exists():
                 digest.update(path.read_bytes())
+        if (graph := self.folder / GRAPH).exists():
+            digest.update(f"{GRAPH}\0".encode() + graph.read_bytes())
         return digest.hexdigest()
 
 
@@ -71,8 +76,8 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, question
     Parameters
     ----------
     folder
-        Holds ``corpus.jsonl`` and, as there are any, ``entities.jsonl``, ``relationships.jsonl``, ``schemas.jsonl``;
-        for evaluation also ``queries.jsonl`` and ``qrels/test.tsv``.
+        Holds ``corpus.jsonl`` and, as there are any, ``entities.jsonl``, ``relationships.jsonl``, ``graph.json``,
+        ``schemas.jsonl``; for evaluation also ``queries.jsonl`` and ``qrels/test.tsv``.
     tenant_id
         Whose data it becomes.
     judged
@@ -94,6 +99,9 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, question
     entities = read_lines(folder / "entities.jsonl", lambda row: entity_of(row, tenant_id), errors, ENTITY_NAMES)
     edges = read_lines(folder / "relationships.jsonl", lambda row: _stored(Relationship, row, tenant_id), errors)
     schemas = read_lines(folder / "schemas.jsonl", lambda row: _stored(SchemaVersion, row, tenant_id), errors)
+    if (graph := folder / GRAPH).is_file():
+        elements = read_elements(graph, graph.read_bytes(), tenant_id, errors)
+        entities, edges = [*entities, *elements.nodes], [*edges, *elements.edges]
     records = [record for _, record in corpus]
     described = [(place, record) for place, (_, record) in entities if record is not None]
     _refuse_repeated([(place, record.id) for place, record in [*corpus, *described]], errors)

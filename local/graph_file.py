@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from braid.errors import DatasetError, InvalidRequest
-from braid.models import Relationship, Vertex
-from braid.write_items import entity_of
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
 
 from local.dataset import Dataset
+from local.graph_elements import read_elements
 from local.json_lines import Mistakes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-    from braid.models import Record
-
-MAX_BYTES = 200_000_000
-DEFAULT_RELATIONSHIP = "RELATED_TO"
-_EDGE_FIELDS = frozenset(Relationship.model_fields) - {"tenant_id"}
-_NODE_FIELDS = frozenset(
-    ("id", "name", "type", "aliases", "content", "timestamp", "valid_at", "invalid_at", "schema_version", "importance")
-)
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -66,7 +50,9 @@ def read_graph(path: Path, tenant_id: str) -> GraphFile:
         If it is not such a file; names the file and the element.
     """
     raw = path.read_bytes()
-    nodes, edges, errors = _elements(path, raw, tenant_id)
+    errors = Mistakes()
+    elements = read_elements(path, raw, tenant_id, errors)
+    nodes, edges = elements.nodes, elements.edges
     known: dict[str, str] = {}
     for place, (vertex, _) in nodes:
         if vertex.id in known:
@@ -89,61 +75,3 @@ def read_graph(path: Path, tenant_id: str) -> GraphFile:
         places={record.id: place for place, record in records},
         digest=hashlib.sha256(raw).hexdigest(),
     )
-
-
-def _elements(
-    path: Path, raw: bytes, tenant_id: str
-) -> tuple[list[tuple[str, tuple[Vertex, Record | None]]], list[tuple[str, Relationship]], Mistakes]:
-    """Return the nodes and edges that are well formed, each with its place, and what is wrong with the others."""
-    if len(raw) > MAX_BYTES:
-        raise DatasetError(f"{path}: longer than {MAX_BYTES:,} bytes")
-    try:
-        graph = json.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(f"{path}: not JSON: {error}") from None
-    if not isinstance(graph, dict):
-        raise DatasetError(f"{path}: expected one object with nodes and edges, found {type(graph).__name__}")
-    edges_name = "edges" if "edges" in graph else "links"
-    for name in ("nodes", edges_name):
-        if not isinstance(graph.get(name), list):
-            raise DatasetError(f"{path}: {name}: expected an array")
-    errors = Mistakes()
-    nodes = _parse(path, "nodes", graph["nodes"], lambda row: _node(row, tenant_id), errors)
-    edges = _parse(path, edges_name, graph[edges_name], lambda row: _edge(row, tenant_id), errors)
-    return nodes, edges, errors
-
-
-def _parse(
-    path: Path, name: str, rows: list[Any], parse: Callable[[dict[str, Any]], _T], errors: Mistakes
-) -> list[tuple[str, _T]]:
-    parsed: list[tuple[str, _T]] = []
-    for number, row in enumerate(rows):
-        place = f"{path}: {name}[{number}]"
-        if not isinstance(row, dict):
-            errors.add(place, f"expected an object, found {type(row).__name__}")
-            continue
-        try:
-            parsed.append((place, parse(row)))
-        except ValidationError as error:
-            errors.add(place, str(InvalidRequest.from_validation(error)).removeprefix("request: "))
-            errors.ids.add(_identity(row.get("id")))
-    return parsed
-
-
-def _identity(value: object) -> Any:  # noqa: ANN401 - what is no id is refused by the shape
-    """Return an id as text: NetworkX's nodes are often numbers."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _node(row: dict[str, Any], tenant_id: str) -> tuple[Vertex, Record | None]:
-    fields = {name: value for name, value in row.items() if name in _NODE_FIELDS}
-    identity = _identity(row.get("id"))
-    rest = {name: value for name, value in row.items() if name not in _NODE_FIELDS}
-    return entity_of({"name": identity, **fields, "id": identity, "metadata": rest}, tenant_id)
-
-
-def _edge(row: dict[str, Any], tenant_id: str) -> Relationship:
-    kind = row.get("type") or (row["key"] if isinstance(row.get("key"), str) else DEFAULT_RELATIONSHIP)
-    fields = {name: value for name, value in row.items() if name in _EDGE_FIELDS}
-    ends = {name: _identity(row.get(name)) for name in ("source", "target")}
-    return Relationship.model_validate({**fields, **ends, "type": kind, "tenant_id": tenant_id})

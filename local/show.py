@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.models import Source
+from braid.models import Fusion, Source
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from braid.models import Answer, Path, Result
+    from braid.models import Answer, Path, RelatedEntity, Result
     from rich.console import Console
 
 STRANDS = {Source.VECTOR: "vectors", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
@@ -34,6 +34,12 @@ LOSSES = {
     "rerank": "the reranker did not answer; the order before it stands, with placeholder scores",
 }
 """What an answer lacks when a stage is lost."""
+COMBINED = {
+    Fusion.WEIGHTED: "weighted: each strand's score times its weight, added up",
+    Fusion.RRF: "rrf: ranks and not scores, each strand by its weight",
+    Fusion.PROPAGATE: "propagate: from the names and the best hits along the graph; the weights order what it missed",
+}
+"""How each fusion makes one list of several."""
 RELATED_SHOWN = 8
 # A text that was ingested must not steer the terminal of whoever reads it; its lines and tabs are only spaces.
 _CONTROLS = {code: " " if code in {0x09, 0x0A, 0x0D} else "�" for code in (*range(0x20), *range(0x7F, 0xA0))}
@@ -60,6 +66,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
     """
     plan, total, count = answer.plan, answer.latency_ms.get("total", 0.0), len(answer.results)
     line = f"{count} result{'' if count == 1 else 's'} in {total:.0f} ms"
+    line += " from the cache" if answer.cached else ""
     console.print(Text(f"{line} · intent: {plan.intent.value} · strategy: {plan.strategy.value}", style="dim"))
     for stage in answer.degraded:
         console.print(Text(f"degraded: {LOSSES.get(stage, 'this stage was lost')} ({stage})", style="bold yellow"))
@@ -166,11 +173,20 @@ def _show_plan(console: Console, answer: Answer) -> None:
     for number, reason in enumerate(plan.reasons):
         table.add_row("plan" if number == 0 else "", escape(reason))
     table.add_row("model", f"{plan.model_id or 'default'} ({plan.embedding_type.value})")
+    if names := [entity for entity in answer.related_entities if entity.linked]:
+        table.add_row("names", Text(", ".join(map(_named, names))))
+    table.add_row("combined", COMBINED[answer.fusion])
     table.add_row("weights", f"vectors {weights.vector:.2f} · words {weights.lexical:.2f} · graph {weights.graph:.2f}")
     counts = {STRANDS[Source(name)] if name in set(Source) else name: count for name, count in answer.counts.items()}
     table.add_row("found", " · ".join(f"{name} {count}" for name, count in counts.items()))
     table.add_row("trace", answer.trace_id)
     console.print(table)
+
+
+def _named(entity: RelatedEntity) -> str:
+    """Say which entity the question names, and how surely."""
+    sure = "" if entity.certainty is None else f" ({entity.certainty:.0%} sure)"
+    return f"{printable(entity.name)}{sure}"
 
 
 def _show_latencies(console: Console, answer: Answer) -> None:

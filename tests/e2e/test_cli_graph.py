@@ -80,3 +80,37 @@ def test_a_search_keeps_to_a_type_and_a_time(braid: Braid) -> None:
     assert answer["results"]
     assert {result["entity_type"] for result in answer["results"]} == {"Event"}
     assert all("2024-01-01" <= result["timestamp"] < "2026-01-01" for result in answer["results"])
+
+
+def test_a_graph_of_nodes_and_edges_is_ingested_and_answers_with_its_path(
+    braid: Braid, home: Path, tmp_path: Path
+) -> None:
+    file, other = tmp_path / "graph.json", {"home": tmp_path / "home", "BRAID_MODELS_DIR": str(home / "models")}
+    nodes = [
+        {"id": "pump", "name": "Aristarete", "type": "Part"},
+        {"id": 7, "name": "Valve", "content": "Closed by hand, with the long key."},
+    ]
+    graph = {"directed": True, "graph": {}, "nodes": nodes, "links": [{"source": "pump", "target": 7, "key": "FEEDS"}]}
+    file.write_text(json.dumps(graph), encoding="utf-8")
+    done = braid("ingest-graph", str(file), "--tenant", "acme", **other)
+    assert (done.status, " ".join(done.out.split())) == (
+        0,
+        "graph.json: 2 vertices, 1 relationships and 1 records for acme",
+    )
+    answer = json.loads(
+        braid("search", "What is behind Aristarete?", "-t", "acme", "--in-process", "--json", **other).out
+    )
+    (found,) = answer["results"]
+    assert (found["id"], found["paths"][0]["types"]) == ("7", ["FEEDS"])
+    assert "nothing has changed" in braid("ingest-graph", str(file), "--tenant", "acme", **other).out
+
+
+def test_a_graph_with_a_mistake_is_refused_by_file_and_element_and_nothing_is_written(
+    braid: Braid, tmp_path: Path
+) -> None:
+    file = tmp_path / "graph.json"
+    file.write_text('{"nodes": [{"id": "a"}], "edges": [{"source": "a", "target": "b"}]}', encoding="utf-8")
+    done = braid("ingest-graph", str(file), "--tenant", "acme", home=tmp_path / "home")
+    assert done.status == 2
+    assert one_line(done).startswith(f"braid: {file}: edges[0]: target: 'b' is none of the nodes")
+    assert "nothing is known of 'acme'" in braid("search", "b", "-t", "acme", home=tmp_path / "home").err

@@ -362,3 +362,24 @@ def test_even_a_cache_that_forgets_tenants_gives_no_answer_of_one_to_another(sta
         assert any(text.endswith(tenant) for text in texts)
         assert not any(other in text for text in texts)
     assert stages.cache_counts()["ResultCacheHit"] >= 2
+
+
+def test_embeddings_are_kept_for_a_day_answers_for_five_minutes_and_contexts_for_an_hour(
+    stages: CachedStages, kept: Forgetful
+) -> None:
+    stages.answer(QUESTION)
+    context(stages, "the pump of Harbour")
+    assert set(kept.seconds("embedding")) == {24 * 60 * 60}
+    assert set(kept.seconds("result")) == {5 * 60}
+    assert set(kept.seconds("context")) == {60 * 60}
+
+
+def test_an_answer_is_found_for_five_minutes_and_then_worked_out_anew(tmp_path: Path) -> None:
+    stages = cached_stages(tmp_path)
+    fill(stages, TENANT)
+    stages.answer(QUESTION)
+    stages.clock.move(299)
+    assert stages.answer(QUESTION).cached
+    stages.clock.move(2)
+    assert not stages.answer(QUESTION).cached
+    stages.close()

@@ -350,3 +350,32 @@ def test_the_hash_is_that_of_what_is_stored_wherever_it_lies(folder: Path, tmp_p
         assert read_dataset(moved, "acme").content_hash != first
         path.unlink() if before is None else path.write_bytes(before)
     assert read_dataset(moved, "acme").content_hash == first
+
+
+def test_a_graph_in_one_file_may_stand_beside_the_corpus_and_lead_to_its_records(folder: Path) -> None:
+    alone = read_dataset(folder, "acme")
+    before = alone.content_hash
+    node = {"id": "part:pump", "name": "Pump", "type": "Part", "content": "The pump stands below."}
+    edges = [{"source": "part:pump", "target": "manual.pdf#chunk-1", "type": "MENTIONS"}]
+    edges.append({"source": "part:valve", "target": "part:pump", "type": "FEEDS"})
+    (folder / "graph.json").write_text(json.dumps({"nodes": [node], "links": edges}), encoding="utf-8")
+    both = read_dataset(folder, "acme")
+    assert {record.id for record in both.records} - {record.id for record in alone.records} == {"part:pump"}
+    assert {(edge.source, edge.target) for edge in both.relationships} - {
+        (edge.source, edge.target) for edge in alone.relationships
+    } == {("part:pump", "manual.pdf#chunk-1"), ("part:valve", "part:pump")}
+    assert both.content_hash != before
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        ({"nodes": [{"id": "part:valve"}], "edges": []}, "nodes[0]: id: 'part:valve' stands already at"),
+        ({"nodes": [], "edges": [{"source": "part:valve", "target": "x"}]}, "edges[0]: target: 'x' is neither an"),
+        ([], "expected one object with nodes and edges, found list"),
+    ],
+)
+def test_a_graph_beside_the_corpus_is_refused_by_file_and_element(folder: Path, graph: object, expected: str) -> None:
+    (folder / "graph.json").write_text(json.dumps(graph), encoding="utf-8")
+    (mistake,) = mistakes(folder)
+    assert f"graph.json: {expected}" in mistake

@@ -9,6 +9,7 @@ from braid.models import (
     Answer,
     Citation,
     EmbeddingType,
+    Fusion,
     Intent,
     Kind,
     Mode,
@@ -133,6 +134,24 @@ def test_explain_shows_plan_reasons_origin_ranks_before_and_after_and_timings() 
         ["embed", "8.0", "ms"],
         ["total", "12.2", "ms"],
     ]
+
+
+@pytest.mark.parametrize("fusion", list(Fusion))
+def test_explain_says_how_the_strands_became_one_list(fusion: Fusion) -> None:
+    text = " ".join(shown(answer(result(), fusion=fusion), explain=True).split())
+    assert f"combined {fusion.value}: " in text
+
+
+def test_explain_says_which_names_were_read_and_how_surely() -> None:
+    named = RelatedEntity(id="e1", name="Valve", entity_type="Part", linked=True, certainty=0.4)
+    passed = RelatedEntity(id="e2", name="Pump", entity_type="Part", linked=False)
+    text = shown(answer(result(), related_entities=(named, passed)), explain=True)
+    assert "names     Valve (40% sure)\n" in "\n".join(f"{line.rstrip()}" for line in text.splitlines()) + "\n"
+    assert "sure)" not in shown(answer(result(), related_entities=(passed,)), explain=True)
+
+
+def test_an_answer_from_the_cache_says_so() -> None:
+    assert shown(answer(result(), cached=True)).startswith("1 result in 12 ms from the cache · intent")
 
 
 def test_without_explain_none_of_that_is_shown() -> None:

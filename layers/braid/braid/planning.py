@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 CAUSAL_TYPES: Final[tuple[Label, ...]] = ("CAUSES", "ENABLES", "PREVENTS")
 TEMPORAL_TYPES: Final[tuple[Label, ...]] = ("BEFORE", "AFTER", "DURING")
+MODES: Final = {
+    Mode.DOCUMENT: "the question asks for a part of a document",
+    Mode.ENTITY: "the question asks how things relate or compare; the graph counts for more",
+    Mode.HYBRID: "text and graph alike",
+}
+"""What each mode means to whoever reads the plan."""
 
 
 def choose_strategy(
@@ -114,7 +120,7 @@ def make_plan(
     read = read_steps(query.text, stats) if stats and intent in {Intent.LOOKUP, Intent.EXPLORATORY} else ()
     strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates, steps=read)
     origin = "stated by the caller" if query.intent else "read from the question"
-    reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}"]
+    reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}: {MODES[mode]}"]
     if stats is None:
         reasons.append("the graph's counts could not be read")
     direction = walk_direction(query.text, intent)

@@ -67,6 +67,8 @@ class RelatedEntity(Frozen):
     entity_type: Label
     linked: bool
     """Whether the question itself names it."""
+    certainty: Score | None = None
+    """Of one that the question names, how surely its words are meant as a name, by how they are written."""
 
 
 class Considered(Frozen):

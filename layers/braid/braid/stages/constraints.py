@@ -114,8 +114,9 @@ def check(inside: Inside, request: GraphRequest) -> GraphFound:
 
 
 def reasoned(hit: GraphHit) -> GraphHit:
-    """Return a hit with a reason: its own, or the path that led to it."""
-    reason = hit.reason or f"graph path: {' → '.join(hit.path.types)}"
+    """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it."""
+    path = f"graph path: {' → '.join(hit.path.types)}" if hit.path.types else "a walk began here"
+    reason = hit.reason or path
     return hit.model_copy(update={"reason": reason})
 
 

@@ -19,7 +19,9 @@ def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[R
     if request.expanded:
         named |= {link.entity_id: link for link in request.expanded.links}
     related = {
-        identity: RelatedEntity(id=identity, name=link.name, entity_type=link.entity_type, linked=True)
+        identity: RelatedEntity(
+            id=identity, name=link.name, entity_type=link.entity_type, linked=True, certainty=link.certainty
+        )
         for identity, link in named.items()
     }
     if request.plan.strategy is Strategy.MULTI_HOP and request.linked is None and request.expanded:
