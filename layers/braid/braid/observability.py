@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Handler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 
 NAMESPACE = "Braid"
+"""Where metrics stand unless ``POWERTOOLS_METRICS_NAMESPACE`` names another place, as the template does."""
 
 Request = TypeVar("Request", bound=Frozen)
 Response = TypeVar("Response", bound=Frozen)
@@ -59,7 +60,7 @@ def stage_handler(
     run
         The stage itself; what it imports heavily it imports when it is first called.
     measure
-        Figures of a response, by the names of their metrics: whole numbers are counts.
+        Figures of a response, by the names of their metrics: whole numbers are counts, a ``…Latency`` is in ms.
     count
         Returns what was counted since it was last called, by the names of the metrics, such as hits of caches.
 
@@ -82,7 +83,7 @@ def stage_handler(
     def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         nonlocal cold
         # One set of counters an invocation: in process, stages and questions overlap.
-        metrics = EphemeralMetrics(namespace=NAMESPACE, service=stage)
+        metrics = _metrics(stage)
         if cold:
             metrics.add_metric(name="ColdStart", unit=MetricUnit.Count, value=1)
             cold = False
@@ -91,8 +92,7 @@ def stage_handler(
             parsed = _parse(event, request)
             result = run(parsed)
             for name, figure in (measure(result) if measure else {}).items():
-                unit = MetricUnit.Count if isinstance(figure, int) else MetricUnit.NoUnit
-                metrics.add_metric(name=name, unit=unit, value=figure)
+                metrics.add_metric(name=name, unit=_unit(name, figure), value=figure)
         except Exception as error:
             _log_failure(logger, error)
             metrics.add_metric(name="Errors", unit=MetricUnit.Count, value=1)
@@ -135,16 +135,27 @@ class RequestLog:
         tenant_id: str | None,
         request_id: str | None,
         elapsed_ms: float,
+        counts: Mapping[str, int],
     ) -> None:
-        """Write one request. ``route`` is the rule and not the path, which holds ids; None is a path that is none."""
+        """Write one request.
+
+        Parameters
+        ----------
+        route
+            The rule and not the path, which holds ids; None is a path that is none.
+        counts
+            What was counted on the way, by the names of the metrics, such as hits of caches.
+        """
         fields = {"route": route, "method": method, "status": status, "tenant_id": tenant_id}
         self._logger.info(
             "request done", extra={**fields, "latency_ms": round(elapsed_ms, 1), "function_request_id": request_id}
         )
         if _in_lambda():
-            metrics = EphemeralMetrics(namespace=NAMESPACE, service=self._service)
+            metrics = _metrics(self._service)
             metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
             metrics.add_metric(name=f"Status{status // 100}xx", unit=MetricUnit.Count, value=1)
+            for name, number in counts.items():
+                metrics.add_metric(name=name, unit=MetricUnit.Count, value=number)
             metrics.add_metadata(key="route", value=route)
             metrics.flush_metrics()
 
@@ -170,6 +181,16 @@ def request_log(service: str) -> RequestLog:
     """
     load_settings()
     return RequestLog(service)
+
+
+def _metrics(service: str) -> EphemeralMetrics:
+    return EphemeralMetrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or NAMESPACE, service=service)
+
+
+def _unit(name: str, figure: float) -> MetricUnit:
+    if name.endswith("Latency"):
+        return MetricUnit.Milliseconds
+    return MetricUnit.Count if isinstance(figure, int) else MetricUnit.NoUnit
 
 
 def _in_lambda() -> bool:

@@ -77,6 +77,7 @@ def make_handler(library: Library) -> Handler:
             tenant_id=request.caller.tenant_id if request.caller else None,
             request_id=request_id,
             elapsed_ms=(time.perf_counter() - started) * 1000,
+            counts=library.cache_counts(),
         )
         return answer
 

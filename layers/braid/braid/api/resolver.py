@@ -77,6 +77,9 @@ class Library(Protocol):
     def context(self, request: ContextRequest) -> Context:
         """Build the context of the next answer."""
 
+    def cache_counts(self) -> dict[str, int]:
+        """Return how often each cache was hit and missed since this was last asked, by the names of the metrics."""
+
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
 

@@ -1,0 +1,40 @@
+"""What operators watch of answers: how long they took, what was lost, where candidates came from, what they cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from braid.models import Source
+
+if TYPE_CHECKING:
+    from braid.models import Answer
+
+LOST_PREFIX = "Lost"
+
+
+def figures(answer: Answer) -> dict[str, int | float]:
+    """Return the figures of one answer, by the names of their metrics.
+
+    Returns
+    -------
+    dict
+        ``AnswerLatency`` in ms, from the question to the answer; ``AnswerDegraded`` and ``AnswerEmpty``, 0 or 1, so
+        that their means are shares; ``LostRerank`` and the like, 1 for each part that was lost and not there otherwise;
+        ``CandidatesVector`` and the like, hits by source; ``Superseded`` and ``OutdatedMet``, records;
+        ``RerankCostUsd``.
+    """
+    return {
+        "AnswerLatency": answer.latency_ms["total"],
+        "AnswerDegraded": int(bool(answer.degraded)),
+        "AnswerEmpty": int(not answer.results),
+        **{lost_metric(part): 1 for part in answer.degraded},
+        **{f"Candidates{source.value.title()}": answer.counts[source.value] for source in Source},
+        "Superseded": answer.superseded,
+        "OutdatedMet": answer.counts["outdated"],
+        "RerankCostUsd": answer.rerank_cost_usd,
+    }
+
+
+def lost_metric(part: str) -> str:
+    """Return the name under which a lost part is counted: ``vector_search`` as ``LostVectorSearch``."""
+    return LOST_PREFIX + part.title().replace("_", "")

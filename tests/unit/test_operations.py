@@ -1,0 +1,248 @@
+"""What operators see: every metric that is watched is written, and every alarm is explained."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.answer_figures import figures, lost_metric
+from braid.cache_shelves import CacheCounts, CacheName
+from braid.outdated import MetOutdated
+
+from tests.fakes import fused, record, searched
+from tests.unit.test_template import FOLDERS, FUNCTIONS, RESOURCES, ROOT, TEMPLATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OWN = "Braid/${AWS::StackName}"
+ALARMS = {name: item for name, item in RESOURCES.items() if item["Type"] == "AWS::CloudWatch::Alarm"}
+DASHBOARD: dict[str, Any] = json.loads(
+    re.sub(r"(?<=: )\$\{\w+\}", "0", RESOURCES["Dashboard"]["Properties"]["DashboardBody"])
+)
+WIDGETS: list[dict[str, Any]] = [item for item in DASHBOARD["widgets"] if item["type"] == "metric"]
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+SERVICES = {
+    "AWS/Lambda": ({"Errors", "Invocations", "Throttles", "ConcurrentExecutions"}, {"FunctionName"}),
+    "AWS/States": (
+        {"ExecutionsStarted", "ExecutionsFailed", "ExecutionsTimedOut", "ExecutionTime"},
+        {"StateMachineArn"},
+    ),
+    "AWS/SQS": ({"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"}, {"QueueName"}),
+    "AWS/ApiGateway": ({"Count", "4xx", "5xx", "Latency"}, {"ApiId", "Stage"}),
+    "AWS/Events": ({"FailedInvocations"}, {"RuleName"}),
+}
+"""Metrics that AWS documents for each namespace, of those that are used here, and their dimensions."""
+TYPES = {
+    "FunctionName": "AWS::Serverless::Function",
+    "StateMachineArn": "AWS::Serverless::StateMachine",
+    "QueueName": "AWS::SQS::Queue",
+    "ApiId": "AWS::ApiGatewayV2::Api",
+}
+
+every_alarm = pytest.mark.parametrize("name", sorted(ALARMS))
+
+
+def parts_that_may_be_lost() -> set[str]:
+    """Return the parts that the workflow and the last stage mark as lost, as they stand there."""
+    workflow = (ROOT / "shared/statemachines/retrieve.asl.yaml").read_text(encoding="utf-8")
+    stage = (ROOT / "layers/braid/braid/stages/fuse_rerank.py").read_text(encoding="utf-8")
+    return set(re.findall(r"ResultPath: \$\.lost\.(\w+)", workflow)) | set(
+        re.findall(r'degraded\.append\("(\w+)"\)', stage)
+    )
+
+
+def written() -> set[tuple[str, str]]:
+    """Return service and name of every metric that the code can write."""
+    found: set[tuple[str, str]] = set()
+    for folder in FOLDERS.values():
+        code = (ROOT / "functions" / folder / "app.py").read_text(encoding="utf-8")
+        names = {"Latency"}
+        if "stage_handler" in code:
+            names |= {"Errors", "ColdStart"}
+        if "cache_counts" in code or folder == "search_api":
+            counts = CacheCounts()
+            for cache in CacheName:
+                counts.add(cache, hit=True)
+                counts.add(cache, hit=False)
+            names |= set(counts.drain())
+        if "measure=figures" in code:
+            names |= set(figures(fused([record("a")], searched=searched(("a", 0.9)))))
+            names |= {lost_metric(part) for part in parts_that_may_be_lost()}
+        if "outdated_counts" in code:
+            names |= set(MetOutdated(lambda: pytest.fail("nothing is sent")).take_counts())
+        found |= {(folder, name) for name in names}
+    return found
+
+
+def shown(widget: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield namespace, name and dimensions of each metric of a widget, and check its expressions."""
+    ids, used = set(), set()
+    for line in widget["properties"]["metrics"]:
+        options = line[-1] if isinstance(line[-1], dict) else {}
+        ids |= {options["id"]} if "id" in options else set()
+        if "expression" in options:
+            used |= set(re.findall(r"\b[a-z]\w*", options["expression"]))
+            continue
+        words = [word for word in line if isinstance(word, str)]
+        yield words[0], words[1], dict(zip(words[2::2], words[3::2], strict=True))
+    assert used <= ids, widget["properties"]["title"]
+
+
+def watched(alarm: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield namespace, name and dimensions of each metric of an alarm."""
+    properties = alarm["Properties"]
+    metrics = (
+        [item["MetricStat"]["Metric"] for item in properties["Metrics"] if "MetricStat" in item]
+        if "Metrics" in properties
+        else [properties]
+    )
+    for metric in metrics:
+        yield (
+            metric["Namespace"],
+            metric["MetricName"],
+            {item["Name"]: item["Value"] for item in metric["Dimensions"]},
+        )
+
+
+def check(namespace: str, name: str, dimensions: dict[str, str]) -> None:
+    """Check that a metric is one that somebody writes, of a resource that is there."""
+    if namespace == OWN:
+        assert set(dimensions) == {"service"}
+        assert (dimensions["service"], name) in written()
+        return
+    names, expected = SERVICES[namespace]
+    assert name in names
+    assert set(dimensions) == expected
+    for dimension, value in dimensions.items():
+        if wanted := TYPES.get(dimension):
+            logical = value.removeprefix("${").removesuffix("}").removesuffix(".QueueName")
+            assert RESOURCES[logical]["Type"] == wanted
+
+
+@pytest.mark.parametrize("widget", WIDGETS, ids=lambda widget: widget["properties"]["title"])
+def test_every_metric_of_the_dashboard_is_written(widget: dict[str, Any]) -> None:
+    metrics = list(shown(widget))
+    assert metrics
+    for metric in metrics:
+        check(*metric)
+
+
+@every_alarm
+def test_every_metric_of_an_alarm_is_written(name: str) -> None:
+    metrics = list(watched(ALARMS[name]))
+    assert 0 < len(metrics) <= 10  # CloudWatch takes no more
+    for metric in metrics:
+        check(*metric)
+
+
+@every_alarm
+def test_an_expression_of_an_alarm_uses_the_metrics_that_it_names(name: str) -> None:
+    metrics = ALARMS[name]["Properties"].get("Metrics", [])
+    ids = {item["Id"] for item in metrics if not item["ReturnData"]}
+    for item in metrics:
+        if "Expression" in item and "METRICS()" not in item["Expression"]:
+            assert set(re.findall(r"\b[a-z]\w*", item["Expression"])) == ids
+    assert sum(item["ReturnData"] for item in metrics) == (1 if metrics else 0)
+
+
+@every_alarm
+def test_an_alarm_is_announced_named_after_the_stack_and_explained_in_the_runbook(name: str) -> None:
+    properties = ALARMS[name]["Properties"]
+    assert properties["AlarmActions"] == properties["OKActions"] == ["AlarmTopic"]
+    slug = re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+    assert properties["AlarmName"] == f"${{AWS::StackName}}-{slug}"
+    says, _, anchor = properties["AlarmDescription"].partition(". What to do: docs/runbook.md#")
+    assert len(says) > 30
+    sections = {
+        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"(?m)^## (.+)$", RUNBOOK)
+    }
+    assert anchor in sections
+    assert f"`{slug}`" in RUNBOOK
+
+
+def test_the_runbook_explains_no_alarm_that_is_not_there() -> None:
+    slugs = {re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower() for name in ALARMS}
+    listed = re.findall(r"(?m)^\| `([a-z-]+)`", RUNBOOK.split("\n## ")[0])
+    assert sorted(listed) == sorted(slugs)
+
+
+def test_every_function_has_an_alarm_for_errors_and_counts_among_the_throttled_and_on_the_dashboard() -> None:
+    throttled = {dimensions["FunctionName"] for _, _, dimensions in watched(ALARMS["FunctionsThrottled"])}
+    assert throttled == set(FUNCTIONS)
+    for name in FUNCTIONS:
+        alarm = ALARMS[name.removesuffix("Function") + "Errors"]
+        assert {dimensions["FunctionName"] for _, _, dimensions in watched(alarm)} == {name}
+    of_lambda = [list(shown(widget)) for widget in WIDGETS if widget["properties"]["title"].startswith("Functions: ")]
+    assert len(of_lambda) == 3
+    for metrics in of_lambda:
+        assert {dimensions["FunctionName"] for _, _, dimensions in metrics} == {f"${{{name}}}" for name in FUNCTIONS}
+
+
+def test_every_workflow_queue_part_and_cache_is_on_the_dashboard() -> None:
+    metrics = [metric for widget in WIDGETS for metric in shown(widget)]
+    for kind, dimension in (("AWS::Serverless::StateMachine", "StateMachineArn"), ("AWS::SQS::Queue", "QueueName")):
+        seen = {
+            dimensions[dimension].strip("${}").removesuffix(".QueueName")
+            for _, _, dimensions in metrics
+            if dimension in dimensions
+        }
+        assert seen == {name for name, item in RESOURCES.items() if item["Type"] == kind}
+    names = {name for _, name, _ in metrics}
+    assert {lost_metric(part) for part in parts_that_may_be_lost()} <= names
+    assert {f"{cache.value}Cache{way}" for cache in CacheName for way in ("Hit", "Miss")} <= names
+
+
+def test_every_queue_of_what_was_set_aside_and_every_workflow_has_an_alarm() -> None:
+    metrics = [metric for alarm in ALARMS.values() for metric in watched(alarm)]
+    set_aside = {
+        dimensions["QueueName"].removesuffix(".QueueName")
+        for _, name, dimensions in metrics
+        if name == "ApproximateNumberOfMessagesVisible"
+    }
+    assert set_aside == {
+        item["Properties"]["RedrivePolicy"]["deadLetterTargetArn"].removesuffix(".Arn")
+        for item in RESOURCES.values()
+        if item["Type"] == "AWS::SQS::Queue" and "RedrivePolicy" in item["Properties"]
+    }
+    failed = {dimensions["StateMachineArn"] for _, name, dimensions in metrics if name == "ExecutionsFailed"}
+    assert failed == {name for name, item in RESOURCES.items() if item["Type"] == "AWS::Serverless::StateMachine"}
+
+
+def test_no_two_widgets_of_the_dashboard_lie_on_each_other() -> None:
+    taken: set[tuple[int, int]] = set()
+    for item in DASHBOARD["widgets"]:
+        cells = {
+            (x, y)
+            for x in range(item["x"], item["x"] + item["width"])
+            for y in range(item["y"], item["y"] + item["height"])
+        }
+        assert not cells & taken
+        assert all(x < 24 for x, _ in cells)
+        taken |= cells
+
+
+def test_alarms_reach_the_topic_from_this_account_only_and_an_address_if_one_is_given() -> None:
+    (statement,) = RESOURCES["AlarmTopicPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert (statement["Action"], statement["Resource"]) == ("sns:Publish", "AlarmTopic")
+    assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": "AWS::AccountId"}}
+    assert RESOURCES["AlarmMail"]["Condition"] == "HasAlarmEmail"
+
+
+def test_a_missed_schedule_is_only_an_alarm_where_there_is_one_and_silence_is_the_sign() -> None:
+    alarm = ALARMS["ReembedMissed"]
+    assert alarm["Condition"] == RESOURCES["ReembedNightly"]["Condition"] == "HasReembedSchedule"
+    assert alarm["Properties"]["TreatMissingData"] == "breaching"
+    hours = TEMPLATE["Parameters"]["ReembedMissedHours"]
+    window = RESOURCES["ReembedNightly"]["Properties"]["FlexibleTimeWindow"]["MaximumWindowInMinutes"]
+    assert hours["Default"] * 60 >= 24 * 60 + window
+    assert hours["MaxValue"] * alarm["Properties"]["Period"] <= 7 * 86400  # CloudWatch looks back no further
+
+
+def test_reserved_concurrency_leaves_what_an_account_must_keep() -> None:
+    samconfig = (ROOT / "samconfig.toml").read_text(encoding="utf-8")
+    for reserved in re.findall(r"ReservedConcurrency=(\d+)", samconfig):
+        assert int(reserved) * len(FUNCTIONS) <= 1000 - 100  # an account's first limit, and what stays unreserved
