@@ -25,6 +25,13 @@ def main(arguments: list[str]) -> None:
         planner.write(cases, HERE)
         sys.stdout.write(planner.as_markdown(cases))
         return
+    if arguments[:1] == ["linking"]:
+        from bench import linking
+
+        measured = linking.measure([Path(folder) for folder in arguments[1:]])
+        linking.write(measured, HERE)
+        sys.stdout.write(linking.as_markdown(measured))
+        return
     runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
     write(runs, HERE)
     sys.stdout.write(as_markdown(runs))

@@ -21,7 +21,8 @@ from braid.models import (
     TimeRange,
 )
 from braid.stages import graph_expand
-from braid.stages.graph_expand import MAX_LINKS, Budget, expansion_for
+from braid.stages.graph_expand import Budget, expansion_for
+from braid.stages.linked_names import MAX_LINKS
 from braid.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from braid import linking, typed_walks
+from braid import typed_walks
 from braid.engines.ports import ExpandRequest
 from braid.models import Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 from braid.stages import constraints, graph_hits
 from braid.stages.constraints import reasoned
+from braid.stages.linked_names import linked_names
 from braid.stages.propagating import Budget, propagation_of
 from braid.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.stages.timing import Stopwatch
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from braid.models import GraphConstraint, Plan, Query
     from braid.stages.states import Searched
 
-MAX_LINKS = 10
 MENTIONS = "MENTIONS"
 
 
@@ -190,18 +190,7 @@ class _Walk:
         return found.model_copy(update={"hits": (*found.hits, *telling), "truncated": truncated})
 
     def _links(self) -> list[EntityLink]:
-        names = linking.phrases(self.query.text)
-        if not names:
-            return []
-        links = self.graph.link(self.query.tenant_id, names, as_of=self.as_of)
-        best: dict[str, EntityLink] = {}
-        for link in linking.longest_match(self.query.text, links):
-            # The best comes first: an entity named twice, by name and by alias, is linked by its name.
-            best.setdefault(link.entity_id, link)
-        return [
-            link.model_copy(update={"certainty": linking.certainty(self.query.text, link.phrase)})
-            for link in list(best.values())[:MAX_LINKS]
-        ]
+        return linked_names(self.graph, self.query.tenant_id, self.query.text, as_of=self.as_of)
 
     def _mentions(self, entities: tuple[str, ...]) -> ExpandRequest:
         return ExpandRequest(
