@@ -43,6 +43,7 @@ _TEMPORAL = _any_of(
     rf"(?:{_ORDINAL}) quarters?",
     rf"(?:{_NEAR}) (?:quarter|month|week|year|decade|century)",
     rf"(?:the|that|which|what|each|every|per) (?-i:quarters?)(?!-| of (?!{_YEAR}))",
+    r"(?:happen(?:s|ed|ing)?|occur(?:s|red|ring)?|(?:took|takes?) place) (?:\w+ ){0,2}between",
     "yesterday|today|tomorrow|ago",
 )
 """A quarter is a part of a year, but no part of a town or an inch. "May" is a verb or a name as often as a month."""
@@ -65,6 +66,7 @@ _SENTENCE_CASE = re.compile(
 _EFFECT = _any_of(
     "le(?:a)?ds? to",
     "prevent(?:s|ed|ing)?",
+    "avert(?:s|ed|ing)?",
     "enabl(?:e|es|ed|ing)",
     "result(?:s|ed|ing)? in",
     r"(?:what|which)(?: \w+){0,2} result(?:s|ed) from",
@@ -74,6 +76,13 @@ _EFFECT = _any_of(
     r"(?:what|which)(?: \w+){0,2} (?:did|does|do|has|have|will|would|could) [^?.!]{1,120}?(?<!that )caus(?:e|ed)",
     r"(?:what|which)(?: \w+){0,3} (?:is|was|are|were|been)(?: \w+ly)? caused by",
 )
+_PREVENTED = _any_of(
+    r"how\b[^?.!]{0,120}\b(?:prevent(?:ed)?|avert(?:ed)?|enabled?)(?! by\b)",
+    r"(?:done|do|doing|taken|taking|change[ds]?|introduced?|built|put in place|measures?|steps?|ways?)\b[^?.!]{0,60}"
+    r"\bto (?:prevent|avert|enable)",
+    r"ma(?:de|kes?) [^?.!]{1,80} possible",
+)
+"""What was done is asked for, and what it prevents, averts or enables is named."""
 _CAUSE = _any_of(
     "why",
     "caus(?:e|es|ed|ing)",
@@ -90,14 +99,14 @@ _HELPING = "did|does|do|is|was|are|were|has|have|had|will|would|could|can|may|mi
 _CAUSE_IS_SUBJECT = re.compile(
     rf"(?:\bwhat|^\s*(?:who|which))(?:\s+(?!(?:{_HELPING})\b)[\w'-]+){{0,4}}"
     r"(?:(?:\s+(?:has|have|had|will|would|could|can|may|might))?(?:\s+\w+ly)?"
-    r"\s+(?:prevent(?:s|ed)?|enabl(?:e|es|ed)|lea?ds?\s+to|results?\s+in|resulted\s+in|caus(?:e|es|ed))"
-    r"|\s+(?:is|was|are|were)(?:\s+\w+ly)?\s+(?:preventing|enabling|leading\s+to|resulting\s+in|causing))\b",
+    r"\s+(?:(?:prevent|avert)(?:s|ed)?|enabl(?:e|es|ed)|lea?ds?\s+to|results?\s+in|resulted\s+in|caus(?:e|es|ed))"
+    r"|\s+(?:is|was|are|were)(?:\s+\w+ly)?\s+(?:preventing|averting|enabling|leading\s+to|resulting\s+in|causing))\b",
     re.IGNORECASE,
 )
 """What brought it about is the subject of the verb: "What led to X?", but not "What did X lead to?"."""
 _CAUSE_IS_OBJECT = re.compile(
     rf"\s*(?:what|which)(?:\s+(?!(?:{_HELPING})\b)\w+){{0,4}}\s+(?:{_HELPING})\s+[^?.!]{{1,120}}?"
-    r"\s(?:caus(?:e|ed)|prevent(?:ed)?|enabled?|le(?:a)?d\s+to|result(?:ed)?\s+in)(?!\w)",
+    r"\s(?:caus(?:e|ed)|(?:prevent|avert)(?:ed)?|enabled?|le(?:a)?d\s+to|result(?:ed)?\s+in)(?!\w)",
     re.IGNORECASE,
 )
 """What is asked for is what the verb brings about: "What did X lead to?", whatever date X has."""
@@ -134,7 +143,7 @@ def detect_mode(text: str) -> Mode:
 def detect_intent(text: str) -> Intent:
     """Return what the question wants to know; causal wins over temporal where it is asked outright."""
     asked, text = text, _without_names(text)
-    causal = bool(_CAUSE.search(text) or _EFFECT.search(text))
+    causal = bool(_CAUSE.search(text) or _EFFECT.search(text) or _PREVENTED.search(text))
     outright = (
         re.match(r"\s*why\b", text, re.IGNORECASE)
         or _CAUSE_IS_SUBJECT.match(text.strip())
@@ -182,7 +191,7 @@ def walk_direction(text: str, intent: Intent) -> Direction:
 def _seeks_causes(text: str) -> bool:
     """Whether the question names an effect and asks what brought it about."""
     text = _without_names(text)
-    if _REASON.search(text):
+    if _REASON.search(text) or _PREVENTED.search(text):
         return True
     if _EFFECT.search(text) is None:
         yes_or_no = re.match(rf"\s*(?:{_HELPING})\b", text, re.IGNORECASE)
