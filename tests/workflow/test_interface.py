@@ -48,6 +48,9 @@ def test_a_hybrid_search_asks_both_stores_and_keeps_to_a_constraint(ours: Interf
     inside = ours.hybrid_search(ASKED, GraphConstraint(entity="Tollgate"), limit=2)
     assert inside.plan.strategy in {Strategy.GRAPH_FIRST, Strategy.VECTOR_FIRST}
     assert len(inside.results) == 2
+    reached = {hit.id for hit in ours.related("Tollgate", limit=200).hits}
+    everything = ours.hybrid_search(ASKED, GraphConstraint(entity="Tollgate"), limit=50)
+    assert {result.id for result in everything.results} <= reached | {"service:tollgate"}
 
 
 class Asked:
@@ -80,7 +83,8 @@ def test_each_entity_type_has_its_intent_and_weights_and_only_it_is_answered(
     assert library.query is not None
     assert (library.query.vector_weight, library.query.graph_weight) == (vector_weight, graph_weight)
     assert (answer.plan.intent, answer.plan.candidates) == (intent, 60)
-    assert {result.entity_type for result in answer.results} <= {entity_type}
+    stored = {record.entity_type for record in stages.index.scan(TENANT, limit=1000).records}
+    assert {result.entity_type for result in answer.results} == {entity_type} & stored
 
 
 def test_relations_are_found_by_name_alias_or_id_and_an_unknown_entity_is_refused(ours: Interface) -> None:
