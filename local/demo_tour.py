@@ -99,7 +99,7 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
     change(console, wired, CORPUS / TENANTS[1])
     console.print()
     console.print(Text(f"Done in {time.perf_counter() - began:.0f} s. Now ask your own:", style="bold"))
-    console.print("  make serve      shows answers in a browser: what each strand found, and the paths", soft_wrap=True)
+    console.print("  make serve      the same in a browser, with the paths drawn", soft_wrap=True)
     console.print("  braid search 'What caused the Beacon text storm?' -t saltmarrow --explain", soft_wrap=True)
     console.print("  braid ingest YOUR-FOLDER --tenant YOUR-NAME", soft_wrap=True)
     console.print(Text("README.md says what a folder holds.", style="dim"))

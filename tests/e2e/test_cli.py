@@ -58,6 +58,7 @@ def test_the_demo_runs_from_an_empty_home_to_the_evaluation(tmp_path: Path) -> N
     assert "qa-response-fairlead-retention" in asked[0]
     assert "qa-response-fairlead-retention" not in asked[1].split("Another tenant")[0]
     assert "Phantom begonias" in text
+    assert "make serve" in text
     assert "saltmarrow: 63 judged questions" in text
     for row in ("dense", "lexical", "hybrid-weighted", "graph", "braid"):
         assert re.search(rf"{row}( \.\d\d\d| 1\.000){{5}}", text)

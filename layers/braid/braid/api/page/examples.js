@@ -23,6 +23,8 @@ const ABOUT = {
   Incident: (name) => `What led to ${name}?`,
   Person: (name) => `What did ${name} do?`,
   Service: (name) => `What depends on ${name}?`,
+  Document: (name) => `What does ${name} say?`,
+  CodeEntity: (name) => `What does ${name} do?`,
 };
 const AT_MOST = 6;
 
