@@ -73,6 +73,13 @@ def tasks(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 TASKS = dict(tasks(DEFINITION["States"]))
 
 
+def invoked(name: str) -> Any:
+    """Return what the workflow calls of a function: a version of which containers are kept ready, where there are."""
+    if FUNCTIONS[name]["Properties"].get("PackageType") == "Image":
+        return ["KeepsReady", f"{name}.Alias", f"{name}.Arn"]
+    return f"{name}.Arn"
+
+
 def test_there_is_one_function_a_stage_and_one_for_contexts() -> None:
     assert set(FUNCTIONS) == set(FOLDERS)
 
@@ -125,7 +132,7 @@ def test_the_workflow_substitutes_exactly_the_functions_that_the_template_gives(
     used = {task["Parameters"]["FunctionName"] for task in TASKS.values()}
     given = MACHINE["DefinitionSubstitutions"]
     assert used == {f"${{{name}}}" for name in given}
-    assert given == {f"{name}Arn": f"{name}.Arn" for name in STAGES}
+    assert given == {f"{name}Arn": invoked(name) for name in STAGES}
 
 
 @pytest.mark.parametrize("state", sorted(TASKS))
@@ -154,7 +161,22 @@ def test_the_workflow_may_invoke_its_functions_and_no_other() -> None:
     policies = {policy["PolicyName"]: policy for policy in RESOURCES["RetrieveRole"]["Properties"]["Policies"]}
     (statement,) = policies["InvokeStages"]["PolicyDocument"]["Statement"]
     assert statement["Action"] == "lambda:InvokeFunction"
-    assert sorted(statement["Resource"]) == sorted(f"{name}.Arn" for name in STAGES)
+    assert statement["Resource"] == [invoked(name) for name in STAGES]
+
+
+@pytest.mark.parametrize("name", ["EmbedFunction", "FuseRerankFunction"])
+def test_containers_can_be_kept_ready_of_the_images_that_questions_wait_for(name: str) -> None:
+    function = FUNCTIONS[name]["Properties"]
+    assert function["PackageType"] == "Image"
+    assert function["ProvisionedConcurrencyConfig"] == [
+        "KeepsReady",
+        {"ProvisionedConcurrentExecutions": "ProvisionedConcurrency"},
+        "AWS::NoValue",
+    ]
+    # SAM makes the logical id of a version of the first ten characters, and overlooks parameters without it.
+    assert function["AutoPublishCodeSha256"] == "Release"
+    assert TEMPLATE["Parameters"]["Release"]["AllowedPattern"] == "^[A-Za-z0-9]{0,10}$"
+    assert TEMPLATE["Rules"]["ReadyContainersHaveRelease"]
 
 
 def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_function() -> None:
@@ -214,11 +236,15 @@ def test_outdated_records_go_to_a_queue_that_drops_duplicates_and_keeps_what_fai
 
 
 def test_no_policy_of_a_store_reaches_beyond_the_store_that_was_named() -> None:
-    (index,) = RESOURCES["ReadIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    index, mappings = RESOURCES["ReadIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     _, serverless, domain = index
     assert serverless["Resource"] == "OpenSearchResourceArn"
-    assert domain["Resource"] == "${OpenSearchResourceArn}/*"
+    of_index = "${OpenSearchResourceArn}/${OpenSearchIndex}*"
+    assert domain["Resource"] == [f"{of_index}/{what}" for what in ("_msearch", "_mget", "_search", "_count")]
     assert domain["Action"] == ["es:ESHttpGet", "es:ESHttpPost"]
+    assert (mappings[-1]["Action"], mappings[-1]["Resource"]) == ("es:ESHttpGet", of_index)
+    ((_, _, writing),) = RESOURCES["WriteIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert "${OpenSearchResourceArn}/*" not in writing["Resource"]
     (graph,) = RESOURCES["ReadGraphPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert graph["Action"] == "neptune-db:ReadDataViaQuery"
     assert graph["Resource"].endswith(":${NeptuneClusterResourceId}/*")
