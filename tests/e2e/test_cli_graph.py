@@ -114,3 +114,13 @@ def test_a_graph_with_a_mistake_is_refused_by_file_and_element_and_nothing_is_wr
     assert done.status == 2
     assert one_line(done).startswith(f"braid: {file}: edges[0]: target: 'b' is none of the nodes")
     assert "nothing is known of 'acme'" in braid("search", "b", "-t", "acme", home=tmp_path / "home").err
+
+
+def test_how_strands_are_combined_is_planned_unless_it_is_asked_for(braid: Braid) -> None:
+    ask = ("search", "Who owns Keelson?", *TENANT, "--in-process", "--json")
+    planned = json.loads(braid(*ask).out)
+    assert planned["fusion"] == planned["plan"]["fusion"] == "propagate"
+    assert json.loads(braid(*ask, "--fusion", "rrf").out)["fusion"] == "rrf"
+    assert "combined rrf: ranks and not scores" in " ".join(
+        braid(*ask[:-1], "--fusion", "rrf", "--explain").out.split()
+    )

@@ -32,7 +32,7 @@ TEMPORAL_TYPES: Final[tuple[Label, ...]] = ("BEFORE", "AFTER", "DURING")
 MODES: Final = {
     Mode.DOCUMENT: "the question asks for a part of a document",
     Mode.ENTITY: "the question asks how things relate or compare; the graph counts for more",
-    Mode.HYBRID: "text and graph alike",
+    Mode.HYBRID: "text and graph together",
 }
 """What each mode means to whoever reads the plan."""
 
