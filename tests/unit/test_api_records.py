@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from braid.engines.ports_members import Membership as Member
 from braid.engines.ports_members import Role
-from braid.settings import Membership, Settings
+from braid.settings import EngineKind, Membership, Settings
 
 from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages
@@ -204,3 +205,78 @@ def test_embedding_again_begins_a_job_of_the_callers_tenant_and_goes_on_with_it(
     assert (first["name"], first["status"], first["written"]) == ("refresh:saltmarrow", "running", 0)
     assert door.ask("POST", "/reembed", {}).json()["name"] == first["name"]
     assert door.ask("POST", "/reembed", {"profile": "instructor"}).fields == ["profile"]
+
+
+LINE = b'{"record": {"id": "late", "content": "It came late."}}\n'
+
+
+def _ended(door: FrontDoor, import_id: str) -> dict[str, Any]:
+    until = time.monotonic() + 30
+    while (found := door.ask("GET", f"/imports/{import_id}").json())["status"] == "running":
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return dict(found)
+
+
+def test_an_object_is_written_while_nobody_waits(door: FrontDoor, library: DemoStages) -> None:
+    library.objects.put("saltmarrow", "late/a.jsonl", LINE)
+    begun = door.ask("POST", "/records:import", {"key": "late/a.jsonl"})
+    assert (begun.status, begun.json()["status"]) == (202, "running")
+    assert begun.headers["Location"] == f"/imports/{begun.json()['id']}"
+    ended = _ended(door, begun.json()["id"])
+    assert (ended["status"], ended["lines"], ended["written"], ended["errors"]) == ("written", 1, 1, 0)
+    assert door.ask("GET", "/entities/late").status == 200
+    assert "saltmarrow" not in str(ended)
+
+
+def test_an_import_of_nothing_says_so_when_it_is_asked_after(door: FrontDoor) -> None:
+    begun = door.ask("POST", "/records:import", {"key": "late/none.jsonl"}).json()
+    ended = _ended(door, begun["id"])
+    assert (ended["status"], ended["error"]) == ("failed", "ObjectMissing")
+
+
+def test_an_import_is_its_tenants_and_reads_no_other_tenants_object(door: FrontDoor, library: DemoStages) -> None:
+    library.objects.put("pellworth", "late/a.jsonl", LINE)
+    for key in ("late/a.jsonl", "pellworth/late/a.jsonl"):
+        begun = door.ask("POST", "/records:import", {"key": key}).json()
+        assert _ended(door, begun["id"])["error"] == "ObjectMissing"
+        assert door.ask("GET", f"/imports/{begun['id']}", authorizer=claims("pellworth")).problem == "not-found"
+    assert door.ask("GET", "/imports/never").problem == "not-found"
+
+
+def test_an_import_under_one_key_is_begun_once(door: FrontDoor, library: DemoStages) -> None:
+    library.objects.put("saltmarrow", "late/a.jsonl", LINE)
+    headers = {"idempotency-key": "k1"}
+    first = door.ask("POST", "/records:import", {"key": "late/a.jsonl"}, headers=headers)
+    again = door.ask("POST", "/records:import", {"key": "late/a.jsonl"}, headers=headers)
+    assert (again.status, again.json(), again.headers["Location"]) == (202, first.json(), first.headers["Location"])
+    other = door.ask("POST", "/records:import", {"key": "late/b.jsonl"}, headers=headers)
+    assert (other.status, other.problem) == (422, "idempotency-key-reused")
+    _ended(door, first.json()["id"])
+
+
+@pytest.mark.parametrize(
+    "key", ["", "/", "../pellworth/a", "a/../../b", "a//b", "a\nb", "a\u0000", "x" * 2_000, "é" * 600]
+)
+def test_a_key_that_could_lead_elsewhere_is_refused(door: FrontDoor, key: str) -> None:
+    answered = door.ask("POST", "/records:import", {"key": key})
+    assert (answered.status, answered.fields) == (422, ["key"])
+
+
+def test_embedding_again_is_worked_off_by_the_workflow_where_one_is_named(
+    door: FrontDoor, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Workflow:
+        started: ClassVar[list[str]] = []
+
+        def start(self, tenant_id: str) -> None:
+            self.started.append(tenant_id)
+
+    monkeypatch.setitem(vars(library), "_reembed_workflow", Workflow())
+    assert door.ask("POST", "/reembed", {}).status == 200
+    assert Workflow.started == []
+    arn = "arn:aws:states:eu-west-1:123456789012:stateMachine:reembed"
+    deployed = {"engine": EngineKind.AWS, "reembed_state_machine_arn": arn}
+    monkeypatch.setattr(library, "settings", library.settings.model_copy(update=deployed))
+    assert door.ask("POST", "/reembed", {}).json()["name"] == "refresh:saltmarrow"
+    assert Workflow.started == ["saltmarrow"]

@@ -22,7 +22,7 @@ from tests.stages import demo_stages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EXAMPLES = int(os.environ.get("EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "5"))
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 SCHEMA = schemathesis.openapi.from_path(str(TARGET))
 

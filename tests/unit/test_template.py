@@ -314,6 +314,27 @@ def test_writes_may_write_both_stores_and_no_other_function_may() -> None:
     assert (listed["Resource"], notes["Resource"]) == ("ObjectsBucket.Arn", "${ObjectsBucket.Arn}/*/ingest/*")
 
 
+def test_the_front_door_may_start_the_two_workflows_and_close_what_it_scanned() -> None:
+    function = FUNCTIONS["SearchApiFunction"]["Properties"]
+    given = function["Environment"]["Variables"]
+    assert given["BRAID_INGEST_STATE_MACHINE_ARN"] == "IngestStateMachine"
+    assert given["BRAID_REEMBED_STATE_MACHINE_ARN"] == "ReembedStateMachine"
+    assert given["BRAID_REEMBED_TABLE"] == "ReembedTable"
+    assert {"StartWorkPolicy", "KeepJobsPolicy", "RemoveRecordsPolicy"} <= set(function["Policies"])
+    start, ask = RESOURCES["StartWorkPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (start["Action"], start["Resource"]) == (
+        "states:StartExecution",
+        ["IngestStateMachine", "ReembedStateMachine"],
+    )
+    assert (ask["Action"], ask["Resource"].rpartition(":execution:")[2]) == (
+        "states:DescribeExecution",
+        "${AWS::StackName}-ingest:*",
+    )
+    assert RESOURCES["IngestStateMachine"]["Properties"]["Name"] == "${AWS::StackName}-ingest"
+    (_, _, close), *_ = RESOURCES["RemoveRecordsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (close["Action"], close["Resource"]) == ("es:ESHttpDelete", "${OpenSearchResourceArn}/_search/point_in_time")
+
+
 def test_a_message_that_fails_comes_back_alone_and_is_set_aside_in_the_end() -> None:
     function = FUNCTIONS["IngestFunction"]["Properties"]
     trigger = function["Events"]["LateWrites"]["Properties"]
@@ -362,7 +383,7 @@ def test_embedding_again_is_started_by_the_schedule_and_by_the_queue_with_no_mor
     ((_, _, remove),) = RESOURCES["RemoveIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert (remove["Action"], remove["Resource"]) == (
         "es:ESHttpDelete",
-        "${OpenSearchResourceArn}/${OpenSearchIndex}-*",
+        ["${OpenSearchResourceArn}/${OpenSearchIndex}-*", "${OpenSearchResourceArn}/_search/point_in_time"],
     )
     function = FUNCTIONS["ReembedFunction"]["Properties"]
     queue = function["Events"]["Outdated"]["Properties"]

@@ -89,7 +89,8 @@ def test_the_context_event_is_given_its_last_message_as_it_came_and_what_the_sea
     last = json.loads(event.read_text(encoding="utf-8"))["messages"][-1]
     assert json.dumps(context["messages"][0]) == json.dumps(last)
     found = [message["metadata"]["id"] for message in context["messages"] if "metadata" in message]
-    assert "event:kestrelway-lockout" in found
+    # What led to the lockout; the lockout itself is in the question.
+    assert {"event:clock-drift", "event:tokens-rejected"} <= set(found)
     assert context["degraded"] == []
     assert context["metrics"]["kept"] == len(context["messages"])
 

@@ -18,6 +18,8 @@ from braid.api.problems import MEDIA_TYPE, ProblemDetails
 from braid.api.shapes import (
     Entity,
     GraphRequest,
+    ImportRequest,
+    ImportSummary,
     NewSchema,
     RecordPage,
     RecordSummary,
@@ -151,6 +153,15 @@ class Client:
         """Write records and what relates them; with a key, the same request sent twice is done once."""
         body = writes.model_dump_json(exclude_unset=True).encode()
         return self._ask("POST", "/records", WriteSummary, body, {"Idempotency-Key": key} if key else None)
+
+    def import_object(self, request: ImportRequest, *, key: str | None = None) -> ImportSummary:
+        """Have an object of the tenant's written; ask :meth:`imported` how far that is."""
+        body = request.model_dump_json(exclude_unset=True).encode()
+        return self._ask("POST", "/records:import", ImportSummary, body, {"Idempotency-Key": key} if key else None)
+
+    def imported(self, import_id: str) -> ImportSummary:
+        """Return how far writing an object is."""
+        return self._ask("GET", f"/imports/{_quoted(import_id)}", ImportSummary)
 
     def records(self, *, page_size: int = 100) -> Iterator[RecordSummary]:
         """Yield every record, in the order of their ids."""

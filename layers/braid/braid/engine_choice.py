@@ -43,7 +43,7 @@ class Engines:
 
     def close(self) -> None:
         """Close what was opened; nothing may be asked afterwards."""
-        for name in ("index", "moves", "graph", "store"):
+        for name in ("imports", "index", "moves", "graph", "store"):
             close = getattr(vars(self).get(name), "close", None)
             if close:
                 close()

@@ -180,6 +180,17 @@ class Settings(BaseSettings):
     ingest_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
     """Lambda function that writes for those that carry no model; this process's own models when not set."""
     ingest_timeout_s: Annotated[float, Field(gt=0, le=900)] = 20.0
+    ingest_state_machine_arn: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")
+    ] = ""
+    """Workflow that writes the objects whose import is asked for; a thread of this process when not set."""
+    reembed_state_machine_arn: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")
+    ] = ""
+    """Workflow that works off what is asked to be embedded again; the schedule does when not set."""
+    states_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
+    """Bound on connecting to Step Functions and on each wait, where a workflow is started and not waited for."""
+    states_attempts: Annotated[int, Field(ge=1, le=10)] = 2
 
     schema_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
     """DynamoDB table of schema versions; ``home`` keeps them when not set, which only local stores allow."""

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from braid.deletes import DeleteReport
     from braid.engines.ingest_function import IngestFunction
     from braid.engines.ports import KnowledgeGraph, SearchIndex
+    from braid.engines.reembed_workflow import ReembedWorkflow
     from braid.engines.step_functions import RetrieveWorkflow
+    from braid.imports import Imports
     from braid.memory import ContextLimits
     from braid.models import Answer, Query
     from braid.outdated import MetOutdated
@@ -234,11 +236,35 @@ class Wired(Engines):
 
         return writes.write(request, self)
 
+    @cached_property
+    def imports(self) -> Imports:
+        """What writes objects while nobody waits: the workflow where one is named, else a thread of this process."""
+        if self.settings.engine is EngineKind.AWS and self.settings.ingest_state_machine_arn:
+            from braid.engines.ingest_workflow import IngestWorkflow
+
+            return IngestWorkflow.connect(self.settings)
+        from braid.imports_here import ImportsHere
+
+        # Not the error's text: it may quote what the object holds.
+        return ImportsHere(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
+
     def reembed(self, tenant_id: str) -> Job:
-        """Begin to embed a tenant's outdated records again; the schedule or ``braid reembed`` works it off."""
+        """Begin to embed a tenant's outdated records again.
+
+        Where a workflow is named it is started, and works it off; elsewhere ``braid reembed`` does.
+        """
         from braid import reembedding
 
-        return reembedding.plan(self.reembedding, tenant=tenant_id)
+        job = reembedding.plan(self.reembedding, tenant=tenant_id)
+        if self.settings.engine is EngineKind.AWS and self.settings.reembed_state_machine_arn:
+            self._reembed_workflow.start(tenant_id)
+        return job
+
+    @cached_property
+    def _reembed_workflow(self) -> ReembedWorkflow:
+        from braid.engines.reembed_workflow import ReembedWorkflow
+
+        return ReembedWorkflow.connect(self.settings)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
         """Remove records with their vertices and edges, for good."""

@@ -6,7 +6,7 @@
     bodies.py         what may be read as a body at all
     callers.py        whose request it is: verified claims, membership
     resolver.py       Powertools' router, one a thread
-    questions.py  writes.py  housekeeping.py      the routes
+    questions.py  records.py  imports.py  housekeeping.py      the routes
     shapes.py         what requests and answers look like
     problems.py       errors as RFC 9457 problem details
     tokens.py         what is handed out signed and comes back

@@ -25,7 +25,7 @@ PROBLEMS = {
     "429": "Too many requests at once.",
     "503": "A store did not answer, or there is too much to do at once.",
 }
-_MAY_CONFLICT = frozenset({"registerSchema", "importRecords"})
+_MAY_CONFLICT = frozenset({"registerSchema"})
 _OF_BODIES = frozenset({"400", "413", "415"})
 _DESCRIPTION = (
     "One question in, one ranked and cited list out, from vectors, words and a knowledge graph. The tenant comes from "

@@ -15,6 +15,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from braid.api.bodies import check_body
 from braid.api.callers import TENANT_HEADER, Refused, authorise, identify
 from braid.api.housekeeping import add_housekeeping, is_open
+from braid.api.imports import add_imports
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
 from braid.api.questions import add_questions
 from braid.api.records import add_records
@@ -89,6 +90,7 @@ def make_api(library: Library) -> Api:
     api = Api(library)
     add_questions(api)
     add_records(api)
+    add_imports(api)
     add_housekeeping(api)
     return api
 

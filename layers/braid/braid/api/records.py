@@ -5,12 +5,11 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
-from aws_lambda_powertools.event_handler.openapi.params import Header as InHeader
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
 from braid.api.problems import FieldProblem, Problem
-from braid.api.replays import once
+from braid.api.replays import IdempotencyKey, once
 from braid.api.shapes import NewSchema, RecordPage, RecordSummary, Reembed, ReembedJob, Schemas, Writes, WriteSummary
 from braid.api.tokens import InvalidToken, sign, verify
 from braid.deletes import DeleteReport  # noqa: TC001 - Powertools reads annotations
@@ -25,14 +24,6 @@ if TYPE_CHECKING:
 WRITE = ["write"]
 CURSOR: Final = "records"
 CURSOR_HOURS: Final = 24
-IdempotencyKey = Annotated[
-    str | None,
-    InHeader(
-        alias="Idempotency-Key",
-        pattern=r"^[!-~]{1,255}$",
-        description="The same key with the same request, within a day: it is done once, and answered alike.",
-    ),
-]
 
 
 def add_records(api: Api) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
+from aws_lambda_powertools.event_handler.openapi.params import Header as InHeader
 from pydantic import ValidationError
 
 from braid.api.problems import FieldProblem, Problem
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     from braid.caching import ForgivingCache
 
 KEPT_S: Final = 86_400
+IdempotencyKey = Annotated[
+    str | None,
+    InHeader(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,255}$",
+        description="The same key with the same request, within a day: it is done once, and answered alike.",
+    ),
+]
 _Shape = TypeVar("_Shape", bound=Frozen)
 
 

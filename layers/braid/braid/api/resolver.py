@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from braid.deletes import DeleteReport
     from braid.engines.ports import KnowledgeGraph, SchemaRegistry, SearchIndex
     from braid.engines.ports_members import Members
+    from braid.imports import Imports
     from braid.models import Answer, Query
     from braid.reembedding import Job
     from braid.settings import Settings
@@ -70,6 +71,10 @@ class Library(Protocol):
 
     def reembed(self, tenant_id: str) -> Job:
         """Begin to embed again what is outdated, or go on."""
+
+    @property
+    def imports(self) -> Imports:
+        """What writes objects while nobody waits."""
 
     def cursor_key(self) -> bytes:
         """Return the key that cursors are signed with."""

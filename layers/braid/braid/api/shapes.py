@@ -8,6 +8,8 @@ from pydantic import Field, StringConstraints, model_validator
 
 from braid.engines.ports import SchemaVersion
 from braid.engines.ports_query import GraphQuestion
+from braid.file_jobs import JobName
+from braid.imports import Import, ImportAsked, ImportStatus
 from braid.models import (
     Citation,
     Filters,
@@ -24,12 +26,14 @@ from braid.models import (
     RecordId,
     Score,
     Source,
+    Text,
     TimeRange,
     Timestamp,
     Weights,
 )
 from braid.reembedding.jobs import Job, Phase, Status
 from braid.write_items import MAX_INLINE
+from braid.writes_request import MissingEnds
 
 
 class SemanticQuestion(Frozen):
@@ -107,6 +111,46 @@ class WriteSummary(Frozen):
     relationships: int
     superseded: int
     stubs: int
+
+
+class ImportRequest(Frozen):
+    """An object of the tenant's to be written, a line of JSON for each record, entity or relationship."""
+
+    key: Annotated[Text, Field(min_length=1, max_length=1_024)]
+    """Its key in the object store, without the tenant's name in front."""
+    stub_missing_ends: Annotated[bool, Field(strict=True)] = False
+    """As of a write."""
+
+    def asked(self) -> ImportAsked:
+        """Return it as the library asks."""
+        return ImportAsked(key=self.key, missing=MissingEnds.STUB if self.stub_missing_ends else MissingEnds.REFUSE)
+
+
+class ImportSummary(Frozen):
+    """How far writing an object is, and once it ended what became of its lines."""
+
+    id: JobName
+    status: ImportStatus
+    error: str | None = None
+    """What it failed with, such as ``ObjectMissing``; starting it again is safe."""
+    lines: int = 0
+    written: int = 0
+    unchanged: int = 0
+    embedded: int = 0
+    relationships: int = 0
+    superseded: int = 0
+    errors: int = 0
+    """Lines that are wrong and were left out."""
+    report_key: str | None = None
+    """The object with a line of JSON for each of them."""
+
+    @classmethod
+    def of(cls, found: Import) -> Self:
+        """Return what of an import is its tenant's to know."""
+        counted = dict(found.report) | {"lines": found.report.job.lines} if found.report else {}
+        names = cls.model_fields.keys() - {"id", "status", "error"}
+        counts = {name: value for name, value in counted.items() if name in names}
+        return cls(id=found.id, status=found.status, error=found.error, **counts)
 
 
 class RecordSummary(NewRecord):

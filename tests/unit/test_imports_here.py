@@ -1,0 +1,149 @@
+"""Objects written on a thread of this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid import file_ingest, imports_here
+from braid.errors import TransientStoreError
+from braid.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
+from braid.imports_here import ImportsHere
+from braid.settings import Settings
+
+from tests.contract.imports import ACME, KEY, LINES, ImportsContract, ended, put
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ASKED = ImportAsked(key=KEY)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[DemoStages]:
+    library = DemoStages(Settings(home=tmp_path))
+    yield library
+    library.close()
+
+
+@pytest.fixture
+def imports(library: DemoStages) -> ImportsHere:
+    assert isinstance(library.imports, ImportsHere)
+    return library.imports
+
+
+class TestHere(ImportsContract):
+    """Over the embedded engines."""
+
+
+class Held:
+    """Holds the first batch until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reached, self.go = threading.Event(), threading.Event()
+        whole = file_ingest.batch
+
+        def batch(*arguments: Any) -> Any:
+            self.reached.set()
+            assert self.go.wait(10)
+            return whole(*arguments)
+
+        monkeypatch.setattr(file_ingest, "batch", batch)
+
+
+def test_it_can_be_asked_while_it_is_written_and_more_wait_for_their_turn(
+    imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(library, LINES)
+    held = Held(monkeypatch)
+    imports.start(ACME, "first", ASKED)
+    imports.start(ACME, "second", ASKED)
+    assert held.reached.wait(10)
+    for name in ("first", "second"):
+        found = imports.find(ACME, name)
+        assert found
+        assert found.status is ImportStatus.RUNNING
+    held.go.set()
+    assert ended(imports, "first").status is ended(imports, "second").status is ImportStatus.WRITTEN
+
+
+def test_no_more_wait_than_can_be_borne(
+    imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports_here, "WAITING", 1)
+    put(library, LINES)
+    held = Held(monkeypatch)
+    imports.start(ACME, "first", ASKED)
+    with pytest.raises(TransientStoreError, match="wait already"):
+        imports.start(ACME, "second", ASKED)
+    assert imports.find(ACME, "second") is None
+    held.go.set()
+    ended(imports, "first")
+
+
+def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_again(
+    imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_ingest, "BATCH_LINES", 1)
+    put(library, LINES)
+    held = Held(monkeypatch)
+    imports.start(ACME, "first", ASKED)
+    imports.start(ACME, "second", ASKED)
+    assert held.reached.wait(10)
+    closing = threading.Thread(target=imports.close)
+    closing.start()
+    assert imports._stopping.wait(10)
+    held.go.set()
+    closing.join(10)
+    assert not closing.is_alive()
+    after = ImportsHere(library)
+    for name in ("first", "second"):
+        found = after.find(ACME, name)
+        assert found
+        assert (found.status, found.error) == (ImportStatus.FAILED, INTERRUPTED)
+    after.start(ACME, "again", ASKED)
+    assert ended(after, "again").status is ImportStatus.WRITTEN
+    after.close()
+
+
+def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
+    imports: ImportsHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", os.getppid)  # which lives
+    imports._note(ACME, "theirs", ImportStatus.RUNNING)
+    monkeypatch.undo()
+    found = imports.find(ACME, "theirs")
+    assert found
+    assert found.status is ImportStatus.RUNNING
+
+    def gone(*_: int) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", gone)
+    found = imports.find(ACME, "theirs")
+    assert found
+    assert found.error == INTERRUPTED
+
+
+def test_a_batch_that_fails_leaves_the_others_and_says_so(
+    imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_ingest, "BATCH_LINES", 1)
+    put(library, LINES)
+    whole = file_ingest.batch
+
+    def batch(task: Any, store: Any) -> Any:
+        if task.batch.number == 1:
+            message = "no answer"
+            raise TransientStoreError(message)
+        return whole(task, store)
+
+    monkeypatch.setattr(file_ingest, "batch", batch)
+    imports.start(ACME, "first", ASKED)
+    found = ended(imports, "first")
+    assert (found.status, found.error) == (ImportStatus.FAILED, INCOMPLETE)
+    assert [record.id for record in library.index.get_many(ACME, ["a", "b"])] == ["b"]
