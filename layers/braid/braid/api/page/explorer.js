@@ -98,7 +98,7 @@ async function welcome() {
   fill("welcome", intro);
   if (!access().token) {
     fill("welcome", intro, h("p", {}, "To ask, a token is needed. On your own machine ", h("code", {}, "braid serve"),
-      " prints a link that carries one; or put it in here, above."));
+      " prints a link that carries one; or put it in above."));
     byId("access").open = true;
     return;
   }
@@ -120,15 +120,20 @@ function begin(text, controls) {
   reset();
   byId("text").value = text;
   for (const [name, value] of Object.entries(controls)) byId(name).value = value;
-  if (Object.keys(controls).length) byId("controls").open = true;
+  if (Object.keys(controls).length) openControls();
   ask();
 }
 
 function within(id) {
   byId("within").value = id;
-  byId("controls").open = true;
+  openControls();
   ask();
   byId("text").focus();
+}
+
+/** Show the controls where there is room for them above the answer; elsewhere their number is said. */
+function openControls() {
+  if (matchMedia("(min-width: 40rem)").matches) byId("controls").open = true;
 }
 
 function said(text) {
@@ -145,7 +150,7 @@ function arrive() {
   show(given);
   showAccess();
   markChanges();
-  if (changes()) byId("controls").open = true;
+  if (changes()) openControls();
   ask({ remember: false });
 }
 
