@@ -280,3 +280,9 @@ def test_embedding_again_is_worked_off_by_the_workflow_where_one_is_named(
     monkeypatch.setattr(library, "settings", library.settings.model_copy(update=deployed))
     assert door.ask("POST", "/reembed", {}).json()["name"] == "refresh:saltmarrow"
     assert Workflow.started == ["saltmarrow"]
+
+
+def test_a_record_without_relations_is_related_to_nothing(door: FrontDoor) -> None:
+    door.ask("POST", "/records", {"records": [{"id": "alone", "content": "Nobody mentions it."}]})
+    answered = door.ask("GET", "/entities/alone/related")
+    assert (answered.status, answered.json()) == (200, {"hits": [], "truncated": False})

@@ -93,6 +93,8 @@ class Interface:
         time_range: TimeRange | None = None,
         limit: int = 10,
         min_similarity: float | None = None,
+        *,
+        as_of: datetime | None = None,
     ) -> Answer:
         """Answer by vectors and words alone: records of these entity types, of this time, at least this similar."""
         return self.search(
@@ -100,6 +102,7 @@ class Interface:
             limit=limit,
             filters={"entity_types": tuple(types), "time_range": time_range},
             hints={"strategy": Strategy.SEMANTIC, "min_similarity": min_similarity},
+            as_of=as_of,
         )
 
     def hybrid_search(self, query: str, graph_constraint: GraphConstraint | None = None, limit: int = 10) -> Answer:
@@ -128,6 +131,7 @@ class Interface:
         *,
         limit: int = 50,
         as_of: datetime | None = None,
+        fan_out: int = 200,
     ) -> Expansion:
         """Return what an entity is related to, the nearest first, whether it has a record or not.
 
@@ -157,6 +161,7 @@ class Interface:
             direction=direction,
             depth=depth,
             limit=limit,
+            fan_out=fan_out,
         )
         found = graph.expand(request)
         if not links and not found.hits and not self._is_vertex(entity, moment):

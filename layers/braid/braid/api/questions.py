@@ -13,9 +13,9 @@ from braid.api.shapes import Entity, GraphRequest, Related, SemanticQuestion, Tr
 from braid.citations import cite
 from braid.context import Context, ContextQuestion, ContextRequest
 from braid.engines.ports_query import GraphQuery, GraphResult, QueryStart
-from braid.linking import normalise
-from braid.models import Answer, Direction, Hints, Label, Query, Question, RecordId, Strategy, Timestamp
-from braid.relations import related_request
+from braid.errors import InvalidRequest
+from braid.interface import Interface
+from braid.models import Answer, Direction, Label, Query, Question, RecordId, Timestamp
 
 if TYPE_CHECKING:
     from braid.api.resolver import Api
@@ -36,8 +36,9 @@ def _add_searches(api: Api) -> None:
 
     @api.post("/search", operation_id="search", summary="Ask one question", tags=ASK)
     def search(question: Question) -> Answer:
-        query = Query(tenant_id=api.tenant_id, **dict(question))
-        return _answer(api, query)
+        answer = library.answer(Query(tenant_id=api.tenant_id, **dict(question)))
+        traces.keep(library, api.tenant_id, question.text, answer)
+        return answer
 
     @api.post(
         "/search/semantic",
@@ -46,20 +47,21 @@ def _add_searches(api: Api) -> None:
         tags=["ask"],
     )
     def search_semantic(question: SemanticQuestion) -> Answer:
-        query = Query(
-            tenant_id=api.tenant_id,
-            text=question.text,
-            top_k=question.limit,
-            filters=question.filters(),
+        answer = Interface(library, api.tenant_id).semantic_search(
+            question.text,
+            question.entity_types,
+            question.time_range,
+            question.limit,
+            question.min_similarity,
             as_of=question.as_of,
-            hints=Hints(strategy=Strategy.SEMANTIC, min_similarity=question.min_similarity),
         )
-        return _answer(api, query)
+        traces.keep(library, api.tenant_id, question.text, answer)
+        return answer
 
     @api.post("/graph/query", operation_id="queryGraph", summary="Walk the graph step by step", tags=ASK)
     def graph_query(question: GraphRequest) -> GraphResult:
-        asked = dict(question) | {"as_of": question.as_of or library.now()}
-        return library.graph.query(GraphQuery(tenant_id=api.tenant_id, **asked))
+        asked = {name: value for name, value in question if name != "as_of"}
+        return Interface(library, api.tenant_id).graph_query(asked, as_of=question.as_of)
 
     @api.post("/context", operation_id="buildContext", summary="Choose what to show a model next", tags=ASK)
     def context(question: ContextQuestion) -> Context:
@@ -93,23 +95,24 @@ def _add_entities(api: Api) -> None:
         limit: Annotated[int, InQuery(ge=1, le=200)] = 50,
         as_of: Annotated[Timestamp | None, InQuery()] = None,
     ) -> Related:
-        moment = as_of or library.now()
-        links = library.graph.link(api.tenant_id, [normalise(entity_id)], as_of=moment)
-        request = related_request(
-            api.tenant_id,
-            entity_id,
-            as_of=moment,
-            links=links,
-            types=tuple(types or ()),
-            direction=direction,
-            depth=depth,
-            limit=limit,
-            fan_out=library.settings.fan_out,
-        )
-        expansion = library.graph.expand(request)
-        if not (expansion.hits or links) and _entity(api, entity_id) is None:
-            raise not_found("no entity of this id or name")
-        return Related(hits=expansion.hits, truncated=expansion.truncated)
+        try:
+            found = Interface(library, api.tenant_id).related(
+                entity_id,
+                types or (),
+                direction,
+                depth,
+                limit=limit,
+                as_of=as_of,
+                fan_out=library.settings.fan_out,
+            )
+        except InvalidRequest as error:
+            if error.field != "entity":
+                raise
+            # A record that the graph does not know of is one all the same, and nothing is related to it.
+            if _entity(api, entity_id) is None:
+                raise not_found("no entity of this id or name") from error
+            return Related(hits=())
+        return Related(hits=found.hits, truncated=found.truncated)
 
     @api.get("/entities/<entity_id>", operation_id="getEntity", summary="One entity or record", tags=ASK)
     def entity(entity_id: Annotated[RecordId, InPath(description="Its id.")]) -> Entity:
@@ -117,12 +120,6 @@ def _add_entities(api: Api) -> None:
         if found is None:
             raise not_found("no entity of this id")
         return found
-
-
-def _answer(api: Api, query: Query) -> Answer:
-    answer = api.library.answer(query)
-    traces.keep(api.library, query, answer)
-    return answer
 
 
 def _entity(api: Api, entity_id: str) -> Entity | None:

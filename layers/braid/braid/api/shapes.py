@@ -12,7 +12,6 @@ from braid.file_jobs import JobName
 from braid.imports import Import, ImportAsked, ImportStatus
 from braid.models import (
     Citation,
-    Filters,
     Frozen,
     GraphHit,
     Kind,
@@ -45,10 +44,6 @@ class SemanticQuestion(Frozen):
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
     min_similarity: Score | None = None
     as_of: Timestamp | None = None
-
-    def filters(self) -> Filters:
-        """Return its conditions as a question has them."""
-        return Filters(entity_types=self.entity_types, time_range=self.time_range)
 
 
 class GraphRequest(GraphQuestion):

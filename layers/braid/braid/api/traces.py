@@ -14,10 +14,10 @@ from braid.api.shapes import Trace, TraceResult
 
 if TYPE_CHECKING:
     from braid.api.resolver import Library
-    from braid.models import Answer, Query, Result
+    from braid.models import Answer, Result
 
 
-def keep(library: Library, query: Query, answer: Answer) -> None:
+def keep(library: Library, tenant_id: str, text: str, answer: Answer) -> None:
     """Keep the trace of an answer for the time that the settings say."""
     if library.settings.trace_ttl_s == 0:
         return
@@ -25,7 +25,7 @@ def keep(library: Library, query: Query, answer: Answer) -> None:
     trace = Trace(
         trace_id=answer.trace_id,
         asked_at=library.now(),
-        question=query.text if with_text else None,
+        question=text if with_text else None,
         # Reasons quote names that the question mentions.
         plan=answer.plan if with_text else answer.plan.model_copy(update={"reasons": ()}),
         weights=answer.weights,
@@ -37,9 +37,7 @@ def keep(library: Library, query: Query, answer: Answer) -> None:
         rerank_cost_usd=answer.rerank_cost_usd,
         results=tuple(_result(result) for result in answer.results),
     )
-    library.cache.put(
-        query.tenant_id, _key(answer.trace_id), trace.model_dump_json().encode(), library.settings.trace_ttl_s
-    )
+    library.cache.put(tenant_id, _key(answer.trace_id), trace.model_dump_json().encode(), library.settings.trace_ttl_s)
 
 
 def find(library: Library, tenant_id: str, trace_id: str) -> Trace | None:
