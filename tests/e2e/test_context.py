@@ -36,7 +36,7 @@ def test_a_context_holds_the_last_message_as_it_came_and_what_is_stored(braid: B
     built = json.loads(done.out)
     assert json.dumps(built["messages"][0]) == json.dumps(EVENT["messages"][-1])
     about = [message["metadata"]["id"] for message in built["messages"] if "metadata" in message]
-    assert "event:kestrelway-lockout" in about
+    assert "event:tokens-rejected" in about
     assert built["degraded"] == []
     assert len(built["scores"]) == len(built["messages"]) == built["metrics"]["kept"]
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from braid.models import EntityLink
 
+MOST_RELATED = 200
 _CALLED = {"max_hops": "depth", "seeds.0": "entity"}
 """What the walk's fields are called by whoever asks for relations."""
 
@@ -52,6 +53,8 @@ def related_request(
     InvalidRequest
         If an argument is out of its bounds; it is named.
     """
+    if limit > MOST_RELATED:
+        raise InvalidRequest(f"limit: {limit} is more than {MOST_RELATED}", field="limit")
     seeds = tuple(dict.fromkeys(link.entity_id for link in links)) or (entity,)
     try:
         return ExpandRequest(
