@@ -36,7 +36,7 @@ TRACES = 5.00
 SECRET = 0.40
 ENDPOINT_H = 0.01
 
-METRICS = 86
+METRICS = 102
 """Metrics that the code can write, each counted once a service; paid for in the hours in which they are written."""
 ALARM_METRICS = 44
 """Metrics that the alarms look at, each paid for."""

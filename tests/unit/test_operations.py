@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.answer_figures import figures, lost_metric
 from braid.cache_shelves import CacheCounts, CacheName
+from braid.context import Context, ContextMetrics
+from braid.memory import measures
 from braid.outdated import MetOutdated
 
 from tests.fakes import fused, record, searched
@@ -71,6 +73,11 @@ def written() -> set[tuple[str, str]]:
         if "measure=figures" in code:
             names |= set(figures(fused([record("a")], searched=searched(("a", 0.9)))))
             names |= {lost_metric(part) for part in parts_that_may_be_lost()}
+        if "measure=measures" in code:
+            means = ContextMetrics(mean_relevance=1, mean_recency=1, mean_final=1)
+            names |= set(measures(Context(messages=(), metrics=means)))
+        if folder == "search_api":
+            names |= {f"Status{hundred}xx" for hundred in (2, 3, 4, 5)}
         if "outdated_counts" in code:
             names |= set(MetOutdated(lambda: pytest.fail("nothing is sent")).take_counts())
         found |= {(folder, name) for name in names}
