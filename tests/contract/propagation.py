@@ -174,3 +174,10 @@ class PropagationContract:
             ],
         )
         assert [hit.id for hit in propagate(graph, names=(("name", 1.0),)).hits] == ["text", "hub"]
+
+    def test_a_hit_that_the_graph_does_not_know_is_found_by_what_it_began_with(self, graph: KnowledgeGraph) -> None:
+        film_graph(graph)
+        found = propagate(graph, hits=(("unheard-of", 0.8), ("pier-page", 0.2)))
+        assert [hit.id for hit in found.hits] == ["unheard-of", "pier-page"]
+        assert found.hits[0].path.types == ()
+        assert "unheard-of" not in {hit.id for hit in propagate(graph, names=(("unheard-of", 1.0),)).hits}

@@ -257,3 +257,25 @@ def test_a_walk_that_a_hub_cut_short_says_so(operation: GraphOperation) -> None:
     graph = FakeGraph(links=[link("e", "Keelson")], walk=reaching(truncated=True))
     step = PlanStep(operation=StepOperation.EXPAND)
     assert run(graph, operation, query("Keelson"), searched=SEARCHED, frontier=("a",), step=step).truncated
+
+
+def test_what_a_causal_walk_is_known_from_is_found_with_it_and_counts_half() -> None:
+    caused = walked("e", "cause", score=0.8, types=("CAUSES",), evidence=("postmortem",), has_record=True)
+    graph = FakeGraph(
+        links=(link("e", "Lockout", has_record=True),),
+        walk=lambda request: Expansion(hits=(caused,) if "CAUSES" in request.types else ()),
+    )
+    answer = run(graph, LINK, query("why was there a lockout"), plan(Intent.CAUSAL))
+    scores = {hit.id: hit.score for hit in answer.hits}
+    assert scores == pytest.approx({"cause": 0.8, "postmortem": 0.4, "e": 0.25})
+
+
+def test_a_question_for_what_happened_during_something_walks_only_there() -> None:
+    during = expansion_for(
+        plan(Intent.TEMPORAL), query("what happened during the freeze"), ["x"], as_of=NOW, limit=5, fan_out=5
+    )
+    assert (during.types, during.direction, during.max_hops) == (("DURING",), Direction.IN, 1)
+    before = expansion_for(
+        plan(Intent.TEMPORAL), query("what happened before the freeze"), ["x"], as_of=NOW, limit=5, fan_out=5
+    )
+    assert before.types == ("BEFORE", "AFTER")

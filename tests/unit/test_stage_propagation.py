@@ -152,6 +152,13 @@ def test_propagation_that_found_nothing_or_was_lost_leaves_the_weighted_sum() ->
     assert [result.id for result in lost.results] == ["b", "a"]
 
 
+def test_where_propagation_began_is_no_finding_of_the_graph() -> None:
+    alone = GraphHit(id="a", score=1.0, rank=1, path=Path(ids=("a",), types=()), has_record=True)
+    (first, *_) = answer_of(alone).results
+    assert (first.id, first.graph_score) == ("a", 1.0)
+    assert "graph" not in {source.value for source in first.sources}
+
+
 # --- coherence --------------------------------------------------------------------------------------------------------
 
 SONG = (

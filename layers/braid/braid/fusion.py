@@ -83,6 +83,8 @@ def fuse(
             ranks[hit.id][source] = hit.rank
     for identity, hits_of_one in found.items():
         for graph_hit in hits_of_one:
+            if graph_hit.source is Source.GRAPH and not graph_hit.path.types:
+                continue  # where propagation began, and nothing that the graph found
             rank = ranks[identity].get(graph_hit.source)
             ranks[identity][graph_hit.source] = min(rank, graph_hit.rank) if rank else graph_hit.rank
     candidates = [

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from braid.models import Intent
+from braid.models import Direction, Intent
 from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 
 if TYPE_CHECKING:
@@ -84,6 +84,16 @@ def agrees(path: Path, relation: TimeRelation) -> bool:
             return bool(steps & _FORWARDS) and not steps & _BACKWARDS
         case TimeRelation.DURING:
             return steps == {("DURING", True)}
+
+
+def bounds(relation: TimeRelation | None) -> dict[str, object]:
+    """Return the fields of the walk's request that a relation narrows."""
+    match relation:
+        case TimeRelation.DURING:
+            return {"types": ("DURING",), "direction": Direction.IN, "max_hops": 1}
+        case TimeRelation.BEFORE | TimeRelation.AFTER:
+            return {"types": ("BEFORE", "AFTER")}
+    return {}
 
 
 def wants_ends(text: str) -> bool:

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.engines.ports import Expansion
+from braid.engines.query_walks import Node
 from braid.models import GraphHit, Path
 from braid.scoring import clamp
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from braid.engines.ports_propagation import PropagateRequest
-    from braid.engines.query_walks import Node
 
 MENTIONS = "MENTIONS"
 TOLERANCE = 1e-9
@@ -64,6 +64,7 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable
     truncated
         Whether a seed had more edges than the budget.
     """
+    nodes = _with_hits(request, nodes)
     seeds = {identity: weight for identity, weight in request.seeds().items() if identity in nodes}
     if not seeds:
         return Expansion(truncated=truncated)
@@ -85,6 +86,12 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable
         for rank, (negative, identity) in enumerate(chosen, start=1)
     )
     return Expansion(hits=hits, truncated=truncated)
+
+
+def _with_hits(request: PropagateRequest, nodes: Mapping[str, Node]) -> dict[str, Node]:
+    """Add the text search's hits of which the graph knows nothing: tied to nothing, they have what they begin with."""
+    alone = {identity: Node(identity, "Concept", True, None, None) for identity, _ in request.hits}
+    return alone | dict(nodes)
 
 
 def _surest(edges: Iterable[Tie], nodes: Mapping[str, Node]) -> dict[tuple[str, str], Tie]:

@@ -72,6 +72,8 @@ def expansion_for(
             "by_confidence": True,
             "by_time": True,
             "time_range": time_range,
+            # Each vertex is reached by one path, and a longer one along other edges would hide the one asked for.
+            **typed_walks.bounds(typed_walks.time_relation(query.text, context)),
         }
     else:
         changes = {"direction": Direction.BOTH, "max_hops": 2}
@@ -97,7 +99,11 @@ class _Walk:
         # A walk along the same mention is no second finding, and would hide the name that led there.
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
         further = self._asked.keep(graph_hits.weighted(further, weights))
-        begun = {hit.path.ids[0] for hit in further if self._asked.answers(hit)}
+        answering = [hit for hit in further if self._asked.answers(hit)]
+        # Of the names in a question for causes none is the answer once a walk from one of them is.
+        begun = {hit.path.ids[0] for hit in answering}
+        begun = set(names) if begun and self.plan.intent is Intent.CAUSAL else begun
+        further += graph_hits.evidence(answering)
         hits = [*graph_hits.named(links, begun), *graph_hits.mentioning(mentioned.hits, links, begun), *further]
         ranked = graph_hits.ranked(hits)
         truncated = mentioned.truncated or walked.truncated

@@ -75,6 +75,22 @@ def mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink], begun: Col
     return found
 
 
+def evidence(hits: Iterable[GraphHit]) -> list[GraphHit]:
+    """Return the records that each path's last edge is known from; they tell of what was reached, and count half."""
+    return [
+        GraphHit(
+            id=hit.path.evidence[-1],
+            score=clamp(TOLD_OF_IT * hit.score),
+            rank=1,
+            path=hit.path,
+            has_record=True,
+            reason=f"evidence of: {' → '.join(hit.path.types)}",
+        )
+        for hit in hits
+        if hit.path.evidence and hit.path.evidence[-1]
+    ]
+
+
 def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
     """Keep one hit an id, the best, and number them."""
     best: dict[str, GraphHit] = {}
