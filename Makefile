@@ -10,6 +10,7 @@ SAM_VERSION := 1.170.0
 CFN_LINT_VERSION := 1.58.0
 CHECKOV_VERSION := 3.3.30
 ASL_VALIDATOR_VERSION := 4.0.0
+PIP_AUDIT_VERSION := 2.10.1
 
 # The first Python that is new enough, by its real path: a version manager's stand-in may exist for Pythons it has not.
 HOST_PYTHON := $(shell for name in "$${HOST_PYTHON:-python3}" python3.13 python3.12 python3.11 python3.14; do \
@@ -19,6 +20,8 @@ export UV_PYTHON := $(HOST_PYTHON)
 export UV_PYTHON_DOWNLOADS := never
 export SAM_CLI_TELEMETRY := 0
 export AWS_DEFAULT_REGION ?= eu-west-1
+
+PIP_AUDIT = $(UV) tool run --from pip-audit==$(PIP_AUDIT_VERSION) pip-audit
 
 # One environment serves demo, test and lint: each adds what it needs and removes nothing.
 SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet,$(error Braid needs Python 3.11 or newer on the PATH))
@@ -75,7 +78,17 @@ lint: $(UV) ## check style, types and the direction of imports
 	.venv/bin/mypy
 	.venv/bin/mypy make
 	.venv/bin/lint-imports
+	.venv/bin/bandit --quiet --configfile pyproject.toml --recursive layers/braid/braid functions local make bench
 	$(MAKE) lock-check
+
+# Not part of lint or of .ci/run: it needs PyPI's list of advisories, which a mirror of packages need not have. A package
+# that could not be looked up fails it, so that it never passes for want of a list.
+.PHONY: audit
+audit: $(UV) ## look for known vulnerabilities in everything that is deployed or runs on a laptop (needs pypi.org)
+	@listed=$$(mktemp); trap 'rm -f "$$listed"' EXIT; \
+	$(EXPORT) --extra local --output-file "$$listed" >/dev/null; \
+	$(PIP_AUDIT) --strict --progress-spinner off --disable-pip --require-hashes --requirement "$$listed" \
+		|| { echo "make audit: vulnerable, or not looked up: the lines above say which" >&2; exit 1; }
 
 .PHONY: format
 format: $(UV) ## apply the style
@@ -94,6 +107,11 @@ bench-planner: setup ## show where walking first and searching first cross over,
 .PHONY: bench-engines
 bench-engines: setup ## measure embedded and deployed engines side by side, on servers started for it (SIZES="1000,10000")
 	.venv/bin/python -m bench engines $(if $(SIZES),--sizes $(SIZES))
+
+.PHONY: load
+load: $(UV) ## send braid serve 1, 8 and 32 users, and write the figures to bench/ (SECONDS=600 a step instead of 25)
+	$(SYNC) --no-default-groups --extra local --group load
+	.venv/bin/python -m bench load $(SECONDS)
 
 .PHONY: evaluate
 evaluate: $(UV) ## evaluate dataset folders (DATA="a b"), write the figures into the documentation and draw them

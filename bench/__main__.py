@@ -32,6 +32,13 @@ def main(arguments: list[str]) -> None:
         linking.write(measured, HERE)
         sys.stdout.write(linking.as_markdown(measured))
         return
+    if arguments[:1] == ["load"]:
+        from bench import load
+
+        steps = load.measure(seconds=int(arguments[1]) if arguments[1:] else load.SECONDS)
+        load.write(steps, HERE)
+        sys.stdout.write(load.as_markdown(steps))
+        return
     runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
     write(runs, HERE)
     sys.stdout.write(as_markdown(runs))

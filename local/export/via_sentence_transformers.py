@@ -153,7 +153,8 @@ def _encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx
     from sentence_transformers import SentenceTransformer
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(folder).to_dict()
+    # A folder of this machine, whose revision was chosen when it was fetched.
+    config = AutoConfig.from_pretrained(folder).to_dict()  # nosec B615
     if config.get("model_type") in t5.MODEL_TYPES:
         loaded = SentenceTransformer(str(folder), device="cpu")
         head = _head(loaded)
