@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from local.dataset import Dataset
 
+WRITTEN_AS = "names with their forms"
+"""What a store holds of equal content: a folder that was written otherwise is written again."""
 BATCH = 512
 
 
@@ -201,4 +203,4 @@ def _prune(gone: Manifest, now: Manifest, tenant_id: str, wired: Wired) -> int:
 
 
 def _fingerprint(dataset: Dataset, model_ids: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join([dataset.content_hash, *model_ids]).encode()).hexdigest()
+    return hashlib.sha256("\n".join([WRITTEN_AS, dataset.content_hash, *model_ids]).encode()).hexdigest()

@@ -443,6 +443,28 @@ class KnowledgeGraphContract:
         assert [link.entity_id for link in graph.link(ACME, names, as_of=AS_OF)] == ["d", "a", "b", "c"]
         assert [link.entity_id for link in graph.link(ACME, names, as_of=AS_OF, limit=2)] == ["d", "a"]
 
+    def test_other_forms_of_a_name_are_linked_when_they_are_asked_for(self, graph: KnowledgeGraph) -> None:
+        graph.upsert(
+            [
+                vertex("peak", name="Humboldt Peak (Colorado)"),
+                vertex("duke", name="Nicholas I, Duke of Leith", aliases=("Harbour Freight Office",)),
+                vertex("firm", name="Fenwick & Lode"),
+                vertex("name", name="Fenwick"),
+            ],
+            [],
+        )
+        asked = ["~humboldt peak", "~nicholas i", "@hfo", "^freight office", "^fenwick", "^lode", "peak", "^hfo"]
+        assert [(link.entity_id, link.phrase, link.score) for link in graph.link(ACME, asked, as_of=AS_OF)] == [
+            ("peak", "~humboldt peak", 0.8),
+            ("duke", "~nicholas i", 0.8),
+            ("firm", "^fenwick", 0.6),
+        ]
+        assert graph.link(ACME, ["humboldt peak", "nicholas i", "lode", "hfo"], as_of=AS_OF) == []
+        assert [link.score for link in graph.link(ACME, ["@hfo"], as_of=AS_OF)] == [0.6]
+        graph.upsert([vertex("firm", name="Lode Brothers")], [])
+        assert graph.link(ACME, ["^fenwick"], as_of=AS_OF) == []
+        assert [link.entity_id for link in graph.link(ACME, ["^lode"], as_of=AS_OF)] == ["firm"]
+
     def test_superseded_entities_are_not_linked(self, graph: KnowledgeGraph) -> None:
         graph.upsert(
             [vertex("old", name="Atlas", invalid_at=day(10)), vertex("new", name="Atlas", valid_at=day(10))], []

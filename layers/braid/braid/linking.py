@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -131,8 +132,10 @@ def words(text: str) -> list[str]:
 
 def written(text: str) -> list[str]:
     """Split text into the same words as :func:`words`, in the case in which they are written."""
-    plain = unicodedata.normalize("NFKD", text)
-    plain = "".join(character for character in plain if not unicodedata.combining(character))
+    plain = text
+    if not text.isascii():
+        plain = unicodedata.normalize("NFKD", text)
+        plain = "".join(character for character in plain if not unicodedata.combining(character))
     found: list[str] = []
     for match in _WORD.finditer(plain):
         found.extend(_INNER.sub(" ", _POSSESSIVE.sub("", match.group())).split())
@@ -155,7 +158,7 @@ def phrases(question: str) -> list[str]:
     for size in range(min(MAX_PHRASE_WORDS, len(tokens)), 0, -1):
         for start in range(len(tokens) - size + 1):
             run = tokens[start : start + size]
-            if any(len(word) >= MIN_WORD_CHARACTERS and word not in _STOPWORDS for word in run):
+            if any(map(says_something, run)):
                 found[" ".join(run)] = None
     return list(found)
 
@@ -172,12 +175,10 @@ def certainty(question: str, phrase: str) -> float:
     phrase
         Normalised, as it was linked.
     """
-    spelled = written(question)[:MAX_QUESTION_WORDS]
-    folded = [word.casefold() for word in spelled]
+    spelled, folded, standing = _read(question)
     run = phrase.split()
     starts = [start for start in range(len(folded) - len(run) + 1) if folded[start : start + len(run)] == run]
     several = sum(word not in _STOPWORDS for word in run) > 1
-    standing = [_stands_out(word) for word in spelled]
     if not any(map(_has_case, spelled)):
         return 1.0
     capitals_tell = len(set(standing[1:])) > 1
@@ -191,8 +192,37 @@ def certainty(question: str, phrase: str) -> float:
     return SEVERAL_COMMON_WORDS if several else COMMON_WORD
 
 
-def _stands_out(word: str) -> bool:
+def stands_alone(question: str, phrase: str) -> bool:
+    """Return whether a phrase is somewhere in a question the whole of what is written as a name there.
+
+    "Sex" in "A Whirl Of Sex And Politics" is not. A function word at the beginning has its capital whatever it is.
+    """
+    spelled, folded, standing = _read(question)
+    run = phrase.split()
+    return any(
+        not any(standing[max(start - 1, 0) : start] if start > 1 or says_something(spelled[0]) else ())
+        and not any(standing[start + len(run) : start + len(run) + 1])
+        for start in range(len(folded) - len(run) + 1)
+        if folded[start : start + len(run)] == run
+    )
+
+
+def stands_out(word: str) -> bool:
+    """Return whether a word is written as names are: with a capital, a digit, or in a script without case."""
     return not word[0].islower()
+
+
+def says_something(word: str) -> bool:
+    """Return whether a word is more than a function word or a syllable."""
+    return len(word) >= MIN_WORD_CHARACTERS and word.casefold() not in _STOPWORDS
+
+
+@lru_cache(maxsize=8)
+def _read(question: str) -> tuple[tuple[str, ...], list[str], list[bool]]:
+    """Return the words of a question as they are written, without case, and whether each stands out."""
+    # Asked for every phrase of one question in turn.
+    spelled = tuple(written(question)[:MAX_QUESTION_WORDS])
+    return spelled, [word.casefold() for word in spelled], [stands_out(word) for word in spelled]
 
 
 def _has_case(word: str) -> bool:

@@ -23,6 +23,7 @@ from braid.engines.ports_written import GraphPage
 from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink
+from braid.name_forms import match_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 BATCH = 50
 """Vertices or edges written by one traversal: of 200, which have two thousand steps, TinkerPop takes twice as long."""
 _IDS_AT_ONCE = 1_000
-_NAME_SCORE, _ALIAS_SCORE = 1.0, 0.9
 _T = TypeVar("_T")
 
 
@@ -165,7 +165,7 @@ class GremlinGraph:
         )
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
-        """Return the entities of which a name or alias, normalised, equals one of ``names``."""
+        """Return the entities of which a name, an alias or a form of one is asked for."""
         wanted = {elements.link_key(tenant_id, name): name for name in names if name}
         if not wanted:
             return []
@@ -315,7 +315,7 @@ def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
                 name=row["name"],
                 entity_type=row["type"],
                 phrase=wanted[key],
-                score=_NAME_SCORE if key == row["named"] else _ALIAS_SCORE,
+                score=match_score(wanted[key], is_name=key == row["named"]),
                 has_record=row["has_record"],
             )
             for key in row["keys"]

@@ -17,6 +17,7 @@ from gremlin_python.process.traversal import Cardinality, Direction, P, T
 from gremlin_python.statics import long
 
 from braid.linking import normalise
+from braid.name_forms import stored_forms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ VALID_UNTIL = "valid_until"
 LINK_NAME = "link_name"
 """Normalised name of a vertex, behind its tenant."""
 LINK_KEY = "link_key"
-"""Normalised name and aliases, each behind the tenant: the only property of cardinality set, found by one index."""
+"""Normalised names, aliases and forms of both behind the tenant: the only property of cardinality set, in one index."""
 CONFIDENCE = "confidence"
 EVIDENCE = "evidence"
 IDENTITY = "identity"
@@ -122,7 +123,8 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
         ):
             # Without ``single`` Neptune would add the new value beside the old.
             steps = steps.property(Cardinality.single, key, value)
-        for phrase in sorted({name, *map(normalise, vertex.aliases)} - {""}):
+        forms = [form for each in (vertex.name or "", *vertex.aliases) for form in stored_forms(each)]
+        for phrase in sorted({name, *map(normalise, vertex.aliases), *forms} - {""}):
             steps = steps.property(Cardinality.set_, LINK_KEY, link_key(vertex.tenant_id, phrase))
     return steps.id_()
 

@@ -241,8 +241,9 @@ class KnowledgeGraph(Protocol):
     def link(self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
         """Return the entities of which a name or alias, normalised by ``linking.normalise``, equals one of ``names``.
 
-        ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. Ordered by score, then
-        the longest phrase, then id.
+        ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. So are entities of which
+        a name or alias has a form that is asked for behind its mark (``name_forms.stored_forms``); their scores are
+        lower. Each entity once, by its best match; ordered by score, then the longest phrase, then id.
         """
 
     def expand(self, request: ExpandRequest) -> Expansion:

@@ -17,6 +17,7 @@ from braid.engines.ports_written import GraphPage
 from braid.engines.query_walks import answer
 from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
 from braid.models import EntityLink, GraphHit
+from braid.name_forms import match_score
 from braid.scoring import clamp
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from braid.engines.ports_query import GraphQuery
     from braid.models import Relationship, Timestamp, Vertex
 
-NAME_SCORE = 1.0
-ALIAS_SCORE = 0.9
 _TENANTS_IN_MEMORY = 32
 
 
@@ -124,7 +123,7 @@ class EmbeddedKnowledgeGraph:
         )
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
-        """Return the entities of which a name or alias equals one of ``names``, each once, by its best match."""
+        """Return the entities of which a name, an alias or a form of one is asked for, each once, by its best match."""
         if not names:
             return []
         with self._store.read() as connection:
@@ -142,7 +141,7 @@ class EmbeddedKnowledgeGraph:
             ).fetchall()
         links: dict[str, EntityLink] = {}
         for vertex_id, name, aliases, entity_type, has_record, phrase, is_alias in sorted(
-            found, key=lambda row: (row[6], -len(row[5]), row[0], row[5])
+            found, key=lambda row: (-match_score(row[5], is_name=not row[6]), -len(row[5]), row[0], row[5])
         ):
             if vertex_id not in links:
                 links[vertex_id] = EntityLink(
@@ -150,7 +149,7 @@ class EmbeddedKnowledgeGraph:
                     name=name if name is not None else json.loads(aliases)[0],
                     entity_type=entity_type,
                     phrase=phrase,
-                    score=ALIAS_SCORE if is_alias else NAME_SCORE,
+                    score=match_score(phrase, is_name=not is_alias),
                     has_record=bool(has_record),
                 )
         return list(links.values())[:limit]

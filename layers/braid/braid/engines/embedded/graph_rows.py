@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.tables import to_microseconds
 from braid.errors import InvalidRequest
 from braid.linking import normalise
+from braid.name_forms import stored_forms
 
 if TYPE_CHECKING:
     import sqlite3
@@ -47,10 +48,15 @@ def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Itera
         if vertex.name is not None:
             phrases[normalise(vertex.name)] = False
         phrases.pop("", None)
+        phrases.update(dict.fromkeys((form for name in _names(vertex) for form in stored_forms(name)), True))
         connection.executemany(
             "INSERT INTO names (tenant, phrase, vertex, is_alias) VALUES (?, ?, ?, ?)",
             [(tenant, phrase, number, is_alias) for phrase, is_alias in phrases.items()],
         )
+
+
+def _names(vertex: Vertex) -> list[str]:
+    return [*([vertex.name] if vertex.name else []), *vertex.aliases]
 
 
 def numbers_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, int]:

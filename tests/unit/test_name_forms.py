@@ -1,0 +1,154 @@
+"""Other forms of a name: what is stored beside it, what a question asks for, and what is linked in the end."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.linking import normalise, stands_alone
+from braid.models import Vertex
+from braid.name_forms import FORM_SCORES, asked_keys, inflected, stored_forms
+from braid.settings import Settings
+from braid.stages.linked_names import MAX_LOOKED_UP, linked_names
+from braid.wiring import Wired
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.dataset import read_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from braid.engines.ports import KnowledgeGraph
+
+ROOT = Path(__file__).parents[2]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> KnowledgeGraph:
+    return Wired(Settings(home=tmp_path)).graph
+
+
+def named(graph: KnowledgeGraph, *names: str, **fields: Any) -> None:
+    graph.upsert([Vertex(id=name, tenant_id="acme", entity_type="Concept", name=name, **fields) for name in names], [])
+
+
+def found(graph: KnowledgeGraph, question: str) -> dict[str, float]:
+    links = linked_names(graph, "acme", question, as_of=NOW)
+    return {link.entity_id: round(link.score, 2) for link in links}
+
+
+@pytest.mark.parametrize(
+    ("name", "forms"),
+    [
+        ("Humboldt Peak (Colorado)", {"~humboldt peak", "^humboldt", "^peak"}),
+        ("Nicholas I, Lord of Mecklenburg", {"~nicholas i", "^nicholas"}),
+        ("Fenwick & Lode", {"^fenwick", "^lode"}),
+        ("João Pinto Reis", {"^joao", "^reis", "^pinto reis", "@jpr"}),
+        ("Oriel Customs Brokers", {"^oriel", "^brokers", "^customs brokers", "@ocb"}),
+        ("Keelson", set()),
+        ("first wind farm in New Jersey", set()),
+        ("", set()),
+        ("(film)", set()),
+    ],
+)
+def test_a_name_is_stored_in_these_forms(name: str, forms: set[str]) -> None:
+    assert set(stored_forms(name)) == forms
+
+
+@given(st.text())
+def test_no_form_can_be_taken_for_a_name(name: str) -> None:
+    assert all(form[0] in FORM_SCORES and normalise(form) != form for form in stored_forms(name))
+
+
+@given(st.text(max_size=80))
+def test_whatever_is_asked_keys_stand_for_words_of_the_question(question: str) -> None:
+    assert all(asked.phrase in asked_keys(question) and 0 < asked.share <= 1 for asked in asked_keys(question).values())
+
+
+def test_only_words_written_as_a_name_are_asked_for_in_another_form() -> None:
+    keys = asked_keys("Did Fenwick leave the harbours to the OCB?")
+    assert {"~fenwick", "^fenwick", "@ocb", "harbours"} <= set(keys)
+    assert not {"~harbours", "^harbours", "harbour", "@fenwick"} & set(keys)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "forms"),
+    [
+        ("text storms", ["text storm"]),
+        ("text storm", ["text storms"]),
+        ("parties", ["party"]),
+        ("boxes", ["boxe", "box"]),
+        ("glass", ["glasses"]),
+        ("api", []),
+    ],
+)
+def test_the_last_word_is_put_into_the_other_number(phrase: str, forms: list[str]) -> None:
+    assert inflected(phrase) == forms
+
+
+def test_a_part_of_what_is_written_as_a_name_does_not_stand_alone() -> None:
+    assert not stands_alone("Who made A Whirl Of Sex And Politics?", "sex")
+    assert stands_alone("Did Fenwick write?", "fenwick")
+    assert not stands_alone("Harbour Freight is late", "freight")
+
+
+def test_entities_are_found_by_a_form_of_their_name_and_score_less(graph: KnowledgeGraph) -> None:
+    named(graph, "Humboldt Peak (Colorado)", "Fenwick & Lode", "Oriel Customs Brokers", "Text Storm", "Saltmarrow")
+    assert found(graph, "Is Humboldt Peak high?") == {"Humboldt Peak (Colorado)": 0.8}
+    assert found(graph, "Why did Lode write?") == {"Fenwick & Lode": 0.6}
+    assert found(graph, "Why did the OCB write?") == {"Oriel Customs Brokers": 0.6}
+    assert found(graph, "Are Text Storms over?") == {"Text Storm": 0.8}
+    assert found(graph, "Where is Salt Marrow?") == {"Saltmarrow": 0.8}
+    assert found(graph, "where is the lode of the peak?") == {}
+
+
+def test_the_words_that_matched_are_the_questions_own(graph: KnowledgeGraph) -> None:
+    named(graph, "Saltmarrow")
+    assert [link.phrase for link in linked_names(graph, "acme", "Where is Salt-Marrow?", as_of=NOW)] == ["salt marrow"]
+
+
+def test_a_form_that_several_names_share_is_left_out(graph: KnowledgeGraph) -> None:
+    named(graph, "Ada Quill", "Brook Quill", "Mercury (planet)", "Mercury (metal)")
+    assert found(graph, "Who is Quill?") == {}
+    assert found(graph, "How far is Mercury?") == {}
+
+
+def test_a_name_as_it_is_written_goes_before_any_form(graph: KnowledgeGraph) -> None:
+    named(graph, "Fenwick", "Fenwick & Lode")
+    assert found(graph, "Why did Fenwick write?") == {"Fenwick": 1.0}
+
+
+def test_a_page_is_linked_beside_a_bare_mention_of_what_its_title_is_shortened_to(graph: KnowledgeGraph) -> None:
+    named(graph, "Humboldt Peak", has_record=False)
+    named(graph, "Humboldt Peak (Colorado)", has_record=True)
+    assert found(graph, "Is Humboldt Peak high?") == {"Humboldt Peak": 1.0, "Humboldt Peak (Colorado)": 0.8}
+    named(graph, "Humboldt Peak", has_record=True)
+    assert found(graph, "Is Humboldt Peak high?") == {"Humboldt Peak": 1.0}
+
+
+def test_where_not_all_matches_are_known_no_form_is_trusted(graph: KnowledgeGraph) -> None:
+    named(graph, *(f"Quill {number:03}" for number in range(MAX_LOOKED_UP + 1)), "Keelson", "Beacon (lamp)")
+    assert found(graph, "Did Quill see Keelson by Beacon?") == {"Keelson": 1.0}
+
+
+def sample() -> Iterable[tuple[str, str, set[str], set[str]]]:
+    for line in (ROOT / "tests" / "linking_sample.jsonl").read_text(encoding="utf-8").splitlines():
+        label = json.loads(line)
+        yield label["corpus"], label["text"], set(label["meant"]), set(label["also"])
+
+
+def test_of_the_labelled_questions_nothing_wrong_is_linked_and_most_of_what_is_meant(graph: KnowledgeGraph) -> None:
+    for corpus in ("saltmarrow", "pellworth"):
+        graph.upsert(read_dataset(ROOT / "local" / "demo" / corpus, corpus).vertices, [])
+    right = meant_in_all = 0
+    for corpus, text, meant, also in sample():
+        linked = {link.entity_id for link in linked_names(graph, corpus, text, as_of=NOW)}
+        assert linked <= meant | also, text
+        right += len(linked & meant)
+        meant_in_all += len(meant)
+    assert right / meant_in_all > 0.8
