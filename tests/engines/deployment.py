@@ -1,10 +1,11 @@
 """``sam build`` and ``sam package`` of the template for LocalStack, and LocalStack with processes for functions.
 
-Left as deployed: every function, layer, role, log group, condition and output, the workflow, the functions' settings.
-Different here, for want of a container engine and of AWS:
+Left as deployed: the functions that answer, with all that they refer to (layers, policies, log groups, queues), their
+workflow and settings. What writes, watches and stands in front is left out; the workflows that write have tests of
+their own. Different here, for want of a container engine and of AWS:
 
 - the two images are zips of what their Dockerfiles put into them, without the model, which lies in a folder;
-- the schema table is one of moto's, as LocalStack's DynamoDB is a program that it downloads when it is first asked;
+- the tables are moto's, as LocalStack's DynamoDB is a program that it downloads when it is first asked;
 - the stores' addresses may be ``http://`` and ``ws://``, as those of local servers are.
 """
 
@@ -14,6 +15,7 @@ import dataclasses
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -29,12 +31,22 @@ from botocore.config import Config
 from local.servers import localstack_server, process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = Path(__file__).with_name("process_executor")
 REGION = "eu-west-1"
 BUCKET = "packages"
+KEPT = (
+    "PlanFunction",
+    "EmbedFunction",
+    "VectorSearchFunction",
+    "GraphExpandFunction",
+    "FuseRerankFunction",
+    "ContextFunction",
+    "RetrieveStateMachine",
+)
+"""What answers."""
 IMAGES = {"EmbedFunction": "embed", "FuseRerankFunction": "fuse_rerank"}
 PARAMETERS = {
     "OpenSearchResourceArn": "arn:aws:es:eu-west-1:000000000000:domain/local",
@@ -138,7 +150,7 @@ def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
         s3.upload_file(str(zipped(source, folder / key)), BUCKET, key)
         return {"Bucket": BUCKET, "Key": key}
 
-    template = read_template(ROOT / "template.yaml")
+    template = needed(read_template(ROOT / "template.yaml"))
     resources = template["Resources"]
     layer = folder / "braid"
     install(to.python, ROOT / "layers" / "braid" / "requirements.txt", layer / "python")
@@ -157,21 +169,74 @@ def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
         del resources[logical]["Metadata"]
     for resource in resources.values():
         if resource["Type"] == "AWS::Serverless::Function" and isinstance(resource["Properties"]["CodeUri"], str):
-            resource["Properties"]["CodeUri"] = uploaded(ROOT / resource["Properties"]["CodeUri"])
+            source = ROOT / resource["Properties"]["CodeUri"]
+            code = folder / source.name
+            if (source / "requirements.txt").is_file():
+                install(to.python, source / "requirements.txt", code)
+            code.mkdir(exist_ok=True)
+            shutil.copy(source / "app.py", code)
+            resource["Properties"]["CodeUri"] = uploaded(code)
         if resource["Type"] == "AWS::Serverless::StateMachine":
             definition = yaml.safe_load((ROOT / resource["Properties"]["DefinitionUri"]).read_text(encoding="utf-8"))
             # AWS reads YAML as well.
             s3.put_object(Bucket=BUCKET, Key="definition.json", Body=json.dumps(definition).encode())
             resource["Properties"]["DefinitionUri"] = {"Bucket": BUCKET, "Key": "definition.json"}
-    for table in ("SchemaTable", "CacheTable"):
+    tables = [name for name, resource in resources.items() if resource["Type"] == "AWS::DynamoDB::Table"]
+    for table in tables:
         del resources[table]
-        template["Parameters"][table] = {"Type": "String"}
-    for policy in ("ReadSchemasPolicy", "ReadCachePolicy", "KeepInCachePolicy"):
-        (statement,) = resources[policy]["Properties"]["PolicyDocument"]["Statement"]
-        statement["Resource"] = "*"
+        template["Parameters"][table] = {"Type": "String", "Default": "unused"}
+    template = without_attributes(template, tables)
     for name in ("OpenSearchEndpoint", "NeptuneEndpoint"):
         del template["Parameters"][name]["AllowedPattern"]
     return template
+
+
+def needed(template: dict[str, Any]) -> dict[str, Any]:
+    """Return a template of what answers and of what that refers to, however indirectly."""
+    resources = template["Resources"]
+    kept: set[str] = set()
+    asked = [*KEPT, *(references(template["Globals"]) & resources.keys())]
+    while asked:
+        name = asked.pop()
+        if name not in kept:
+            kept.add(name)
+            asked += references(resources[name]) & resources.keys()
+    outputs = template["Outputs"].items()
+    return template | {
+        "Resources": {name: resource for name, resource in resources.items() if name in kept},
+        "Outputs": {name: output for name, output in outputs if not references(output) & resources.keys() - kept},
+    }
+
+
+def references(part: object) -> set[str]:
+    """Return the names that a part of a template refers to."""
+    if isinstance(part, list):
+        return set().union(*map(references, part))
+    if not isinstance(part, dict):
+        return set()
+    found = set().union(*map(references, part.values()))
+    for name, value in part.items():
+        if name == "Ref":
+            found.add(value)
+        elif name == "Fn::GetAtt":
+            found.add(value[0])
+        elif name == "Fn::Sub":
+            text = value if isinstance(value, str) else value[0]
+            found |= {match.partition(".")[0] for match in re.findall(r"\$\{([^!}]+)\}", text)}
+        elif name == "DependsOn":
+            found |= {value} if isinstance(value, str) else set(value)
+    return found
+
+
+def without_attributes(part: Any, tables: Sequence[str]) -> Any:
+    """Return a part of a template in which any ARN of a table has become ``*``: it is a parameter and has none."""
+    if isinstance(part, list):
+        return [without_attributes(each, tables) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if part.keys() == {"Fn::GetAtt"} and part["Fn::GetAtt"][0] in tables:
+        return "*"
+    return {name: without_attributes(value, tables) for name, value in part.items()}
 
 
 def install(python: Path, requirements: Path, folder: Path) -> None:
