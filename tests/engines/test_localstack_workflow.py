@@ -149,6 +149,10 @@ def deployed(
         _create_table(stages.settings.schema_table, tenant_id="S", version="N")
         _create_table(stages.settings.cache_table, id="S")
         ingest(dataset, stages)
+        # Rows that were replaced count towards BM25 until their segments are merged, whenever that is.
+        cast("OpenSearchIndex", stages.index)._client.indices.forcemerge(
+            index=stages.settings.opensearch_index, params={"max_num_segments": 1}
+        )
         outputs = deploy(running, parameters, functions)
         stack = Deployed(running, outputs, stages, dataset)
         # A machine with two cores and five Pythons that begin at once may need longer than a stage is given.

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from braid.engines.ports_propagation import PropagateRequest
 
 MENTIONS = "MENTIONS"
-TOLERANCE = 1e-9
+TOLERANCE = 1e-12
+DIGITS = 9
+"""Of shares and scores: what lies beyond differs between machines, and would order equals differently."""
 MOST_ITERATIONS = 200
 
 
@@ -72,7 +74,7 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable
     shares = _shares(sorted(nodes), ties, seeds, request.damping)
     tied = _ties_of(ties.values())
     visited = [
-        (-share / math.sqrt(max(1, tied[identity])), identity)
+        (-round(share / math.sqrt(max(1, tied[identity])), DIGITS), identity)
         for identity, share in shares.items()
         if share > 0 and nodes[identity].has_record
     ]
@@ -82,7 +84,7 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable
     most = -chosen[0][0]
     ways = _ways(request, ties, {identity for _, identity in chosen}, nodes)
     hits = tuple(
-        _hit(rank, nodes[identity], clamp(math.sqrt(-negative / most)), ways[identity], nodes)
+        _hit(rank, nodes[identity], clamp(round(math.sqrt(-negative / most), DIGITS)), ways[identity], nodes)
         for rank, (negative, identity) in enumerate(chosen, start=1)
     )
     return Expansion(hits=hits, truncated=truncated)
