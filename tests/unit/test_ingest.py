@@ -96,6 +96,23 @@ def test_changed_content_another_tenant_and_another_model_are_ingested_anew(stag
     other.store.close()
 
 
+def test_a_folder_that_was_written_otherwise_has_its_names_written_again(
+    stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = read_dataset(write(tmp_path / "data"), TENANT)
+    ingest(dataset, stages)
+    with stages.store.transaction() as connection:
+        connection.execute("DELETE FROM names")
+    assert stages.graph.link(TENANT, ["part 3"], as_of=NOW) == []
+    assert ingest(dataset, stages).unchanged
+    assert stages.graph.link(TENANT, ["part 3"], as_of=NOW) == []
+    monkeypatch.setattr(ingesting, "WRITTEN_AS", "names another way")
+    again = ingest(dataset, stages)
+    assert (again.unchanged, again.written) == (False, 0)
+    assert [link.entity_id for link in stages.graph.link(TENANT, ["part 3"], as_of=NOW)] == ["e3"]
+    assert ingest(dataset, stages).unchanged
+
+
 def test_a_record_newer_than_the_tenants_schema_is_named_and_nothing_is_written(
     stages: DemoStages, tmp_path: Path
 ) -> None:

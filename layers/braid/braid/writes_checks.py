@@ -177,7 +177,8 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
         wanted.update((end, Vertex(id=end, tenant_id=tenant_id)) for _, end in missing)
         accepted.edges.append(accepted.supersession.edge(edge.model_copy(update={"supersedes": ()})))
     ended = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
-    accepted.vertices = [vertex for vertex in ended if vertex != in_graph.get(vertex.id)]
+    rewrite = given.request.rewrite
+    accepted.vertices = [vertex for vertex in ended if rewrite or vertex != in_graph.get(vertex.id)]
     accepted.records = list(records.values())
 
 

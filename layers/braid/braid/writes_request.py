@@ -46,6 +46,8 @@ class WriteRequest(Frozen):
     """Whether what is right is written when something is wrong; else nothing is."""
     supersede_later: bool = False
     """Whether what records say they supersede is left to a later request, which has it as ``SUPERSEDES`` edges."""
+    rewrite: bool = False
+    """Whether vertices that are stored just so are written again: what a store keeps of them has changed."""
 
     def place(self, what: str, position: int) -> str:
         """Return where an item stands: ``what`` is ``records``, ``vertices`` or ``relationships``."""
