@@ -154,7 +154,7 @@ def test_the_request_of_api_gateway_is_answered_for_the_tenant_of_its_token(
 ) -> None:
     answered = call("search_api", EVENTS / "search_api.json")
     assert answered["statusCode"] == 200
-    assert "event:kestrelway-lockout" in {result["id"] for result in json.loads(answered["body"])["results"]}
+    assert "event:tokens-rejected" in {result["id"] for result in json.loads(answered["body"])["results"]}
 
 
 def test_a_request_without_a_token_is_told_that_the_function_runs(call: Callable[..., dict[str, Any]]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from braid.models import Frozen, RecordId, TenantId, Timestamp
+from braid.models import MAX_DAMPING, Frozen, RecordId, TenantId, Timestamp
 
 MAX_SEEDS = 100
 
@@ -26,7 +26,7 @@ class PropagateRequest(Frozen):
     """Entities that the question names, with how much each counts; paths begin at them where they can."""
     hits: tuple[Seed, ...] = ()
     """First hits of the text search, with how much each counts."""
-    damping: float = Field(default=0.7, gt=0, lt=1)
+    damping: float = Field(default=0.7, gt=0, le=MAX_DAMPING)
     """Probability of walking on rather than beginning again at a seed."""
     max_hops: int = Field(default=3, ge=1, le=3)
     fan_out: int = Field(default=100, ge=1)

@@ -24,7 +24,7 @@ MENTIONS = "MENTIONS"
 TOLERANCE = 1e-12
 DIGITS = 9
 """Of shares and scores: what lies beyond differs between machines, and would order equals differently."""
-MOST_ITERATIONS = 200
+MOST_ITERATIONS = 1_000
 
 
 class Tie(NamedTuple):

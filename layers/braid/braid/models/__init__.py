@@ -15,7 +15,7 @@ from braid.models.asked import (
     TemporalContext,
     TimeRange,
 )
-from braid.models.fitted import FusionParameters
+from braid.models.fitted import MAX_DAMPING, FusionParameters
 from braid.models.found import Candidate, EntityLink, GraphHit, Hit, Path
 from braid.models.planned import Plan, Weights
 from braid.models.scalars import (
@@ -58,6 +58,7 @@ from braid.models.vocabulary import (
 )
 
 __all__ = [
+    "MAX_DAMPING",
     "MAX_ID_BYTES",
     "Answer",
     "Candidate",

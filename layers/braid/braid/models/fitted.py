@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from braid.models.scalars import Frozen, Weight
 from braid.models.vocabulary import Intent
 
+MAX_DAMPING = 0.95
+"""Beyond it a walk hardly knows where it began, and takes thousands of steps to settle."""
 Shift = Annotated[float, Field(ge=-1.0, le=1.0)]
 """Added to the text's weight and taken from the graph's."""
 
@@ -33,7 +35,7 @@ class FusionParameters(Frozen):
     """What a hit of the text search counts as the beginning of a walk; a name in the question counts 1."""
     name_weight: Annotated[float, Field(ge=0, le=100)] = 3.0
     """Where propagation begins: what a certain name counts, all hits of the text search together counting 1."""
-    damping: Annotated[float, Field(gt=0, lt=1)] = 0.7
+    damping: Annotated[float, Field(gt=0, le=MAX_DAMPING)] = 0.7
     """Of propagation: the probability of walking on rather than beginning again."""
     coherence: Weight = 0.4
     """What a text gains that a better one mentions in the question's own words."""
