@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import file_ingest, imports_here
-from braid.errors import TransientStoreError
+from braid.engines.embedded.objects import EmbeddedObjectStore
+from braid.errors import ObjectChanged, TransientStoreError
 from braid.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.imports_here import ImportsHere
 from braid.settings import Settings
@@ -19,6 +20,8 @@ from tests.stages import DemoStages
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from braid.engines.ports_state import ObjectInfo
 
 ASKED = ImportAsked(key=KEY)
 
@@ -69,6 +72,39 @@ def test_it_can_be_asked_while_it_is_written_and_more_wait_for_their_turn(
         assert found.status is ImportStatus.RUNNING
     held.go.set()
     assert ended(imports, "first").status is ended(imports, "second").status is ImportStatus.WRITTEN
+
+
+def test_whoever_asks_while_the_note_is_written_again_sees_one_whole_note(
+    imports: ImportsHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imports._note(ACME, "first", ImportStatus.RUNNING)
+    whole, replaced = EmbeddedObjectStore._parts, list[str]()
+
+    def parts(objects: EmbeddedObjectStore, tenant_id: str, info: ObjectInfo) -> Iterator[bytes]:
+        if not replaced:
+            replaced.append(info.key)
+            imports._note(ACME, "first", ImportStatus.FAILED, INCOMPLETE)
+        yield from whole(objects, tenant_id, info)
+
+    monkeypatch.setattr(EmbeddedObjectStore, "_parts", parts)
+    found = imports.find(ACME, "first")
+    assert replaced == ["ingest/first/import.json"]
+    assert found
+    assert (found.status, found.error) == (ImportStatus.FAILED, INCOMPLETE)
+
+
+def test_a_note_that_changes_under_every_reading_is_given_up(
+    imports: ImportsHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imports._note(ACME, "first", ImportStatus.RUNNING)
+
+    def changed(*_: object) -> Iterator[bytes]:
+        message = "changed"
+        raise ObjectChanged(message)
+
+    monkeypatch.setattr(EmbeddedObjectStore, "_parts", changed)
+    with pytest.raises(ObjectChanged):
+        imports.find(ACME, "first")
 
 
 def test_no_more_wait_than_can_be_borne(

@@ -34,6 +34,7 @@ from braid.file_jobs import (
     Split,
 )
 from braid.models import Relationship
+from braid.object_content import read_object
 from braid.write_items import read_lines, write_body
 from braid.writes import ItemError, MissingEnds, Places, WriteRequest, WriteStore, write
 from braid.writes_supersession import SUPERSEDES
@@ -156,8 +157,7 @@ def finish(task: Finish, store: FileStore) -> JobReport:
     job = task.job
     done = f"{_folder(job)}/report.json"
     try:
-        (kept,) = store.objects.open(job.tenant_id, done)
-        return JobReport.model_validate_json(kept)
+        return JobReport.model_validate_json(read_object(store.objects, job.tenant_id, done))
     except ObjectMissing:
         pass
     totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
@@ -289,8 +289,7 @@ def _put_page(job: Job, number: int, places: list[BatchPlace], store: FileStore)
 
 
 def _page(job: Job, number: int, store: FileStore) -> tuple[BatchPlace, ...]:
-    (text,) = store.objects.open(job.tenant_id, f"{_folder(job)}/pages/{number:06}.json")
-    return _PLACES.validate_json(text)
+    return _PLACES.validate_json(read_object(store.objects, job.tenant_id, f"{_folder(job)}/pages/{number:06}.json"))
 
 
 def _all_places(job: Job, store: FileStore) -> Iterator[tuple[Phase, BatchPlace]]:
@@ -312,7 +311,8 @@ def _note(job: Job, phase: Phase, place: BatchPlace, out: BatchOut, store: FileS
 
 def _noted(job: Job, phase: Phase, place: BatchPlace, store: FileStore) -> BatchOut:
     try:
-        (text,) = store.objects.open(job.tenant_id, _result_key(job, phase, place))
+        # A step that is done twice may note its result again at this very moment.
+        text = read_object(store.objects, job.tenant_id, _result_key(job, phase, place))
     except ObjectMissing:
         return BatchOut(lost="nothing is noted of it")
     return BatchOut.model_validate_json(text)

@@ -16,6 +16,7 @@ from braid.errors import BraidError, ObjectMissing, StoreError, TransientStoreEr
 from braid.file_jobs import Batch, Cursor, Finish, JobReport, JobStatus, Lost, Page, Split
 from braid.imports import INCOMPLETE, INTERRUPTED, Import, ImportStatus
 from braid.models import Frozen
+from braid.object_content import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,14 +141,14 @@ class ImportsHere:
 
     def _noted(self, tenant_id: str, import_id: str) -> _Note | None:
         try:
-            return _Note.model_validate_json(b"".join(self._store.objects.open(tenant_id, _note_key(import_id))))
+            return _Note.model_validate_json(read_object(self._store.objects, tenant_id, _note_key(import_id)))
         except ObjectMissing:
             return None
 
     def _report(self, tenant_id: str, import_id: str) -> JobReport | None:
         try:
             return JobReport.model_validate_json(
-                b"".join(self._store.objects.open(tenant_id, f"ingest/{import_id}/report.json"))
+                read_object(self._store.objects, tenant_id, f"ingest/{import_id}/report.json")
             )
         except ObjectMissing:
             return None
