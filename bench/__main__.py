@@ -33,15 +33,29 @@ def main(arguments: list[str]) -> None:
         sys.stdout.write(linking.as_markdown(measured))
         return
     if arguments[:1] == ["load"]:
-        from bench import load
-
-        steps = load.measure(seconds=int(arguments[1]) if arguments[1:] else load.SECONDS)
-        load.write(steps, HERE)
-        sys.stdout.write(load.as_markdown(steps))
+        _load(arguments[1:])
         return
     runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
     write(runs, HERE)
     sys.stdout.write(as_markdown(runs))
+
+
+def _load(arguments: list[str]) -> None:
+    from bench import load, load_server
+
+    parser = argparse.ArgumentParser(prog="python -m bench load", description=load.__doc__)
+    parser.add_argument("seconds", nargs="?", type=int, default=load.SECONDS, help="of each step (%(default)s)")
+    parser.add_argument("--engine", choices=load_server.ENGINES, default=load_server.ENGINES[0], help="(%(default)s)")
+    parser.add_argument("--users", default=",".join(map(str, load.USERS)), help="steps, with commas (%(default)s)")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for load.json and load.md")
+    options = parser.parse_args(arguments)
+    try:
+        users = [int(count) for count in options.users.split(",")]
+    except ValueError:
+        parser.error(f"--users {options.users}: not whole numbers with commas between")
+    run = load.measure(options.engine, users, options.seconds)
+    load.write(run, options.out)
+    sys.stdout.write(load.as_markdown([run]))
 
 
 def _engines(arguments: list[str]) -> None:

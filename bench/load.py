@@ -8,22 +8,30 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
+from bench.load_memory import watched
+from bench.load_server import serving
+from local.demo_tour import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+
+    import psutil
 
 HERE = Path(__file__).resolve().parent
-DEMO = HERE.parent / "local" / "demo"
+COLUMNS = (
+    *("users", "answered/s", "p50 ms", "p95 ms", "write p95 ms", "kept %"),
+    *("refused", "refusal ms", "failed", "memory MB", "MB/min", "load"),
+)
 USERS = (1, 8, 32)
 SECONDS = 25
-REFUSED = "refused"
-"""As load_users.py calls it, which only locust's own process imports: gevent patches the standard library."""
+WARMING_UP = (4, 10)
+"""Users and seconds before the first step: what is opened and compiled once."""
+REFUSED, KEPT, SEARCH = "refused", "POST /search, kept", "POST /search"
+"""As load_users.py calls them, which only locust's own process imports: gevent patches the standard library."""
 
 
 @dataclass(frozen=True)
@@ -37,53 +45,75 @@ class Step:
     p50_ms: float
     p95_ms: float
     write_p95_ms: float
+    kept_percent: float
+    """Of the searches, those answered from what was kept of an equal one before."""
     refused: int
     refused_p95_ms: float
     failed: int
     failures: tuple[str, ...]
-    memory_mb: float
-    """Of the server, after the step."""
+    memory_mb: tuple[float, ...]
+    """Of the server itself, over the step."""
+    files_mb: tuple[float, ...]
+    """Of files that it maps into its memory."""
+    growth_mb_per_min: float
+    """Of its memory, over the second half of the step."""
     load_before: float
     """The machine's load average of the last minute, before the step."""
 
 
-def measure(users: Sequence[int] = USERS, seconds: int = SECONDS) -> list[Step]:
+@dataclass(frozen=True)
+class Run:
+    """All steps on one engine."""
+
+    engine: str
+    seconds: int
+    cores: int
+    steps: tuple[Step, ...]
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """What tells runs apart: a later one of this name replaces it."""
+        return self.engine, self.seconds
+
+
+def measure(engine: str, users: Sequence[int] = USERS, seconds: int = SECONDS) -> Run:
     """Start a server over the demo's archives, and send it one number of users after another."""
-    with tempfile.TemporaryDirectory() as home, _server(Path(home)) as (process, said):
-        _run(said, 2, 5)  # what is opened and compiled once
-        return [_step(process, said, count, seconds) for count in users]
+    with tempfile.TemporaryDirectory(prefix="braid-load-") as folder, serving(engine, Path(folder)) as (process, said):
+        _run(said, *WARMING_UP)
+        steps = tuple(_step(process, said, count, seconds) for count in users)
+    return Run(engine, seconds, os.cpu_count() or 0, steps)
 
 
 def _step(process: psutil.Process, said: dict[str, Any], users: int, seconds: int) -> Step:
     load = os.getloadavg()[0]
-    stats = _run(said, users, seconds)
-    by_name = {entry["name"]: entry for entry in stats}
-    answered = [entry for entry in stats if entry["name"] != REFUSED]
-    whole = _times(answered)
-    count = sum(whole.values())
+    with watched(process, seconds) as memory:
+        stats = _run(said, users, seconds)
+    times = {entry["name"]: _times(entry) for entry in stats}
+    refused = times.pop(REFUSED, Counter())
+    whole: Counter[float] = sum(times.values(), Counter())
+    searches = sum(times.get(name, Counter()).total() for name in (SEARCH, KEPT))
     return Step(
         users=users,
         seconds=seconds,
-        answered=count,
-        answered_per_s=round(count / seconds, 1),
+        answered=whole.total(),
+        answered_per_s=round(whole.total() / seconds, 1),
         p50_ms=_percentile(whole, 0.5),
         p95_ms=_percentile(whole, 0.95),
-        write_p95_ms=_percentile(_times([by_name[name] for name in by_name if name == "POST /records"]), 0.95),
-        refused=by_name[REFUSED]["num_requests"] if REFUSED in by_name else 0,
-        refused_p95_ms=_percentile(_times([by_name[REFUSED]]) if REFUSED in by_name else Counter(), 0.95),
+        write_p95_ms=_percentile(times.get("POST /records", Counter()), 0.95),
+        kept_percent=round(100 * times.get(KEPT, Counter()).total() / max(searches, 1), 1),
+        refused=refused.total(),
+        refused_p95_ms=_percentile(refused, 0.95),
         failed=sum(entry["num_failures"] for entry in stats),
         failures=tuple(sorted(entry["name"] for entry in stats if entry["num_failures"])),
-        memory_mb=round(process.memory_info().rss / 1e6, 1),
+        memory_mb=tuple(memory.megabytes),
+        files_mb=tuple(memory.files),
+        growth_mb_per_min=memory.growth_mb_per_min(),
         load_before=round(load, 1),
     )
 
 
-def _times(entries: Sequence[dict[str, Any]]) -> Counter[float]:
-    times: Counter[float] = Counter()
-    for entry in entries:
-        for milliseconds, count in entry["response_times"].items():
-            times[float(milliseconds)] += count
-    return times
+def _times(entry: dict[str, Any]) -> Counter[float]:
+    return Counter({float(milliseconds): count for milliseconds, count in entry["response_times"].items()})
 
 
 def _percentile(times: Counter[float], share: float) -> float:
@@ -100,7 +130,7 @@ def _run(said: dict[str, Any], users: int, seconds: int) -> list[dict[str, Any]]
     questions = [
         json.loads(line)["text"]
         for tenant in said["tokens"]
-        for line in (DEMO / tenant / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+        for line in (CORPUS / tenant / "queries.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     given = {"BRAID_LOAD_QUESTIONS": json.dumps(questions), "BRAID_LOAD_TOKENS": json.dumps([*said["tokens"].values()])}
     command = [sys.executable, "-m", "locust", "-f", str(HERE / "load_users.py"), "--headless", "--json"]
@@ -111,40 +141,43 @@ def _run(said: dict[str, Any], users: int, seconds: int) -> list[dict[str, Any]]
     return stats
 
 
-@contextmanager
-def _server(home: Path) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
-    """Run ``braid serve`` with its files in a folder; yields it, and what it said of itself."""
-    command = [sys.executable, "-m", "local.cli", "serve", "--port", "0", "--json"]
-    with subprocess.Popen(  # noqa: S603 - our own
-        command, stdout=subprocess.PIPE, env=os.environ | {"BRAID_HOME": str(home)}, text=True
-    ) as running:
-        try:
-            if running.stdout is None or not (line := running.stdout.readline()):
-                message = "braid serve did not start"
-                raise RuntimeError(message)
-            yield psutil.Process(running.pid), json.loads(line)
-        finally:
-            running.terminate()
+# --- figures ----------------------------------------------------------------------------------------------------------
 
 
-def as_markdown(steps: Sequence[Step]) -> str:
-    """Return a table."""
-    rows = [
-        "| users | answered/s | p50 ms | p95 ms | write p95 ms | refused | refusal ms | failed | memory MB | load |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+def as_markdown(runs: Sequence[Run]) -> str:
+    """Return a table for each run."""
+    return "\n".join(line for run in runs for line in _table(run))
+
+
+def _table(run: Run) -> list[str]:
+    rows = [f"| {' | '.join(COLUMNS)} |", f"|{'---:|' * len(COLUMNS)}"]
     rows += [
         f"| {step.users} | {step.answered_per_s} | {step.p50_ms:.0f} | {step.p95_ms:.0f} | {step.write_p95_ms:.0f} "
-        f"| {step.refused} | {step.refused_p95_ms:.0f} | {step.failed} | {step.memory_mb} | {step.load_before} |"
-        for step in steps
+        f"| {step.kept_percent:.0f} | {step.refused} | {step.refused_p95_ms:.0f} | {step.failed} "
+        f"| {_first_and_last(step.memory_mb)} | {step.growth_mb_per_min:+.1f} | {step.load_before} |"
+        for step in run.steps
     ]
-    seconds = steps[0].seconds if steps else 0
-    said = f"{seconds} s a step; {os.cpu_count()} cores, shared with locust and other work: [README](README.md#load)."
-    return "\n".join([*rows, "", said, ""])
+    said = f"{run.cores} cores, shared with locust and other work: [README](README.md#load)."
+    return [f"## {run.engine}, {run.seconds} s a step", "", *rows, "", said, ""]
 
 
-def write(steps: Sequence[Step], folder: Path) -> None:
-    """Write ``load.json`` and ``load.md``."""
-    figures = {"cores": os.cpu_count(), "steps": [asdict(step) for step in steps]}
+def _first_and_last(memory_mb: Sequence[float]) -> str:
+    return f"{memory_mb[0]:.0f} – {memory_mb[-1]:.0f}" if memory_mb else ""
+
+
+def read(folder: Path) -> list[Run]:
+    """Return the runs of ``load.json``; none where there is no such file."""
+    file = folder / "load.json"
+    if not file.exists():
+        return []
+    kept = json.loads(file.read_text(encoding="utf-8"))["runs"]
+    return [Run(**run | {"steps": tuple(Step(**step) for step in run["steps"])}) for run in kept]
+
+
+def write(run: Run, folder: Path) -> list[Run]:
+    """Write ``load.json`` and ``load.md`` with this run in the place of one of its name; return all of them."""
+    runs = sorted([*(other for other in read(folder) if other.name != run.name), run], key=lambda each: each.name[::-1])
+    figures = {"runs": [asdict(each) for each in runs]}
     (folder / "load.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    (folder / "load.md").write_text(as_markdown(steps), encoding="utf-8")
+    (folder / "load.md").write_text("# Load\n\n" + as_markdown(runs), encoding="utf-8")
+    return runs

@@ -18,6 +18,7 @@ QUESTIONS: list[str] = json.loads(os.environ["BRAID_LOAD_QUESTIONS"])
 TOKENS: list[str] = json.loads(os.environ["BRAID_LOAD_TOKENS"])
 REFUSALS = (429, 503)
 REFUSED = "refused"
+KEPT = "POST /search, kept"
 _users = itertools.count()
 
 
@@ -71,6 +72,8 @@ class Person(HttpUser):
                 answer.request_meta["name"] = REFUSED
                 answer.success()
             elif answer.status_code in expected:
+                if path == "/search" and answer.json()["cached"]:
+                    answer.request_meta["name"] = KEPT
                 answer.success()
             else:
                 answer.failure(f"HTTP {answer.status_code}")

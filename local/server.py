@@ -18,7 +18,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from braid.api.housekeeping import is_open
+from braid.api.callers import is_open
 from braid.api.problems import Problem, too_large, too_many, unavailable
 from braid.api.tokens import InvalidToken, sign, verify
 

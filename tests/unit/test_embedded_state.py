@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.cache import EmbeddedCache
+from braid.engines.embedded.cache import IMPATIENT_S, PATIENCE_MS, EmbeddedCache
 from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.engines.embedded.queue import EmbeddedQueue
 from braid.engines.embedded.search import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.ports_state import DEDUPLICATION_S, QueueMessage
-from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
+from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly
 from braid.settings import Settings
 from braid.wiring import Wired
 
@@ -23,6 +23,7 @@ from tests.contract.shapes import ACME, GLOBEX, Clock, edge, record, vertex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -94,9 +95,9 @@ def test_keeping_a_value_does_not_wait_for_another_process_that_writes(store: Em
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
-        with pytest.raises(TransientStoreError, match="try again"):
-            cache.put(ACME, "b", b"2", 60)
+        cache.put(ACME, "b", b"2", 60)
         assert cache.get(ACME, "a") == b"1"
+        assert cache.get(ACME, "b") is None
     finally:
         other.close()
     cache.put(ACME, "b", b"2", 60)
@@ -104,6 +105,7 @@ def test_keeping_a_value_does_not_wait_for_another_process_that_writes(store: Em
 
 
 def test_keeping_a_value_does_not_wait_for_another_thread_that_writes(store: EmbeddedStore) -> None:
+    cache = EmbeddedCache(store)
     writing, done = threading.Event(), threading.Event()
 
     def write() -> None:
@@ -115,12 +117,40 @@ def test_keeping_a_value_does_not_wait_for_another_thread_that_writes(store: Emb
     thread.start()
     try:
         assert writing.wait(timeout=30)
-        with pytest.raises(TransientStoreError, match="being written"):
-            EmbeddedCache(store).put(ACME, "a", b"1", 60)
+        cache.put(ACME, "a", b"1", 60)
+        assert cache.get(ACME, "a") is None
     finally:
         done.set()
         thread.join()
-    EmbeddedCache(store).put(ACME, "a", b"1", 60)
+    cache.put(ACME, "a", b"1", 60)
+    assert cache.get(ACME, "a") == b"1"
+
+
+def test_after_a_wait_in_vain_keeping_a_value_waits_no_more_for_a_second(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[int | None] = []
+    transaction = store.transaction
+
+    def noted(*, patience_ms: int | None = None) -> AbstractContextManager[sqlite3.Connection]:
+        waited.append(patience_ms)
+        return transaction(patience_ms=patience_ms)
+
+    monkeypatch.setattr(store, "transaction", noted)
+    seconds = 0.0
+    cache = EmbeddedCache(store, stopwatch=lambda: seconds)
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        cache.put(ACME, "a", b"1", 60)
+        cache.put(ACME, "a", b"1", 60)
+    finally:
+        other.close()
+    cache.put(ACME, "a", b"1", 60)
+    assert cache.get(ACME, "a") == b"1"
+    seconds = IMPATIENT_S
+    cache.put(ACME, "a", b"1", 60)
+    assert waited == [PATIENCE_MS, 0, 0, PATIENCE_MS]
 
 
 def test_only_the_cache_is_impatient(store: EmbeddedStore) -> None:

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid import imports_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.front_door import Answered, FrontDoor, claims
+from tests.front_door import FrontDoor, claims
+from tests.hostile import CANARY, NO_TENANTS, UNREADABLE, WORDS, harmless, raw
+from tests.operations import DOCUMENT, OPERATIONS
 from tests.stages import DemoStages, demo_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.operations import Operation
+
 EXAMPLES = int(os.environ.get("EXAMPLES", "60"))
 """Of each test that makes its own input; `make test-hostile` asks for more."""
-CANARY = "canary-of-pellworth"
-WORDS = "Osprey heron bittern"
-"""In both tenants' records, so that a search for them could find the canary."""
 QUESTION = {"text": WORDS}
 GRAPH = {"start": {"names": ["Canary"]}}
-INSIDE = ("Traceback", "site-packages", "pydantic", 'File "', "sqlite3", "aws_lambda_powertools", "errors.pydantic.dev")
 
 
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
     stages = demo_stages(tmp_path_factory.mktemp("hostile"))
+    patch = pytest.MonkeyPatch()
+    # One too many is answered with 503, which is no fault, and here could hide one.
+    patch.setattr(imports_here, "WAITING", 10**6)
     door = FrontDoor(stages)
     for tenant, name in (("saltmarrow", "heron"), ("pellworth", CANARY)):
         record = {"id": name, "kind": "entity", "entity_type": "Event", "name": "Canary", "content": f"{WORDS} {name}"}
@@ -37,6 +40,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
         body["relationships"] = [{"source": name, "type": "CAUSES", "target": f"{name}-2"}]  # type: ignore[assignment]
         assert door.ask("POST", "/records", body, authorizer=claims(tenant)).status == 200
     yield stages
+    patch.undo()
     stages.close()
 
 
@@ -45,23 +49,8 @@ def door(stages: DemoStages) -> FrontDoor:
     return FrontDoor(stages)
 
 
-def harmless(answered: Answered) -> Answered:
-    """Return an answer that shows nothing of the inside and nothing of another tenant."""
-    assert answered.status < 500, answered.text
-    assert CANARY not in answered.text
-    if answered.status >= 400:
-        assert answered.problem
-        for sign in INSIDE:
-            assert sign not in answered.text
-    return answered
-
-
 def asks(**fields: Any) -> dict[str, Any]:
     return {"body": {**QUESTION, **fields}}
-
-
-def raw(text: str | bytes) -> dict[str, Any]:
-    return {"raw": text}
 
 
 def named(name: str) -> dict[str, Any]:
@@ -69,19 +58,13 @@ def named(name: str) -> dict[str, Any]:
 
 
 BAD: dict[str, tuple[dict[str, Any], int]] = {
-    "no body": ({}, 400),
-    "empty body": (raw(""), 400),
-    "spaces only": (raw("   "), 400),
+    **UNREADABLE,
+    **{f"a tenant: {what}": (named(name), 403) for what, name in NO_TENANTS.items()},
     "empty text": (asks(text=""), 422),
     "blank text": (asks(text=" \n\t "), 422),
     "1 MB of text": (asks(text="x" * 1_000_000), 422),
-    "3 MB of text": (asks(text="x" * 3_000_000), 413),
-    "3 MB of base64": (raw(b"\xff" * 3_000_000), 413),
     "NUL": (asks(text="a\x00b"), 422),
-    "lone surrogate": (raw('{"text": "a\\ud800b"}'), 400),
-    "lone surrogate in a key": (raw('{"text": "a", "\\udfff": 1}'), 400),
     "right to left and zero width": (asks(text="\u202eabc\u200b\u200d\u2066"), 200),
-    "NaN": (raw('{"text": "a", "vector_weight": NaN}'), 400),
     "infinity": (raw('{"text": "a", "vector_weight": 1e999}'), 422),
     "k of 0": (asks(top_k=0), 422),
     "k of -1": (asks(top_k=-1), 422),
@@ -89,18 +72,9 @@ BAD: dict[str, tuple[dict[str, Any], int]] = {
     'k of "5"': (asks(top_k="5"), 422),
     "k of true": (asks(top_k=True), 422),
     "k of 5.5": (asks(top_k=5.5), 422),
-    "k of 5,000 digits": (raw('{"text": "a", "top_k": ' + "9" * 5_000 + "}"), 400),
     "99 hops": (asks(graph_constraint={"entity": "Canary", "depth": 99}), 422),
-    "a key twice": (raw('{"text": "a", "text": "b"}'), 400),
-    "depth 10⁴ of arrays": (raw("[" * 10_000 + "]" * 10_000), 400),
-    "depth 10⁴ of objects": (raw('{"text":' * 10_000 + "1" + "}" * 10_000), 400),
     "unknown field": (asks(size=10), 422),
     "a tenant in the body": (asks(tenant_id="pellworth"), 422),
-    "an array": (raw(json.dumps([QUESTION])), 400),
-    "a string": (raw('"text"'), 400),
-    "half of JSON": (raw('{"text": "a"'), 400),
-    "two values": (raw('{"text": "a"} {}'), 400),
-    "a comment": (raw('{"text": "a"} // b'), 400),
     "script as filters": (asks(filters={"script": {"source": "ctx._source"}}), 422),
     "match_all as filters": (asks(filters={"match_all": {}}), 422),
     "match_all as text": (asks(text='{"query": {"match_all": {}}}'), 200),
@@ -112,28 +86,11 @@ BAD: dict[str, tuple[dict[str, Any], int]] = {
     "FTS5 operators": (asks(text='"Osprey NEAR( AND * ^ heron'), 200),
     "a bomb of a regular expression": (asks(text="(a+)+" * 1_500 + "a" * 2_000 + "!"), 200),
     "words without end": (asks(text="why " * 2_500), 200),
-    "a wrong content type": ({"body": QUESTION, "headers": {"content-type": "text/plain"}}, 415),
-    "a form": ({"raw": "text=a", "headers": {"content-type": "application/x-www-form-urlencoded"}}, 415),
-    "another charset": ({"body": QUESTION, "headers": {"content-type": "application/json; charset=utf-16"}}, 415),
-    "no content type": ({"body": QUESTION, "headers": {"content-type": ""}}, 415),
-    "invalid UTF-8": (raw(b'{"text": "\xff\xfe"}'), 400),
-    "UTF-16": (raw('{"text": "a"}'.encode("utf-16")), 400),
-    "a byte order mark": (raw(b'\xef\xbb\xbf{"text": "a"}'), 400),
     "a time that is none": (asks(as_of="yesterday"), 422),
     "a time as a number": (asks(as_of=1e308), 422),
     "a time long ago": (asks(as_of="0001-01-01T00:00:00+14:00"), 422),
     "a range the wrong way": (asks(filters={"time_range": {"start": "2025-01-01", "end": "2024-01-01"}}), 422),
     "a thousand types": (asks(filters={"entity_types": ["A"] * 1_000}), 422),
-    "a tenant with a space": (named("a b"), 403),
-    "a tenant as a path": (named("../x"), 403),
-    "a tenant with other digits": (named("ten٣nté"), 403),
-    "any tenant": (named("*"), 403),
-    "two tenants": (named("saltmarrow,pellworth"), 403),
-    "a tenant with colons": (named("a::b"), 403),
-    "a tenant and a bar": (named("saltmarrow|pellworth"), 403),
-    "a tenant with a line feed": (named("saltmarrow\npellworth"), 403),
-    "a tenant without a name": (named(""), 403),
-    "another tenant": (named("pellworth"), 403),
 }
 
 
@@ -217,24 +174,39 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = st.sampled_from(
-    ["text", "top_k", "filters", "hints", "graph_constraint", "as_of", "fusion", "ranking", "start", "steps", "limit",
-     "query", "messages", "records", "vertices", "relationships", "version", "types", "vector_weight", "explain"]
-)  # fmt: skip
-PATHS = st.sampled_from(["/search", "/search/semantic", "/graph/query", "/context", "/records", "/schemas"])
+SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
+FIELDS = st.sampled_from(sorted({name for schema in SCHEMAS.values() for name in schema.get("properties", ())}))
+ANY = st.sampled_from(OPERATIONS)
+TAKING = st.sampled_from([each for each in OPERATIONS if each.body is not None])
 QUICK = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @QUICK
-@given(path=PATHS, body=st.dictionaries(FIELDS, JSON, max_size=5))
-def test_whatever_the_fields_hold_it_is_refused_or_answered(door: FrontDoor, path: str, body: dict[str, Any]) -> None:
-    harmless(door.ask("POST", path, body))
+@given(operation=TAKING, body=st.dictionaries(FIELDS, JSON, max_size=5), kept=st.integers(0, 3))
+def test_whatever_the_fields_hold_it_is_refused_or_answered(
+    door: FrontDoor, operation: Operation, body: dict[str, Any], kept: int
+) -> None:
+    right = dict(list((operation.body or {}).items())[:kept])  # so that not every request lacks what it needs
+    harmless(door.ask("POST", operation.template, {**body, **right}))
 
 
 @QUICK
-@given(path=PATHS, text=st.binary(max_size=60) | st.text(max_size=60))
-def test_whatever_the_body_is_it_is_refused_or_answered(door: FrontDoor, path: str, text: str | bytes) -> None:
-    harmless(door.ask("POST", path, raw=text))
+@given(operation=TAKING, text=st.binary(max_size=60) | st.text(max_size=60))
+def test_whatever_the_body_is_it_is_refused_or_answered(
+    door: FrontDoor, operation: Operation, text: str | bytes
+) -> None:
+    harmless(door.ask("POST", operation.template, raw=text))
+
+
+@QUICK
+@given(operation=ANY, place=st.text(max_size=30), query=st.data())
+def test_whatever_the_place_and_parameters_are_they_are_refused_or_answered(
+    door: FrontDoor, operation: Operation, place: str, query: st.DataObject
+) -> None:
+    names = st.sampled_from(operation.names) if operation.names else st.text(max_size=6)
+    asked = query.draw(st.dictionaries(names, st.text(max_size=12) | st.integers(), max_size=3))
+    path = operation.path(place)
+    harmless(door.ask(operation.method, path, operation.body, query=asked))
 
 
 @QUICK

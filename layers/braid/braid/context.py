@@ -68,9 +68,9 @@ class ContextQuestion(Frozen):
     """Only episodes of this task."""
     tool_name: Name | None = None
     """Only episodes of this tool."""
-    working_state: bool = True
-    semantic: bool = True
-    episodic: bool = True
+    working_state: Annotated[bool, Field(strict=True)] = True
+    semantic: Annotated[bool, Field(strict=True)] = True
+    episodic: Annotated[bool, Field(strict=True)] = True
     ranking: Ranking = Ranking.RECENCY
 
 

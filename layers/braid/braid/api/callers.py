@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from braid.engines.ports_members import Members
 
+OPEN_PATHS: Final = frozenset({"/health", "/openapi.json", "/explorer"})
+OPEN_PREFIX: Final = "/explorer/"
 _NO_MEMBER = "no member of this tenant"
 TENANT_HEADER = "braid-tenant"
 """Names the tenant that is meant, where a caller belongs to several."""
@@ -67,6 +69,11 @@ class Caller:
         if self.role is not Role.WRITER:
             detail = "this tenant may be asked, and not changed"
             raise Refused(detail, subject=self.subject, tenant_id=self.tenant_id, reason="role")
+
+
+def is_open(path: str) -> bool:
+    """Whether a path answers whoever asks."""
+    return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
 
 
 def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:

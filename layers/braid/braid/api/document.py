@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer
 
 from braid import __version__
+from braid.api.callers import is_open
 from braid.api.problems import MEDIA_TYPE, ProblemDetails
 
 if TYPE_CHECKING:
@@ -57,11 +58,14 @@ def document(api: Api) -> str:
     for unused in ("HTTPValidationError", "ResponseValidationError", "ValidationError"):
         schema["components"]["schemas"].pop(unused, None)
     schema["components"]["schemas"]["ProblemDetails"] = _problem_schema(schema)
-    for operations in schema["paths"].values():
+    for path, operations in schema["paths"].items():
         for operation in operations.values():
-            _describe_problems(operation)
-            if operation.get("security") != []:
+            if is_open(path):
+                # Powertools leaves an empty list out, and the document's own then counts.
+                operation["security"] = []
+            else:
                 operation.setdefault("parameters", []).append(_TENANT_HEADER)
+            _describe_problems(operation)
     return json.dumps(schema, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -78,7 +82,7 @@ def _describe_problems(operation: dict[str, Any]) -> None:
     for code, description in PROBLEMS.items():
         if code == "409" and operation["operationId"] not in _MAY_CONFLICT:
             continue
-        if (asked_by_anyone and code not in {"429", "503"}) or (code in _OF_BODIES and "requestBody" not in operation):
+        if (asked_by_anyone and code not in {"422", "429", "503"}) or (code in _OF_BODIES and "requestBody" not in operation):
             continue
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
         responses[code] = {"description": description, "content": content}

@@ -13,8 +13,8 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from braid.api.bodies import check_body
-from braid.api.callers import TENANT_HEADER, Refused, authorise, identify
-from braid.api.housekeeping import add_housekeeping, is_open
+from braid.api.callers import TENANT_HEADER, Refused, authorise, identify, is_open
+from braid.api.housekeeping import add_housekeeping
 from braid.api.imports import add_imports
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
 from braid.api.questions import add_questions

@@ -17,8 +17,6 @@ from braid.api.shapes import Health
 if TYPE_CHECKING:
     from braid.api.resolver import Api
 
-OPEN_PATHS: Final = frozenset({"/health", "/openapi.json", "/explorer"})
-OPEN_PREFIX: Final = "/explorer/"
 MEDIA_TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -34,11 +32,6 @@ PAGE_HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
-
-
-def is_open(path: str) -> bool:
-    """Whether a path answers whoever asks."""
-    return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
 
 
 def add_housekeeping(api: Api) -> None:

@@ -174,7 +174,7 @@ class NewSchema(Frozen):
     version: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
     entity_types: Annotated[tuple[Label, ...], Field(max_length=1_000)] = ()
     relationship_types: Annotated[tuple[Label, ...], Field(max_length=1_000)] = ()
-    changes: Annotated[str, StringConstraints(max_length=10_000)] = ""
+    changes: Annotated[Text, StringConstraints(max_length=10_000)] = ""
 
     def same_as(self, known: SchemaVersion) -> bool:
         """Whether a registered version says the same."""

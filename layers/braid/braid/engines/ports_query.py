@@ -85,7 +85,7 @@ class GraphQuestion(Frozen):
     """Without steps the answer is the start itself."""
     returns: QueryReturn = QueryReturn.NODES
     order_by: QueryOrder = QueryOrder.SCORE
-    descending: bool | None = None
+    descending: Annotated[bool, Field(strict=True)] | None = None
     """None: the best score first, and everything else ascending. What has no timestamp or name is last either way."""
     limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] = 50
     fan_out: Annotated[int, Field(strict=True, ge=1, le=MAX_FAN_OUT)] = 50

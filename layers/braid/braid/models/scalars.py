@@ -121,8 +121,8 @@ QueryText = Annotated[
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidator(_to_utc)]
 """A moment in UTC. Input without a zone is read as UTC."""
 
-Score = Annotated[float, Field(ge=0.0, le=1.0)]
-"""The scoring contract: in [0, 1], higher is better; NaN and infinity are refused."""
+Score = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
+"""The scoring contract: in [0, 1], higher is better; NaN and infinity are refused, and so is what is no number."""
 
 Weight = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.tables import to_microseconds
 from braid.engines.ports_state import MAX_CACHE_VALUE_BYTES
 from braid.engines.state_formats import check_key, check_tenant, check_ttl
+from braid.errors import TransientStoreError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 PATIENCE_MS = 100
 """How long keeping a value may wait for another writer: an answer must not wait for an ingest."""
+IMPATIENT_S = 1.0
+"""For so long after a wait that was in vain, values are kept only where that needs none."""
 
 
 def _now() -> datetime:
@@ -36,11 +40,21 @@ class EmbeddedCache:
         Where values lie.
     clock
         Returns the present moment, in UTC.
+    stopwatch
+        Seconds of a clock that never goes back.
     """
 
-    def __init__(self, store: EmbeddedStore, *, clock: Callable[[], datetime] = _now) -> None:
+    def __init__(
+        self,
+        store: EmbeddedStore,
+        *,
+        clock: Callable[[], datetime] = _now,
+        stopwatch: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._stopwatch = stopwatch
+        self._impatient_until = float("-inf")
 
     def get(self, tenant_id: str, key: str) -> bytes | None:
         """Return what is kept; None when nothing is, or it has expired."""
@@ -57,15 +71,20 @@ class EmbeddedCache:
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Keep a value for ``ttl_s`` seconds instead of what was there; one that is too large is not kept.
 
-        Raises
-        ------
-        TransientStoreError
-            If somebody else writes for longer than :data:`PATIENCE_MS`.
+        Neither is one while somebody else writes for longer than :data:`PATIENCE_MS`. That is no failure: values can
+        be read all the same, and whoever takes it for one would leave the cache alone whenever much is written.
         """
         check_tenant(tenant_id)
         check_key(key)
         expires_at = self._clock() + timedelta(seconds=check_ttl(ttl_s))
-        with self._store.transaction(patience_ms=PATIENCE_MS) as connection:
+        patience_ms = 0 if self._stopwatch() < self._impatient_until else PATIENCE_MS
+        try:
+            self._put(tenant_id, key, value, expires_at, patience_ms)
+        except TransientStoreError:
+            self._impatient_until = self._stopwatch() + IMPATIENT_S
+
+    def _put(self, tenant_id: str, key: str, value: bytes, expires_at: datetime, patience_ms: int) -> None:
+        with self._store.transaction(patience_ms=patience_ms) as connection:
             tenant = self._store.make_number(connection, tenant_id)
             connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(self._clock()),))
             if len(value) > MAX_CACHE_VALUE_BYTES:
