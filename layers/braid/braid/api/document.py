@@ -28,6 +28,7 @@ PROBLEMS = {
 }
 _MAY_CONFLICT = frozenset({"registerSchema"})
 _OF_BODIES = frozenset({"400", "413", "415"})
+_TO_ANYONE = frozenset({"422", "429", "503"})
 _DESCRIPTION = (
     "One question in, one ranked and cited list out, from vectors, words and a knowledge graph. The tenant comes from "
     "the verified token; a caller who belongs to several names one in the header Braid-Tenant."
@@ -82,7 +83,7 @@ def _describe_problems(operation: dict[str, Any]) -> None:
     for code, description in PROBLEMS.items():
         if code == "409" and operation["operationId"] not in _MAY_CONFLICT:
             continue
-        if (asked_by_anyone and code not in {"422", "429", "503"}) or (code in _OF_BODIES and "requestBody" not in operation):
+        if (asked_by_anyone and code not in _TO_ANYONE) or (code in _OF_BODIES and "requestBody" not in operation):
             continue
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
         responses[code] = {"description": description, "content": content}
