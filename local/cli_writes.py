@@ -82,15 +82,15 @@ def ingest(
 
 
 def _ingest_folder(folder: Path, tenant: str, wired: Wired, *, prune: bool, as_json: bool) -> None:
-    from local.dataset import read_dataset
+    from local.dataset_files import open_dataset
     from local.ingest import ensure_models
     from local.ingest import ingest as write
 
-    dataset = read_dataset(folder, tenant)
-    with progress("Making the model", quiet=as_json) as on_model:
-        ensure_models(wired, on_progress=on_model)
-    with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
-        done = write(dataset, wired, threads=os.cpu_count(), prune=prune, on_progress=on_progress)
+    with open_dataset(folder, tenant) as dataset:
+        with progress("Making the model", quiet=as_json) as on_model:
+            ensure_models(wired, on_progress=on_model)
+        with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
+            done = write(dataset, wired, threads=os.cpu_count(), prune=prune, on_progress=on_progress)
     if as_json:
         print_json({"dataset": dataset.name, "tenant": tenant, **vars(done)})
     elif done.unchanged:

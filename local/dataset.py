@@ -1,31 +1,29 @@
-"""Reading a dataset folder: BEIR's corpus, queries and qrels, with entities, relationships and schemas beside them.
+"""A dataset folder in memory: BEIR's corpus, queries and qrels, with entities, relationships and schemas beside them.
 
 The whole folder is checked before anything of it is used, so that nothing is ever half-ingested.
 """
 
 from __future__ import annotations
 
-import hashlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from braid.engines.ports import SchemaVersion
 from braid.errors import DatasetError
 from braid.models import Frozen, Query, Record, Relationship, Vertex
-from braid.write_items import CORPUS_NAMES, ENTITY_NAMES, OURS, corpus_record, entity_of, object_of, refuse, require
+from braid.write_items import object_of, require
 from braid.writes_checks import vertex_of
 
-from local.graph_elements import read_elements
+from local.dataset_files import DatasetFiles, content_hash
 from local.json_lines import Mistakes, read_lines
+from local.ledger import Item, Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-GRAPH = "graph.json"
-"""Entities and relationships in one file, beside or in place of those of their own."""
-_S = TypeVar("_S", bound=Frozen)
+    from braid.engines.ports import SchemaVersion
 
 
 class JudgedQuery(Frozen):
@@ -59,15 +57,33 @@ class Dataset:
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 over what is stored: equal for equal content, wherever the folder lies."""
-        digest = hashlib.sha256()
-        for name in ("corpus.jsonl", "entities.jsonl", "relationships.jsonl", "schemas.jsonl"):
-            path = self.folder / name
-            digest.update(f"{name}\0".encode())
-            if path.exists():
-                digest.update(path.read_bytes())
-        if (graph := self.folder / GRAPH).exists():
-            digest.update(f"{GRAPH}\0".encode() + graph.read_bytes())
-        return digest.hexdigest()
+        return content_hash(self.folder)
+
+    def items(self) -> Iterator[Item]:
+        """Yield each record with its vertex, if it has one, then the other vertices."""
+        alone = {vertex.id: vertex for vertex in self.vertices}
+        for record in self.records:
+            yield Item(self.places[record.id], record, alone.pop(record.id, None))
+        for vertex in alone.values():
+            yield Item(f"{self.folder}: {vertex.id}", None, vertex)
+
+    def edges(self) -> Iterator[tuple[str, Relationship]]:
+        """Yield relationships, each with what it leads from and to as its place."""
+        for edge in self.relationships:
+            yield f"{self.folder}: {edge.source!r} {edge.type} {edge.target!r}", edge
+
+    @contextmanager
+    def noted(self) -> Iterator[Ledger]:
+        """Lend what is to be known of it as a whole."""
+        ledger = Ledger()
+        try:
+            for item in self.items():
+                ledger.note(item)
+            for place, edge in self.edges():
+                ledger.note_edge(place, edge)
+            yield ledger
+        finally:
+            ledger.close()
 
 
 def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, questions: str | None = None) -> Dataset:
@@ -90,55 +106,31 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, question
     DatasetError
         If a file is missing or a line malformed; names file, line and field.
     """
-    if not folder.is_dir():
-        raise DatasetError(f"{folder}: no such folder")
-    if not (folder / "corpus.jsonl").is_file():
-        raise DatasetError(f"{folder}: no corpus.jsonl here; a dataset folder holds one record a line in it")
     errors = Mistakes()
-    corpus = read_lines(folder / "corpus.jsonl", lambda row: corpus_record(row, tenant_id), errors, CORPUS_NAMES)
-    entities = read_lines(folder / "entities.jsonl", lambda row: entity_of(row, tenant_id), errors, ENTITY_NAMES)
-    edges = read_lines(folder / "relationships.jsonl", lambda row: _stored(Relationship, row, tenant_id), errors)
-    schemas = read_lines(folder / "schemas.jsonl", lambda row: _stored(SchemaVersion, row, tenant_id), errors)
-    if (graph := folder / GRAPH).is_file():
-        elements = read_elements(graph, graph.read_bytes(), tenant_id, errors)
-        entities, edges = [*entities, *elements.nodes], [*edges, *elements.edges]
-    records = [record for _, record in corpus]
-    described = [(place, record) for place, (_, record) in entities if record is not None]
-    _refuse_repeated([(place, record.id) for place, record in [*corpus, *described]], errors)
-    _refuse_repeated([(place, vertex.id) for place, (vertex, _) in entities], errors)
-    records += [record for _, record in described]
-    vertices = {vertex.id: vertex for _, (vertex, _) in entities}
-    by_id = {record.id: record for record in records}
-    for place, edge in edges:
-        for end, identity in (("source", edge.source), ("target", edge.target)):
-            if identity in vertices or identity in errors.ids:
-                continue
-            if identity in by_id:
-                vertices[identity] = vertex_of(by_id[identity])
-            else:
-                errors.add(
-                    place,
-                    f"{end}: {identity!r} is neither an entity nor a record of this folder, "
-                    f"in {edge.source!r} {edge.type} {edge.target!r}",
-                )
-    _refuse_newer([*corpus, *described], [schema for _, schema in schemas], errors)
+    items: list[Item] = []
+    edges: list[tuple[str, Relationship]] = []
+    with DatasetFiles(folder, tenant_id) as files:
+        files.check(errors, on_item=items.append, on_edge=edges.append)
     asked = _judged(folder / questions if questions else folder, tenant_id, errors) if judged else ()
     errors.raise_any()
+    corpus = [(item.place, item.record) for item in items if item.record is not None and item.vertex is None]
+    corpus += [(item.place, item.record) for item in items if item.record is not None and item.vertex is not None]
+    by_id = {record.id: record for _, record in corpus}
+    vertices = {item.vertex.id: item.vertex for item in items if item.vertex is not None}
+    for _, edge in edges:
+        for end in (edge.source, edge.target):
+            if end not in vertices:
+                vertices[end] = vertex_of(by_id[end])
     return Dataset(
         folder=folder,
         tenant_id=tenant_id,
-        records=tuple(records),
+        records=tuple(by_id.values()),
         vertices=tuple(vertices.values()),
         relationships=tuple(edge for _, edge in edges),
-        schemas=tuple(schema for _, schema in schemas),
+        schemas=files.schemas,
         judged=asked,
-        places={record.id: place for place, record in [*corpus, *described]},
+        places={record.id: place for place, record in corpus},
     )
-
-
-def _stored(shape: type[_S], row: dict[str, Any], tenant_id: str) -> _S:
-    refuse(row, OURS)
-    return shape.model_validate({**row, "tenant_id": tenant_id})
 
 
 def _refuse_repeated(places: list[tuple[str, str]], errors: Mistakes) -> None:
@@ -148,15 +140,6 @@ def _refuse_repeated(places: list[tuple[str, str]], errors: Mistakes) -> None:
             errors.add(place, f"id: {identity!r} stands already at {first[identity]}")
         else:
             first[identity] = place
-
-
-def _refuse_newer(records: list[tuple[str, Record]], schemas: list[SchemaVersion], errors: Mistakes) -> None:
-    if not schemas:
-        return
-    current = max(schema.version for schema in schemas)
-    for place, record in records:
-        if record.schema_version > current:
-            errors.add(place, f"schema_version: {record.schema_version} is newer than the current version {current}")
 
 
 def _judged(folder: Path, tenant_id: str, errors: Mistakes) -> tuple[JudgedQuery, ...]:

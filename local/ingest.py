@@ -5,36 +5,74 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.deletes import delete_records
 from braid.errors import DatasetError, NewerSchema
 from braid.models import Relationship
 from braid.write_items import printable
 from braid.writes import Places, WriteRequest, write
+from braid.writes_supersession import SUPERSEDES, RefusedRecord, find
 
+from local.ledger import Whose
 from local.manifest import (
     FOLDER,
     UNFINISHED,
-    Manifest,
-    manifest_of,
+    Heading,
     manifests,
-    others,
+    read_heading,
     read_manifest,
+    read_others,
     write_manifest,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
+    from braid.engines.ports import SchemaVersion
     from braid.wiring import Wired
     from braid.writes import WriteReport
 
-    from local.dataset import Dataset
+    from local.ledger import Item, Ledger
 
 WRITTEN_AS = "names with their forms"
 """What a store holds of equal content: a folder that was written otherwise is written again."""
 BATCH = 512
+ITEMS_AT_ONCE = 2_048
+"""Records and entities that are checked together and embedded in the order of their lengths."""
+EDGES_AT_ONCE = 4_096
+SHOWN = 10
+_T = TypeVar("_T")
+
+
+class Source(Protocol):
+    """What is ingested. It is gone through more than once, and need not be in memory."""
+
+    @property
+    def tenant_id(self) -> str:
+        """Whose data it becomes."""
+
+    @property
+    def name(self) -> str:
+        """By which it is known again."""
+
+    @property
+    def content_hash(self) -> str:
+        """Which is equal for equal content."""
+
+    @property
+    def schemas(self) -> tuple[SchemaVersion, ...]:
+        """The schema versions that come with it."""
+
+    def items(self) -> Iterator[Item]:
+        """Yield records and entities."""
+
+    def edges(self) -> Iterator[tuple[str, Relationship]]:
+        """Yield relationships with their places."""
+
+    def noted(self) -> AbstractContextManager[Ledger]:
+        """Lend the notes of all items and edges, which were checked."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +93,7 @@ class Ingested:
 
 
 def ingest(
-    dataset: Dataset,
+    dataset: Source,
     wired: Wired,
     *,
     threads: int | None = None,
@@ -64,7 +102,7 @@ def ingest(
 ) -> Ingested:
     """Write a dataset as :func:`braid.writes.write` does; what is stored just so is not written again.
 
-    An ingest that was cut off is finished by running it again.
+    An ingest that was cut off is finished by running it again. Memory does not grow with the dataset.
 
     Parameters
     ----------
@@ -78,61 +116,62 @@ def ingest(
         Whether what the folder held when it was last ingested, and no longer, is removed. That is known wherever files
         can be kept: always on the laptop, and with ``BRAID_OBJECTS_BUCKET`` in AWS.
     on_progress
-        Called with the number of records written and the number of all that have to be.
+        Called with the number of records done and the number of all.
 
     Raises
     ------
     NewerSchema
         If a record's schema is newer than the tenant's current one; nothing is written.
     DatasetError
-        If something else contradicts what is stored; nothing is written.
+        If something else contradicts what is stored; nothing is written. Or if the dataset changes while it is read;
+        what was written until then stays, and ingesting it again goes on.
     StoreError, ModelError
         As the engines and the encoder.
     """
     tenant_id, key, objects = dataset.tenant_id, f"{FOLDER}{dataset.name}.jsonl", manifests(wired)
     models = wired.models()
-    now = manifest_of(dataset)
-    now.fingerprint = _fingerprint(dataset, [model.id for model in models])
-    before = (read_manifest(objects, tenant_id, key) if objects else None) or Manifest()
+    fingerprint = _fingerprint(dataset, [model.id for model in models])
+    before = read_heading(objects, tenant_id, key) if objects else Heading()
     generation = wired.cache.generation(tenant_id)
-    if before.fingerprint == now.fingerprint and generation and generation == before.generation:
+    if before.fingerprint == fingerprint and generation and generation == before.generation:
         return Ingested(0, 0, 0, 0.0, 0.0, unchanged=True)
     # Whatever may be missing is looked for before the first write.
     for model in models:
         wired.encoder_for(model, threads=threads)
     began = time.perf_counter()
-    if objects:
-        # From here to the end the stores hold some of both.
-        write_manifest(objects, tenant_id, key, before.joined(now))
-    for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
-        wired.schemas.register(schema)
-    # A folder that was written otherwise has its vertices written again, though none of them has changed.
-    rewrite = before.fingerprint != UNFINISHED and not before.fingerprint.startswith(_written_as())
-    report = write(_request(dataset, rewrite=rewrite), wired, threads=threads, batch=BATCH, on_progress=on_progress)
-    if report.errors:
+    with dataset.noted() as ledger:
+        _refuse_contradictions(dataset, ledger, wired)
+        ledger.hold_now()
         if objects:
-            write_manifest(objects, tenant_id, key, before)
-        _refuse(report)
-    removed = 0
-    if objects and prune:
-        # What another dataset of the tenant holds as well stays.
-        gone = before.without(now).without(others(objects, tenant_id, key))
-        removed = _prune(gone, now, tenant_id, wired)
-    if objects:
-        now = now if prune else before.joined(now)
-        now.fingerprint = _fingerprint(dataset, [model.id for model in models])
-        now.generation = wired.cache.generation(tenant_id) or 0
-        write_manifest(objects, tenant_id, key, now)
-    return Ingested(
-        records=len(dataset.records),
-        vertices=len(dataset.vertices),
-        relationships=len(dataset.relationships),
-        embed_seconds=report.embed_seconds,
-        write_seconds=time.perf_counter() - began - report.embed_seconds,
-        unchanged=_same(before, now) and not (report.written or report.vertices or removed),
-        written=report.written,
-        removed=removed,
-    )
+            read_manifest(objects, tenant_id, key, ledger, Whose.BEFORE)
+            # From here to the end the stores hold some of both.
+            write_manifest(objects, tenant_id, key, Heading(), ledger, Whose.NOW, Whose.BEFORE)
+        for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
+            wired.schemas.register(schema)
+        # A folder that was written otherwise has its vertices written again, though none of them has changed.
+        rewrite = before.fingerprint != UNFINISHED and not before.fingerprint.startswith(_written_as())
+        done = _Done()
+        _write_items(dataset, ledger, wired, done, threads=threads, rewrite=rewrite, on_progress=on_progress)
+        _write_edges(dataset, ledger, wired, done)
+        removed = 0
+        if objects and prune:
+            # What another dataset of the tenant holds as well stays.
+            read_others(objects, tenant_id, key, ledger)
+            removed = _prune(ledger, tenant_id, wired)
+        if objects:
+            heading = Heading(fingerprint, wired.cache.generation(tenant_id) or 0)
+            write_manifest(objects, tenant_id, key, heading, ledger, Whose.NOW, *(() if prune else (Whose.BEFORE,)))
+        same = before.fingerprint != UNFINISHED and ledger.same_edges()
+        return Ingested(
+            records=ledger.records,
+            vertices=ledger.vertices(),
+            relationships=ledger.relationships,
+            embed_seconds=done.embed_seconds,
+            write_seconds=time.perf_counter() - began - done.embed_seconds,
+            unchanged=same and not (done.written or done.vertices or removed),
+            written=done.written,
+            removed=removed,
+        )
 
 
 def ensure_models(wired: Wired, *, on_progress: Callable[[int, int], None] | None = None) -> None:
@@ -161,43 +200,148 @@ def ensure_models(wired: Wired, *, on_progress: Callable[[int, int], None] | Non
         on_progress(1, 1)
 
 
-def _request(dataset: Dataset, *, rewrite: bool) -> WriteRequest:
-    return WriteRequest(
-        tenant_id=dataset.tenant_id,
-        records=dataset.records,
-        vertices=dataset.vertices,
-        relationships=dataset.relationships,
-        places=Places(records=tuple(dataset.places[record.id] for record in dataset.records)),
-        rewrite=rewrite,
-    )
+# --- what contradicts the stores --------------------------------------------------------------------------------------
+
+
+def _refuse_contradictions(dataset: Source, ledger: Ledger, wired: Wired) -> None:
+    """Look for what only the stores can tell is wrong, before anything is written."""
+    tenant_id = dataset.tenant_id
+    current = max([wired.schemas.current(tenant_id), *(schema.version for schema in dataset.schemas)])
+    newer = [
+        f"{place}: schema_version: {version} is newer than the current version {current} of tenant {tenant_id!r}"
+        for place, version in ledger.newer(current)
+    ]
+    if newer:
+        raise NewerSchema(f"{_shown(newer)}; state it in schemas.jsonl", field="schema_version")
+    records, places = ledger.superseding()
+    edges, edge_places = ledger.superseding_edges()
+    wrong: list[str] = []
+    while records or edges:
+        in_graph = [vertex.id for vertex in wired.graph.get_many(tenant_id, sorted(records))]
+        refused = find(records, edges, in_graph, wired, tenant_id).refused
+        if not refused:
+            break
+        for one in refused:
+            if isinstance(one, RefusedRecord):
+                place, _ = places[one.id], records.pop(one.id)
+            else:
+                place, _ = edge_places[one.identity], edges.pop(one.identity)
+            wrong.append(f"{place}: supersedes: {one.message}")
+    if wrong:
+        raise DatasetError(_shown(wrong))
 
 
 def _refuse(report: WriteReport) -> None:
-    shown = [printable(str(error)) for error in report.errors[:10]]
-    more = len(report.errors) - len(shown)
-    message = "\n".join([*shown, *([f"and {more} more"] if more else [])])
-    if report.errors[0].field == "schema_version":
-        raise NewerSchema(f"{message}; state it in schemas.jsonl", field="schema_version")
-    raise DatasetError(message)
+    """Refuse what became wrong since it was looked at, because somebody else wrote meanwhile."""
+    if report.errors:
+        raise DatasetError(_shown([str(error) for error in report.errors]))
 
 
-def _same(before: Manifest, now: Manifest) -> bool:
-    """Whether an ingest that ended wrote the same."""
-    return before.fingerprint != UNFINISHED and before.edges == now.edges
+def _shown(messages: Sequence[str]) -> str:
+    more = len(messages) - SHOWN
+    return "\n".join([*map(printable, messages[:SHOWN]), *([f"and {more} more"] if more > 0 else [])])
 
 
-def _prune(gone: Manifest, now: Manifest, tenant_id: str, wired: Wired) -> int:
-    """Remove what the folder no longer holds; return how many records that were."""
-    if not (gone.records or gone.vertices or gone.edges):
-        return 0
-    edges = [
-        Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
-        for source, kind, target, predicate in sorted(gone.edges)
-    ]
-    wired.graph.delete_relationships(tenant_id, edges)
-    kept = now.records | now.vertices
-    removed = delete_records(tenant_id, sorted((gone.records | gone.vertices) - kept), wired).records
-    if demoted := sorted(gone.records & now.vertices):
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+class _Done:
+    """What was done so far."""
+
+    def __init__(self) -> None:
+        self.written = self.vertices = 0
+        self.embed_seconds = 0.0
+
+    def add(self, report: WriteReport) -> None:
+        _refuse(report)
+        self.written += report.written
+        self.vertices += report.vertices
+        self.embed_seconds += report.embed_seconds
+
+
+def _write_items(
+    dataset: Source,
+    ledger: Ledger,
+    wired: Wired,
+    done: _Done,
+    *,
+    threads: int | None,
+    rewrite: bool,
+    on_progress: Callable[[int, int], None] | None,
+) -> None:
+    """Write records and entities; what they supersede ends with the edges."""
+    earlier = 0
+    for items in _pages(dataset.items(), ITEMS_AT_ONCE):
+        records = {item.record.id: item.record for item in items if item.record is not None}
+        beside = ledger.vertices_beside([item.vertex.id for item in items if item.vertex and not item.record])
+        vertices = {item.vertex.id: item.vertex for item in items if item.vertex and item.vertex.id not in beside}
+        vertices |= ledger.vertices_beside(records)
+        request = WriteRequest(
+            tenant_id=dataset.tenant_id,
+            records=tuple(records.values()),
+            vertices=tuple(vertices.values()),
+            places=Places(
+                records=tuple(item.place for item in items if item.record is not None),
+                vertices=tuple(f"{dataset.name}: {name}" for name in vertices),
+            ),
+            supersede_later=True,
+            rewrite=rewrite,
+        )
+
+        def tell(written: int, of: int, before: int = earlier + len(records)) -> None:
+            if on_progress:
+                on_progress(before - of + written, ledger.records)
+
+        report = write(request, wired, threads=threads, batch=BATCH, on_progress=tell)
+        done.add(report)
+        if not report.written:
+            tell(0, 0)
+        earlier += len(records)
+
+
+def _write_edges(dataset: Source, ledger: Ledger, wired: Wired, done: _Done) -> None:
+    """Write edges, each page with what ends some of them, and then all that supersedes."""
+    for page in _pages(dataset.edges(), EDGES_AT_ONCE):
+        plain = [(place, edge) for place, edge in page if edge.type != SUPERSEDES]
+        done.add(_write_page([*plain, *ledger.ending([edge for _, edge in plain])], dataset, wired))
+    for page in _pages(ledger.links(), EDGES_AT_ONCE):
+        done.add(_write_page(page, dataset, wired))
+
+
+def _write_page(page: Sequence[tuple[str, Relationship]], dataset: Source, wired: Wired) -> WriteReport:
+    return write(
+        WriteRequest(
+            tenant_id=dataset.tenant_id,
+            relationships=tuple(edge for _, edge in page),
+            places=Places(relationships=tuple(place for place, _ in page)),
+        ),
+        wired,
+    )
+
+
+def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    page: list[_T] = []
+    for item in items:
+        page.append(item)
+        if len(page) == size:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def _prune(ledger: Ledger, tenant_id: str, wired: Wired) -> int:
+    """Remove what the dataset no longer holds; return how many records that were."""
+    removed = 0
+    for identities in ledger.gone_edges():
+        edges = [
+            Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
+            for source, kind, target, predicate in identities
+        ]
+        wired.graph.delete_relationships(tenant_id, edges)
+    for ids in ledger.gone_ids():
+        removed += delete_records(tenant_id, ids, wired).records
+    for demoted in ledger.demoted():
         removed += wired.index.delete(tenant_id, demoted)
         vertices = wired.graph.get_many(tenant_id, demoted)
         wired.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
@@ -205,7 +349,7 @@ def _prune(gone: Manifest, now: Manifest, tenant_id: str, wired: Wired) -> int:
     return removed
 
 
-def _fingerprint(dataset: Dataset, model_ids: Sequence[str]) -> str:
+def _fingerprint(dataset: Source, model_ids: Sequence[str]) -> str:
     return _written_as() + hashlib.sha256("\n".join([dataset.content_hash, *model_ids]).encode()).hexdigest()
 
 

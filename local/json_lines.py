@@ -81,10 +81,10 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
                 raw = file.readline(MAX_LINE_BYTES + 1)
 
 
-def read_lines(
+def each_line(
     path: Path, parse: Callable[[dict[str, Any]], _T], errors: Mistakes, names: Mapping[str, str] | None = None
-) -> list[tuple[str, _T]]:
-    """Parse each line, noting what is wrong and going on, so that one run shows every mistake.
+) -> Iterator[tuple[str, _T]]:
+    """Parse line by line, noting what is wrong and going on, so that one run shows every mistake.
 
     Parameters
     ----------
@@ -97,21 +97,27 @@ def read_lines(
     names
         What the shapes' fields are called in this file, where that differs.
 
-    Returns
-    -------
-    list
+    Yields
+    ------
+    tuple
         File and line with what was made of it.
     """
-    parsed: list[tuple[str, _T]] = []
     for place, row in _lines(path, errors):
         try:
-            parsed.append((place, parse(row)))
+            parsed = parse(row)
         except ValidationError as error:
             problem = str(InvalidRequest.from_validation(error, names)).removeprefix("request: ")
         except Mistake as error:
             problem = str(error)
         else:
+            yield place, parsed
             continue
         errors.add(place, problem)
         errors.ids.update(str(row[name]) for name in ("_id", "id") if name in row)
-    return parsed
+
+
+def read_lines(
+    path: Path, parse: Callable[[dict[str, Any]], _T], errors: Mistakes, names: Mapping[str, str] | None = None
+) -> list[tuple[str, _T]]:
+    """Return all that :func:`each_line` yields."""
+    return list(each_line(path, parse, errors, names))

@@ -3,59 +3,32 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from braid.errors import ConfigurationError, ObjectMissing
 
+from local.ledger import Whose
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from braid.engines.ports_state import ObjectStore
     from braid.wiring import Wired
 
-    from local.dataset import Dataset
-
-    Identity = tuple[str, str, str, str]
+    from local.ledger import Ledger
 
 FOLDER = "datasets/"
 UNFINISHED = ""
 
 
-@dataclass
-class Manifest:
-    """Ids of records, of vertices, and identities of edges."""
+class Heading(NamedTuple):
+    """The first line of a manifest; ids of records, of vertices, and identities of edges follow, one a line."""
 
     fingerprint: str = UNFINISHED
     """Of the content and the models; empty while it is being written."""
     generation: int = 0
     """The tenant's write generation at its end; 0 where none is kept."""
-    records: set[str] = field(default_factory=set)
-    vertices: set[str] = field(default_factory=set)
-    edges: set[Identity] = field(default_factory=set)
-
-    def joined(self, other: Manifest) -> Manifest:
-        """Return what either holds, as unfinished."""
-        return Manifest(
-            records=self.records | other.records,
-            vertices=self.vertices | other.vertices,
-            edges=self.edges | other.edges,
-        )
-
-    def without(self, other: Manifest) -> Manifest:
-        """Return what only this one holds."""
-        return Manifest(
-            records=self.records - other.records,
-            vertices=self.vertices - other.vertices,
-            edges=self.edges - other.edges,
-        )
-
-
-def manifest_of(dataset: Dataset) -> Manifest:
-    """Return what a dataset puts into the stores."""
-    return Manifest(
-        records={record.id for record in dataset.records},
-        vertices={vertex.id for vertex in dataset.vertices},
-        edges={edge.identity() for edge in dataset.relationships},
-    )
 
 
 def manifests(wired: Wired) -> ObjectStore | None:
@@ -66,37 +39,43 @@ def manifests(wired: Wired) -> ObjectStore | None:
         return None
 
 
-def read_manifest(objects: ObjectStore, tenant_id: str, key: str) -> Manifest | None:
-    """Return a manifest, None when there is none."""
+def read_heading(objects: ObjectStore, tenant_id: str, key: str) -> Heading:
+    """Return the heading of a manifest, that of an unfinished one when there is none."""
     try:
-        lines = [json.loads(line) for line in objects.open(tenant_id, key)]
+        first = json.loads(next(iter(objects.open(tenant_id, key))))
     except ObjectMissing:
-        return None
-    manifest = Manifest(fingerprint=lines[0]["fingerprint"], generation=lines[0]["generation"])
-    for line in lines[1:]:
-        if "edge" in line:
-            source, kind, target, predicate = line["edge"]
-            manifest.edges.add((source, kind, target, predicate))
-        elif "record" in line:
-            manifest.records.add(line["record"])
-        else:
-            manifest.vertices.add(line["vertex"])
-    return manifest
+        return Heading()
+    return Heading(first["fingerprint"], first["generation"])
 
 
-def write_manifest(objects: ObjectStore, tenant_id: str, key: str, manifest: Manifest) -> None:
-    """Keep a manifest."""
-    lines: list[object] = [{"fingerprint": manifest.fingerprint, "generation": manifest.generation}]
-    lines += [{"record": name} for name in sorted(manifest.records)]
-    lines += [{"vertex": name} for name in sorted(manifest.vertices)]
-    lines += [{"edge": identity} for identity in sorted(manifest.edges)]
-    objects.put(tenant_id, key, "".join(json.dumps(line) + "\n" for line in lines).encode())
+def read_manifest(objects: ObjectStore, tenant_id: str, key: str, ledger: Ledger, whose: Whose) -> None:
+    """Note what a manifest says; nothing when there is none."""
+    try:
+        lines = iter(objects.open(tenant_id, key))
+        next(lines)
+        ledger.hold(whose, map(json.loads, lines))
+    except ObjectMissing:
+        return
 
 
-def others(objects: ObjectStore, tenant_id: str, key: str) -> Manifest:
-    """Return what the tenant's other datasets hold."""
-    joined = Manifest()
+def read_others(objects: ObjectStore, tenant_id: str, key: str, ledger: Ledger) -> None:
+    """Note what the tenant's other datasets hold."""
     for info in objects.list(tenant_id, FOLDER):
         if info.key != key:
-            joined = joined.joined(read_manifest(objects, tenant_id, info.key) or Manifest())
-    return joined
+            read_manifest(objects, tenant_id, info.key, ledger, Whose.OTHERS)
+
+
+def write_manifest(
+    objects: ObjectStore, tenant_id: str, key: str, heading: Heading, ledger: Ledger, *whose: Whose
+) -> None:
+    """Keep a manifest of what these hold."""
+    with TemporaryFile() as file:
+        for line in _lines(heading, ledger, whose):
+            file.write(json.dumps(line).encode() + b"\n")
+        file.seek(0)
+        objects.put(tenant_id, key, cast("BinaryIO", file))
+
+
+def _lines(heading: Heading, ledger: Ledger, whose: tuple[Whose, ...]) -> Iterator[object]:
+    yield heading._asdict()
+    yield from ledger.lines(*whose)
