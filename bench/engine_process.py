@@ -11,22 +11,34 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
-from braid.engines.ports import ExpandRequest, SearchRequest
+from braid.engines import propagation
+from braid.engines.ports import ExpandRequest, Expansion, SearchRequest
+from braid.engines.ports_propagation import PropagateRequest
 from braid.models import Timestamp
 from braid.settings import EngineKind, load_settings
 from braid.wiring import Wired
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from braid.engines.ports import KnowledgeGraph
+    from braid.engines.propagation import Tie
+    from braid.engines.query_walks import Node
+    from braid.models import Vertex
 
 RECORDS_AT_ONCE = 512
 """As many as an ingest of the product writes at once."""
 WARMING_UP = 50
 """Questions of each kind that are answered first and not counted: the servers compile what they run often."""
+PAGERANK = "of it PageRank"
+FORMS_OF, FORMS_AT_ONCE = 1_000, 100
+"""Vertices that are written once more to learn what the forms of their names cost."""
 FIRST_KINDS = ("both strands, filtered", "causal, 3 hops")
 """One question for each store; with them answered, an engine has started."""
 _MOMENT: TypeAdapter[Any] = TypeAdapter(Timestamp)
@@ -55,7 +67,34 @@ def ingest(size: int, wired: Wired) -> dict[str, float]:
     vertices_s = time.perf_counter() - began
     began = time.perf_counter()
     wired.graph.upsert([], relationships)
-    return {"records_s": writing, "vertices_s": vertices_s, "relationships_s": time.perf_counter() - began}
+    relationships_s = time.perf_counter() - began
+    return {
+        "records_s": writing,
+        "vertices_s": vertices_s,
+        "relationships_s": relationships_s,
+        "forms_over_names": _forms_over_names(vertices[:FORMS_OF], wired),
+    }
+
+
+def _forms_over_names(vertices: Sequence[Vertex], wired: Wired) -> float:
+    """Write some vertices with the forms of their names and without, a few at a time by turns, and remove them."""
+    seconds = {"with": 0.0, "without": 0.0}
+    try:
+        for start in range(0, len(vertices), FORMS_AT_ONCE):
+            for tenant in seconds:
+                some = vertices[start : start + FORMS_AT_ONCE]
+                some = [vertex.model_copy(update={"tenant_id": tenant}) for vertex in some]
+                with ExitStack() as stack:
+                    if tenant == "without":
+                        for module in ("gremlin_elements", "embedded.graph_rows"):
+                            stack.enter_context(patch(f"braid.engines.{module}.stored_forms", return_value=[]))
+                    began = time.perf_counter()
+                    wired.graph.upsert(some, [])
+                    seconds[tenant] += time.perf_counter() - began
+    finally:
+        for tenant in seconds:
+            wired.graph.delete(tenant, [vertex.id for vertex in vertices])
+    return seconds["with"] / seconds["without"]
 
 
 def _batches(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
@@ -69,8 +108,13 @@ def _batches(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
         yield batch
 
 
-def question(line: dict[str, Any], wired: Wired) -> Callable[[], list[list[str]]]:
-    """Return what answers one question with the ids of each of its lists, best first."""
+def question(
+    line: dict[str, Any], wired: Wired, sizes: list[tuple[int, int]] | None = None
+) -> Callable[[], list[list[str]]]:
+    """Return what answers one question with the ids of each of its lists, best first.
+
+    ``sizes`` is given the number of vertices and of edges of each neighbourhood that only is spread over.
+    """
     index, graph = wired.index, wired.graph
     match line:
         case {"search": body}:
@@ -84,6 +128,11 @@ def question(line: dict[str, Any], wired: Wired) -> Callable[[], list[list[str]]
         case {"expand": body}:
             walk = ExpandRequest.model_validate(body)
             return lambda: [[hit.id for hit in graph.expand(walk).hits]]
+        case {"propagate": body}:
+            around = PropagateRequest.model_validate(body)
+            return lambda: [[hit.id for hit in graph.propagate(around).hits]]
+        case {"spread": body}:
+            return _spread_of(graph, PropagateRequest.model_validate(body), sizes)
         case {"get_many": ids, "tenant_id": tenant_id}:
             return lambda: [[record.id for record in index.get_many(tenant_id, ids)]]
         case {"link": names, "tenant_id": tenant_id, "as_of": moment}:
@@ -92,6 +141,25 @@ def question(line: dict[str, Any], wired: Wired) -> Callable[[], list[list[str]]
         case _:
             message = f"not a question: {', '.join(line)}"
             raise ValueError(message)
+
+
+def _spread_of(
+    graph: KnowledgeGraph, request: PropagateRequest, sizes: list[tuple[int, int]] | None
+) -> Callable[[], list[list[str]]]:
+    """Gather a neighbourhood now, and return what spreads the seeds over it: that part of the work alone."""
+    caught: list[tuple[Mapping[str, Node], list[Tie], bool]] = []
+
+    def catch(_: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[Tie], *, truncated: bool) -> Expansion:
+        caught.append((nodes, list(edges), truncated))
+        return Expansion()
+
+    # The engines look it up when they are asked.
+    with patch("braid.engines.propagation.spread", catch):
+        graph.propagate(request)
+    ((nodes, edges, truncated),) = caught
+    if sizes is not None:
+        sizes.append((len(nodes), len(edges)))
+    return lambda: [[hit.id for hit in propagation.spread(request, nodes, edges, truncated=truncated).hits]]
 
 
 def timed(asks: Sequence[Callable[[], list[list[str]]]]) -> dict[str, Any]:
@@ -126,7 +194,11 @@ def answer(file: Path, wired: Wired) -> None:
         question(asked[kind][0], wired)()
     _say("ready")
     for line in sys.stdin:
-        _say(timed([question(body, wired) for body in asked[line.strip()]]))
+        sizes: list[tuple[int, int]] = []
+        answers = timed([question(body, wired, sizes) for body in asked[line.strip()]])
+        if sizes:
+            answers["gathered"] = [sorted(column)[len(column) // 2] for column in zip(*sizes, strict=True)]
+        _say(answers)
 
 
 def _say(value: object) -> None:

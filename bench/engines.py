@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.ports import ExpandRequest, SearchRequest
+from braid.engines.ports_propagation import PropagateRequest
 from braid.models import Direction, Embedding, Filters, Kind
 from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
+from braid.stages.propagating import Budget
 
-from bench.engine_process import FIRST_KINDS, WARMING_UP, resident_mb
+from bench.engine_process import FIRST_KINDS, PAGERANK, WARMING_UP, resident_mb
 from bench.synthetic import MODEL, NOW, SPACE, TENANT, Synthetic
 from local.evaluation.figures import percentile
 from local.servers import gremlin_server
@@ -41,6 +43,7 @@ K = 50
 """Hits of each strand, as many as the pipeline asks for."""
 FILTERS = Filters(kinds=(Kind.CHUNK,))
 """Half of the records."""
+DEFAULTS = Budget()
 EMBEDDED, DEPLOYED = "embedded", "deployed"
 # Patient: what is measured is how long an answer takes, not whether a busy machine gives it in time.
 PATIENCE = {
@@ -75,6 +78,10 @@ class EngineFigures:
     first_answer_s: float
     """From the start of a Python process to its first search and first walk."""
     process_mb: float
+    forms_over_names: float = 1.0
+    """Seconds to write vertices with the forms of their names, over seconds to write them without."""
+    gathered: tuple[int, int] = (0, 0)
+    """Vertices and edges around a question's seeds, at the median."""
     servers_mb: dict[str, float] = field(default_factory=dict)
     kinds: dict[str, Latency] = field(default_factory=dict)
 
@@ -101,6 +108,18 @@ def questions(ask: Ask) -> dict[str, list[dict[str, Any]]]:
         base = {"tenant_id": TENANT, "as_of": NOW, **fields}
         return [_body("expand", ExpandRequest.model_validate({**base, "seeds": seeds})) for seeds in ask.seeds]
 
+    # As a question does whose two names are linked and whose first ten hits count 1 together.
+    around = [
+        PropagateRequest(
+            tenant_id=TENANT,
+            names=tuple((identity, 3.0) for identity in named),
+            hits=tuple((seed, 0.1) for seed in seeds),
+            fan_out=DEFAULTS.fan_out,
+            hub=DEFAULTS.hub,
+            as_of=NOW,
+        ).model_dump(mode="json")
+        for named, seeds in zip(ask.named, ask.seeds, strict=True)
+    ]
     vectors = [Embedding(space=SPACE, model_id=MODEL, vector=vector.tobytes()) for vector in ask.vectors]
     by_confidence = {"direction": Direction.OUT, "max_hops": 3, "by_confidence": True}
     tenant = {"tenant_id": TENANT}
@@ -114,9 +133,12 @@ def questions(ask: Ask) -> dict[str, list[dict[str, Any]]]:
         ],
         "get 50 records": [{"get_many": list(ids), **tenant} for ids in ask.ids],
         "link names": [{"link": names, "as_of": NOW.isoformat(), **tenant} for names in ask.names],
+        "link names and forms": [{"link": keys, "as_of": NOW.isoformat(), **tenant} for keys in ask.keys],
         FIRST_KINDS[1]: walks(types=CAUSAL_TYPES, **by_confidence),
         "temporal, 3 hops": walks(types=TEMPORAL_TYPES, by_time=True, **by_confidence),
         "both ways, 2 hops": walks(max_hops=2),
+        "propagation, 3 hops": [{"propagate": body} for body in around],
+        PAGERANK: [{"spread": body} for body in around],
     }
     assert all(len(lines) == len(ask.texts) for lines in asked.values())
     return asked
@@ -252,6 +274,8 @@ def measure(size: int, say: Callable[[str], None], *, deployed: bool = True) -> 
                 servers_start_s=round(start_s, 1) if name == DEPLOYED else 0.0,
                 first_answer_s=round(child.first_answer_s, 2),
                 process_mb=resident_mb(child.process.pid),
+                forms_over_names=round(seconds[name]["forms_over_names"], 2),
+                gathered=tuple(answers[name][PAGERANK]["gathered"]),
                 servers_mb={server: resident_mb(pid) for server, pid in pids.items()} if name == DEPLOYED else {},
                 kinds={kind: _latency(answers[name][kind], exact.get(kind)) for kind in asked},
             )

@@ -39,6 +39,9 @@ _WHOLE: tuple[tuple[str, Callable[[EngineFigures], float]], ...] = (
     ("records written a second", lambda engine: engine.records_per_s),
     ("vertices written a second", lambda engine: engine.vertices_per_s),
     ("relationships written a second", lambda engine: engine.relationships_per_s),
+    ("time to write vertices with forms ÷ without", lambda engine: engine.forms_over_names),
+    ("vertices around a question's seeds", lambda engine: engine.gathered[0]),
+    ("edges around a question's seeds", lambda engine: engine.gathered[1]),
     ("process to first answers, s", lambda engine: engine.first_answer_s),
     ("memory of the process, MiB", lambda engine: engine.process_mb),
 )
@@ -118,7 +121,7 @@ def charts(runs: Sequence[SizeFigures]) -> list[Chart]:
     def lines(value: Callable[[EngineFigures], float]) -> dict[str, list[tuple[float, float]]]:
         return {name: [(run.records, value(run.engines[name])) for run in runs] for name in engines}
 
-    kinds = list(runs[0].engines[engines[0]].kinds)
+    kinds = list(runs[-1].engines[engines[0]].kinds)
     drawn = [
         Chart(
             f"{kind}, ms",

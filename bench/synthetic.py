@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from braid.linking import normalise, phrases
 from braid.models import Embedding, Kind, Record, Relationship, Vertex
+from braid.name_forms import asked_keys
 from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 
 if TYPE_CHECKING:
@@ -48,7 +49,11 @@ class Ask:
     vectors: NDArray[np.float32]
     texts: list[str]
     names: list[list[str]]
-    """The phrases that linking offers of a question which holds two names."""
+    """The phrases of a question which holds two names."""
+    keys: list[list[str]]
+    """All that linking asks of it: phrases, and the forms of names that some of them may be."""
+    named: list[tuple[str, ...]]
+    """The two records that it names."""
     seeds: list[tuple[str, ...]]
     """Ten vertices to walk from, of which the first three each lead to a hub."""
     ids: list[tuple[str, ...]]
@@ -187,18 +192,22 @@ class Synthetic:
         """Return what ``count`` questions are made of: near the tenant's records, but none of them."""
         random = np.random.default_rng([self._seed, self.size, 2])
         topics = self.topic_of[random.integers(self.of_tenant, size=count)]
-        texts, names, seeds, ids = [], [], [], []
+        texts, names, keys, named, seeds, ids = [], [], [], [], [], []
         for topic in topics:
             middling = random.integers(50, 2_000, size=2)
             words = [*self._word_numbers(int(topic), 3, 3, random), *(int(number) for number in middling)]
             texts.append(self._text(words))
-            first, second = (self.name(int(number)) for number in random.integers(self.of_tenant, size=2))
-            names.append(phrases(f"What links {first} and {second} with {self._text(words[:2])}?"))
+            two = [int(number) for number in random.integers(self.of_tenant, size=2)]
+            first, second = map(self.name, two)
+            question = f"What links {first} and {second} with {self._text(words[:2])}?"
+            names.append(phrases(question))
+            keys.append(list(asked_keys(question)))
+            named.append(tuple(dict.fromkeys(map(_id, two))))
             leading = [int(random.choice(numbers)) for numbers in self._led_to_hub]
             others = [int(number) for number in random.integers(len(HUB_TYPES), self.of_tenant, size=7)]
             seeds.append(tuple(dict.fromkeys(_id(number) for number in (*leading, *others))))
             ids.append(tuple(_id(int(number)) for number in random.choice(self.of_tenant, size=50, replace=False)))
-        return Ask(self._place(topics, random), texts, names, seeds, ids)
+        return Ask(self._place(topics, random), texts, names, keys, named, seeds, ids)
 
     def exact(self, vector: NDArray[np.float32], k: int, kinds: tuple[Kind, ...] = ()) -> list[str]:
         """Return the ids of the ``k`` nearest records in force of the tenant, found by comparing with all."""
