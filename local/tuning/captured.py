@@ -32,7 +32,7 @@ DEPTH = 10
 AT_HAND = 25
 """Candidates that path coherence orders anew: more than it looks at, so that the first ten are all of them."""
 WALKED_FROM_HITS = frozenset({Strategy.HYBRID, Strategy.VECTOR_FIRST})
-"""Strategies whose second walk begins at hits of the text search, which count their share."""
+"""Strategies whose second walk begins at hits of the text search."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,8 @@ class Found:
     hits: tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]
     """Of the vector, lexical and graph strands; of the last, one an id."""
     texts: Mapping[Source, Mapping[str, float]]
-    certain: Mapping[str, float]
-    """Best graph score by id of what was reached from names, or is one."""
-    guessed: Mapping[str, float]
-    """The same of what was reached from hits of the text search, as if a hit were as certain as a name."""
+    graph: Mapping[str, float]
+    """Best graph score by id."""
     propagated: Mapping[str, float]
     read: Mapping[str, Ranked]
     """What may be an answer, with its record."""
@@ -65,7 +63,7 @@ class Captured:
     question: JudgedQuery
     found: Found
     spread: Callable[[FusionParameters], Found] | None = None
-    """Asks the graph again for what is propagated with other parameters; None where nothing is propagated."""
+    """Asks the graph again for what other parameters spread or walk to; None where the plan begins at no hits."""
     _spread: dict[tuple[float, ...], Found] = field(default_factory=dict)
     _measured: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
 
@@ -81,7 +79,7 @@ class Captured:
         if found.spreads and len(found.propagated.keys() & found.read.keys()) >= AT_HAND:
             key = (*_spread_by(parameters), parameters.coherence)  # what is not propagated comes far behind
         else:
-            fixed = (parameters.hit_share, float(parameters.rank_constant), parameters.coherence)
+            fixed = (float(parameters.rank_constant), parameters.coherence)
             key = (weights.vector, weights.lexical, weights.graph, *fixed, *_spread_by(parameters))
         if key not in self._measured:
             self._measured[key] = measures(_first(found, weights, parameters), self.question.relevant)
@@ -98,15 +96,12 @@ class Captured:
 
 def _spread_by(parameters: FusionParameters) -> tuple[float, ...]:
     """Return the parameters of what the graph is asked, rather than of what is made of it."""
-    return parameters.name_weight, parameters.damping, parameters.lexical_share
+    return parameters.name_weight, parameters.damping, parameters.lexical_share, parameters.hit_share
 
 
 def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list[str]:
-    graph = dict(found.certain)
-    for identity, score in found.guessed.items():
-        graph[identity] = max(parameters.hit_share * score, graph.get(identity, 0.0))
     scores = combine(
-        {**found.texts, Source.GRAPH: graph},
+        {**found.texts, Source.GRAPH: found.graph},
         weights=weights,
         method=method(found.request),
         rank_constant=parameters.rank_constant,
@@ -159,18 +154,23 @@ def capture(
     """
     kept: list[Captured] = []
     for done, question in enumerate(judged, start=1):
-        wired.fitted = Fitted(FusionParameters(hit_share=1.0))
+        wired.fitted = Fitted(FusionParameters())
         recording = Recording(wired)
         query = question.query.model_copy(update={"reranker": RerankerKind.NONE})
         pipeline.answer(query, recording)
         if recording.found is not None:
             known: dict[str, Ranked | None] = {}
             found = take_apart(recording.found, wired, known)
-            again = _spreading(recording.found, wired, known) if found.spreads else None
+            again = _spreading(recording.found, wired, known) if _begins_at_hits(recording.found) else None
             kept.append(Captured(dataset, question, found, again))
         if on_progress:
             on_progress(done, len(judged))
     return kept
+
+
+def _begins_at_hits(request: FuseRequest) -> bool:
+    """Whether what the graph is asked depends on hits of the text search, and so on parameters."""
+    return request.expanded is not None and request.plan.strategy in WALKED_FROM_HITS
 
 
 def _spreading(
@@ -206,16 +206,13 @@ def take_apart(request: FuseRequest, wired: Wired, known: dict[str, Ranked | Non
     """
     vector, lexical, graph = strands(request)
     spread = request.expanded.hits if request.expanded and request.expanded.propagated else ()
-    walked = request.expanded.hits if request.expanded and request.plan.strategy in WALKED_FROM_HITS else ()
-    of_hits = set() if spread else {id(hit) for hit in walked}
     ids = list(dict.fromkeys(hit.id for hits in (vector, lexical, graph) for hit in hits))
     _read_new([one for one in ids if one not in known], request, wired, known)
     return Found(
         request=request,
         hits=(vector, lexical, tuple({hit.id: hit for hit in graph}.values())),
         texts={Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)},
-        certain=best_scores(hit for hit in graph if id(hit) not in of_hits),
-        guessed=best_scores(hit for hit in graph if id(hit) in of_hits),
+        graph=best_scores(graph),
         propagated=best_scores(spread),
         read={one: item for one in ids if (item := known[one]) is not None},
     )

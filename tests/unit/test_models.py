@@ -226,6 +226,21 @@ def test_a_path_has_a_type_between_each_two_ids_and_a_name_for_each() -> None:
     assert Path(ids=("a",), types=())
 
 
+def test_a_path_goes_on_where_it_ended() -> None:
+    to_b = Path(ids=("a", "b"), types=("X",), names=("A", "B"), inward=(True,), evidence=("r",))
+    from_b = Path(ids=("b", "c"), types=("Y",))
+    assert to_b.onwards(from_b) == Path(
+        ids=("a", "b", "c"),
+        types=("X", "Y"),
+        names=("A", "B", "c"),
+        inward=(True, False),
+        evidence=("r", None),
+    )
+    assert to_b.onwards(Path(ids=("b",), types=())) == to_b
+    back = Path(ids=("b", "a"), types=("Y",))
+    assert to_b.onwards(back) == back
+
+
 def test_weights_sum_to_one() -> None:
     with pytest.raises(ValidationError, match="sum to"):
         Weights(vector=0.5, lexical=0.5, graph=0.5)

@@ -132,12 +132,23 @@ def test_one_walk_leaves_from_the_first_hits_whatever_their_number() -> None:
     assert graph.linked == []
 
 
-def test_a_walk_counts_half_as_much_as_the_hit_that_it_left_from() -> None:
+def test_a_walk_counts_as_the_hit_that_it_left_from_and_less_the_further_that_is_behind_the_best() -> None:
     graph = FakeGraph(walk=reaching(walked("a", "x", score=0.5), walked("b", "y", score=0.5)))
     found = run(graph, EXPAND, searched=SEARCHED)
-    assert {hit.id: hit.score for hit in found.hits} == pytest.approx({"x": 0.2, "y": 0.225})
+    assert {hit.id: hit.score for hit in found.hits} == pytest.approx({"x": 0.4 * (0.8 / 0.9) ** 2, "y": 0.45})
     assert [(hit.id, hit.rank) for hit in found.hits] == [("y", 1), ("x", 2)]
     assert found.hits[0].reason == "graph path: RELATED_TO"
+
+
+def test_where_a_walk_from_a_name_answers_hits_count_half() -> None:
+    causal, asked = plan(Intent.CAUSAL), query("why did Keelson stop")
+    answer = walked("e", "z", types=("CAUSES",))
+    graph = FakeGraph(walk=reaching(walked("b", "y", score=0.5, types=("CAUSES",))))
+    for hits_of_names, expected in (((answer,), 0.225), ((), 0.45)):
+        linked = GraphFound(links=(link("e", "Keelson"),), hits=hits_of_names, took_ms=1)
+        request = GraphRequest(operation=EXPAND, query=asked, plan=causal, searched=SEARCHED, linked=linked)
+        (hit,) = graph_expand.run(request, graph=graph, now=NOW, budget=Budget()).hits
+        assert hit.score == pytest.approx(expected)
 
 
 def test_what_a_temporal_walk_reached_is_listed_by_time_and_ranked_by_score() -> None:

@@ -93,8 +93,7 @@ def found(number: int, *, by: Source, dataset: str = "made", intent: Intent = In
             request=FuseRequest(query=asked, plan=plan(intent), trace_id="t", started_at=NOW),
             hits=(text, (), graph),
             texts={Source.VECTOR: best_scores(text), Source.LEXICAL: {}},
-            certain=best_scores(graph),
-            guessed={},
+            graph=best_scores(graph),
             propagated={},
             read={
                 one: Ranked(Candidate(id=one, combined_score=0.5), record(one), 1, Drift.NONE, 0.5)

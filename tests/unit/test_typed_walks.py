@@ -67,6 +67,23 @@ def test_where_a_root_cause_is_asked_for_what_lies_between_counts_less() -> None
     assert asked("Why did x happen?", Intent.CAUSAL, None).keep(chain) == chain
 
 
+def prevention(text: str) -> dict[str, float]:
+    hits = [reached("e", "measure", kind="PREVENTS"), reached("e", "cause"), reached("e", "told", kind="MENTIONS")]
+    return {hit.id: hit.score for hit in asked(text, Intent.CAUSAL, None).keep(hits)}
+
+
+@pytest.mark.parametrize("text", ["What prevents a full disk?", "How was a second lapse averted?"])
+def test_where_something_is_known_to_prevent_it_its_causes_are_no_answer(text: str) -> None:
+    scores = prevention(text)
+    assert scores == {"measure": 0.9, "cause": pytest.approx(0.225), "told": 0.9}
+
+
+def test_where_nothing_is_its_causes_are_all_that_is_known() -> None:
+    hits = [reached("e", "cause"), reached("e", "measure", kind="ENABLES")]
+    assert asked("What prevents a full disk?", Intent.CAUSAL, None).keep(hits) == hits
+    assert set(prevention("Why was the disk full?").values()) == {0.9}
+
+
 def test_what_lies_on_the_other_side_in_time_is_left_out() -> None:
     earlier = reached("x", "earlier", kind="BEFORE")
     assert asked("What happened before x?", Intent.TEMPORAL, None).keep([earlier]) == [earlier]

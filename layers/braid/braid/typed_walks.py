@@ -22,6 +22,9 @@ ON_THE_WAY: Final = 0.5
 """What counts that lies between a walk's beginning and the end asked for."""
 
 
+PREVENTED: Final = ("PREVENTS",)
+
+
 class TimeRelation(StrEnum):
     """How what is asked for stands to what the question names."""
 
@@ -52,6 +55,9 @@ _ENDS: Final = _any_of(
     "underlying",
     "first causes?",
 )
+_MEASURES: Final = _any_of("prevent(?:s|ed|ing)?", "avert(?:s|ed|ing)?")
+BESIDE_IT: Final = 0.25
+"""What counts that brought about what is to be prevented, where something is known to prevent it."""
 _FORWARDS: Final = {("BEFORE", False), ("AFTER", True)}
 """Edges that lead to what is later: ``earlier BEFORE later`` along it, ``later AFTER earlier`` against it."""
 _BACKWARDS: Final = {("BEFORE", True), ("AFTER", False)}
@@ -109,15 +115,26 @@ class Asked:
     """None where the question asks for no such walk: "When did X happen?" asks for X, not for what came before it."""
     relation: TimeRelation | None = None
     ends: bool = False
+    prevention: bool = False
 
     def answers(self, hit: GraphHit) -> bool:
         """Whether a hit was reached along those types alone."""
         return self.types is not None and bool(hit.path.types) and self.types.issuperset(hit.path.types)
 
     def keep(self, hits: list[GraphHit]) -> list[GraphHit]:
-        """Keep what lies on the side in time that is asked for; count less what lies before the end asked for."""
+        """Keep what lies on the side in time that is asked for; count less what lies before the end asked for.
+
+        Of what is prevented the causes are no answer once a measure is: they count less, and so does what led to it.
+        """
         if self.relation is not None:
             return [hit for hit in hits if agrees(hit.path, self.relation)]
+        if self.prevention and any(hit.path.types == PREVENTED for hit in hits):
+            return [
+                hit.model_copy(update={"score": hit.score * BESIDE_IT})
+                if self.answers(hit) and hit.path.types != PREVENTED
+                else hit
+                for hit in hits
+            ]
         if not self.ends:
             return hits
         between = {identity for hit in hits for identity in hit.path.ids[1:-1]}
@@ -127,6 +144,7 @@ class Asked:
 def asked(text: str, intent: Intent, context: TemporalContext | None) -> Asked:
     """Return what a question asks of walks along causes or time."""
     if intent is Intent.CAUSAL:
-        return Asked(frozenset(CAUSAL_TYPES), ends=wants_ends(text))
+        prevention = _MEASURES.search(text) is not None
+        return Asked(frozenset(CAUSAL_TYPES), ends=wants_ends(text), prevention=prevention)
     relation = time_relation(text, context) if intent is Intent.TEMPORAL else None
     return Asked(frozenset(TEMPORAL_TYPES) if relation else None, relation)

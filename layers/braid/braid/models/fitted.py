@@ -32,7 +32,7 @@ class FusionParameters(Frozen):
     count_shift: Weight = 0.1
     """What a strand gains that found much while the other found little."""
     hit_share: Weight = 0.5
-    """What a hit of the text search counts as the beginning of a walk; a name in the question counts 1."""
+    """What a hit of the text search counts as the beginning of a walk, where one from a name answers already."""
     name_weight: Annotated[float, Field(ge=0, le=100)] = 3.0
     """Where propagation begins: what a certain name counts, all hits of the text search together counting 1."""
     damping: Annotated[float, Field(gt=0, le=MAX_DAMPING)] = 0.7

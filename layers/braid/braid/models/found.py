@@ -61,6 +61,20 @@ class Path(Frozen):
             raise ValueError(message)
         return self
 
+    def onwards(self, further: Path) -> Path:
+        """Return this path continued by one that begins at its end; that one alone where it comes back to this."""
+        if set(self.ids[:-1]) & set(further.ids) or not further.types:
+            return further if further.types else self
+        sides = (self, further)
+        evidence = tuple(one for path in sides for one in path.evidence or (None,) * len(path.types))
+        return Path(
+            ids=(*self.ids, *further.ids[1:]),
+            types=(*self.types, *further.types),
+            names=(*(self.names or self.ids), *(further.names or further.ids)[1:]),
+            inward=tuple(one for path in sides for one in path.inward or (False,) * len(path.types)),
+            evidence=evidence if any(evidence) else (),
+        )
+
 
 class GraphHit(Frozen):
     """A vertex reached from a seed by its best path."""

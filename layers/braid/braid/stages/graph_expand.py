@@ -12,7 +12,7 @@ from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 from braid.stages import constraints, graph_hits
 from braid.stages.constraints import reasoned
 from braid.stages.linked_names import linked_names
-from braid.stages.propagating import Budget, propagation_of
+from braid.stages.propagating import Budget, around, propagation_of
 from braid.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.stages.timing import Stopwatch
 
@@ -117,15 +117,22 @@ class _Walk:
         asked = self.query.fusion is Fusion.PROPAGATE
         walks = self.plan.fusion is not Fusion.PROPAGATE or (self._asked.types is not None and not asked)
         if walks:
-            found = self._from_hits(searched)
-            led = (*found.hits, *(linked.hits if linked else ()))
-            if self.plan.fusion is not Fusion.PROPAGATE or any(map(self._asked.answers, led)):
+            of_names = [hit for hit in linked.hits if self._asked.answers(hit)] if linked else []
+            found = self._from_hits(searched, named=bool(of_names))
+            if self.plan.fusion is not Fusion.PROPAGATE:
                 return found
+            answers = [*filter(self._asked.answers, found.hits), *of_names]
+            if answers:
+                return self._around(answers, found, searched) if self.plan.intent is Intent.CAUSAL else found
         return self._propagate(searched, linked)
 
-    def _from_hits(self, searched: Searched | None) -> GraphFound:
-        """Walk from the first text hits, by intent; what is reached counts a share of the hit it came from."""
-        weights = _seeds(searched, self.budget) if searched else {}
+    def _from_hits(self, searched: Searched | None, *, named: bool) -> GraphFound:
+        """Walk from the first text hits, by intent; what is reached counts a share of the hit it came from.
+
+        Where a walk from a name answers, hits count ``hit_share``; else the best of them is what the question is about.
+        """
+        share = self.budget.parameters.hit_share if named else 1.0
+        weights = _seeds(searched, self.budget, share) if searched else {}
         if not weights:
             return GraphFound(took_ms=0)
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
@@ -133,6 +140,15 @@ class _Walk:
         if self.plan.intent is Intent.TEMPORAL:
             ranked = graph_hits.in_time(ranked)
         return _found(ranked, truncated=expansion.truncated)
+
+    def _around(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
+        """Add what lies around a walk's answers and the first hits: what tells of a cause, or carries out a measure."""
+        request = around(self.query, graph_hits.ranked(answers), searched, as_of=self.as_of, budget=self.budget)
+        if request is None:
+            return found
+        nearby = self.graph.propagate(request)
+        hits = graph_hits.ranked([*found.hits, *graph_hits.beyond(nearby.hits, answers)])
+        return _found(hits[: self.budget.limit], truncated=found.truncated or nearby.truncated)
 
     @cached_property
     def _asked(self) -> typed_walks.Asked:
@@ -217,12 +233,17 @@ class _Walk:
         )
 
 
-def _seeds(searched: Searched, budget: Budget) -> dict[str, float]:
-    """Return the first text hits and their weights: a share of the better of their vector and word scores."""
+def _seeds(searched: Searched, budget: Budget, share: float) -> dict[str, float]:
+    """Return the first text hits and their weights: a share of the better of their vector and word scores.
+
+    Each counts less by the square of how far it is behind the best: one that stands out is what the question is about.
+    """
     scores: dict[str, float] = {}
     for hit in (*searched.vector, *searched.lexical):
         scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
-    return {identity: budget.parameters.hit_share * scores[identity] for identity in searched.frontier[: budget.seeds]}
+    first = searched.frontier[: budget.seeds]
+    best = max((scores[identity] for identity in first), default=0.0) or 1.0
+    return {identity: share * scores[identity] * (scores[identity] / best) ** 2 for identity in first}
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:

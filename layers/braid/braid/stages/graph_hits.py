@@ -17,6 +17,8 @@ ONE_HOP_WITH_EVIDENCE = 0.6
 """The same where the mention names the record that it is known from: it was read there, not guessed."""
 WHERE_IT_BEGAN, TOLD_OF_IT = 0.25, 0.5
 """What an entity counts from which a walk along causes or time began, and what a mention of it does."""
+AROUND_IT = 0.4
+"""What counts that lies around the answers of a walk, by its share of what is spread from them."""
 
 
 def weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
@@ -88,6 +90,17 @@ def evidence(hits: Iterable[GraphHit]) -> list[GraphHit]:
         )
         for hit in hits
         if hit.path.evidence and hit.path.evidence[-1]
+    ]
+
+
+def beyond(nearby: Iterable[GraphHit], answers: Iterable[GraphHit]) -> list[GraphHit]:
+    """Return what lies around a walk's answers, each reached by the walk to an answer and the way on from there."""
+    ways = {hit.id: hit.path for hit in reversed([*answers])}
+    return [
+        hit.model_copy(update={"score": clamp(AROUND_IT * hit.score), "path": ways[begun].onwards(hit.path)})
+        if (begun := hit.path.ids[0]) in ways
+        else scaled(hit, AROUND_IT)
+        for hit in nearby
     ]
 
 

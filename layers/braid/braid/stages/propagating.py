@@ -10,9 +10,10 @@ from braid.fusion import best_scores, weighted_sum
 from braid.planning import DEFAULT_PARAMETERS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from braid.models import FusionParameters, Query
+    from braid.models import FusionParameters, GraphHit, Query
     from braid.stages.states import GraphFound, Searched
 
 
@@ -44,11 +45,37 @@ def propagation_of(
     hits = _hits(searched, budget) if searched else []
     if not names and not hits:
         return None
+    return _request(query, names, hits, as_of=as_of, budget=budget)
+
+
+def around(
+    query: Query, answers: Sequence[GraphHit], searched: Searched | None, *, as_of: datetime, budget: Budget
+) -> PropagateRequest | None:
+    """Return how what a walk found is spread; None when nothing was found.
+
+    The best answers together count ``name_weight``, each by the square of its score, and all hits together 1.
+
+    Parameters
+    ----------
+    answers
+        What walks along the question's own relationship types reached, best first.
+    """
+    first = [(hit.id, hit.score * hit.score) for hit in answers[: budget.seeds]]
+    total = sum(weight for _, weight in first)
+    if not total:
+        return None
+    names = [(identity, budget.parameters.name_weight * weight / total) for identity, weight in first]
+    return _request(query, names, _hits(searched, budget) if searched else [], as_of=as_of, budget=budget)
+
+
+def _request(
+    query: Query, names: list[tuple[str, float]], hits: list[tuple[str, float]], *, as_of: datetime, budget: Budget
+) -> PropagateRequest:
     return PropagateRequest(
         tenant_id=query.tenant_id,
         names=tuple((identity, weight) for identity, weight in names if weight > 0),
         hits=tuple(hits),
-        damping=parameters.damping,
+        damping=budget.parameters.damping,
         fan_out=budget.fan_out,
         hub=budget.hub,
         limit=budget.limit,
