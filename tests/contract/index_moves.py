@@ -243,7 +243,9 @@ class IndexMovesContract:
         index.upsert([record("r6", "since").model_copy(update={"embeddings": (*both(0.9),)})])
         index.delete(ACME, ["r1"])
         announced = moving.announce_rollback()
+        assert announced == moving.announce_rollback() == moving.serving()
         assert announced.previous == "old"
+        assert {announced.active, announced.mirrored} == {"old", "new"}
         assert sorted(found(index, embedding(AXIS))) == ["r2", "r3", "r4", "r5", "r6"]
         assert moving.rollback() == Serving(active="old", next="new") == moving.serving()
         assert sorted(found(index, embedding(AXIS))) == ["r2", "r3", "r4", "r5", "r6"]

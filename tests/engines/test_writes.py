@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.caching import ForgivingCache
-from braid.engines.embedded.cache import EmbeddedCache
-from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.settings import EngineKind, Refresh
 
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.writes import WritesContract
-from tests.stages import DemoStages
+from tests.deployed_stages import DeployedStages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from braid.engines.ports_written import WritableGraph
     from braid.settings import Settings
-
-
-class DeployedStages(DemoStages):
-    """The deployed index and graph; what DynamoDB and S3 keep is kept here, and has contracts of its own."""
-
-    @cached_property
-    def cache(self) -> ForgivingCache:
-        """A cache that only :meth:`advance` begins a generation of."""
-        return ForgivingCache(EmbeddedCache(self.store))
-
-    @cached_property
-    def objects(self) -> EmbeddedObjectStore:
-        """Files in a folder."""
-        return EmbeddedObjectStore(self.store)
 
 
 @pytest.fixture

@@ -264,7 +264,7 @@ class OpenSearchMoves:
         now = _serving(places)
         now.rolled_back()
         self._note(places[self._alias], {_ANNOUNCED: now.previous})
-        return now.model_copy(update={"active": now.previous})
+        return _serving(self._places())
 
     def rollback(self) -> Serving:
         """Make the previous index the active one again, in one request.
@@ -356,11 +356,13 @@ def _outdated(
 
 
 def _serving(places: Mapping[str, _Place]) -> Serving:
-    roles: dict[str, str | None] = {"active": None, "next": None, "previous": None}
+    roles: dict[str, str | None] = {"active": None, "next": None, "previous": None, "leaving": None}
     for alias, place in places.items():
         role = alias.rpartition("_")[2]
         if role in {"next", "previous"}:
             roles[role] = place.profile
         else:
-            roles["active"] = place.meta.get(_ANNOUNCED) or place.profile
+            announced = place.meta.get(_ANNOUNCED)
+            roles["active"] = announced or place.profile
+            roles["leaving"] = place.profile if announced else None
     return Serving(**roles)

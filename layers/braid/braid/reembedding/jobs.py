@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from braid.engines.ports_moves import JobName, JobRecord, ProfileName
 from braid.errors import InvalidRequest, TakenOver
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.engines.ports_moves import JobStore
+
+
+_ATTEMPTS: Final = 20
+"""Between two notes of a worker lies a page of records."""
 
 
 class JobKind(StrEnum):
@@ -47,6 +52,8 @@ class Status(StrEnum):
     FAILED = "failed"
     """Verification refused the switch; nothing of what is served has changed."""
     FINISHED = "finished"
+    ROLLING_BACK = "rolling_back"
+    """A roll-back was begun; where it was cut off, rolling back again finishes it."""
     ROLLED_BACK = "rolled_back"
 
 
@@ -151,3 +158,17 @@ def save(jobs: JobStore, job: Job, *, now: datetime, **changes: object) -> Job:
     if not jobs.put(record):
         raise TakenOver(f"job {job.name}: somebody else goes on with it")
     return following
+
+
+def stop(jobs: JobStore, name: str, status: Status, *, now: datetime) -> None:
+    """Write a status and a new run, so that whoever works on the job stops; nothing is done where there is no job.
+
+    Raises
+    ------
+    TakenOver
+        If others write the job faster than it is read.
+    """
+    for attempt in Retrying(stop=stop_after_attempt(_ATTEMPTS), retry=retry_if_exception_type(TakenOver), reraise=True):
+        with attempt:
+            if (job := read(jobs, name)) is not None:
+                save(jobs, job, now=now, run=job.run + 1, status=status)

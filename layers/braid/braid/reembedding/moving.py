@@ -140,7 +140,8 @@ def rollback(tools: Tools) -> Serving:
     """Go back to the profile before the last switch; or, when a move is not switched yet, give it up.
 
     After a roll-back the index that was active is kept and written to as the next one: going back to it needs another
-    verification only, and rolling back once more removes it.
+    verification only, and rolling back once more removes it. A roll-back that was cut off is finished by rolling back
+    again.
 
     Raises
     ------
@@ -148,18 +149,22 @@ def rollback(tools: Tools) -> Serving:
         If there was no move.
     """
     job = jobs.read(tools.jobs, MOVE)
+    begun = job is not None and job.status is Status.ROLLING_BACK
     serving = tools.moves.serving()
-    if serving.next is not None:
-        serving = _drop(tools)
-    else:
+    giving_up = serving.next is not None and not begun
+    if not giving_up and not begun:
+        serving.rolled_back()  # raises where there is nothing to go back to
+    # Noted before anything is done: whoever works on the move stops, and a roll-back that is cut off is known as one.
+    jobs.stop(tools.jobs, MOVE, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=tools.now())
+    if giving_up:
+        return _drop(tools)
+    if serving.next is None:  # else it was cut off after the act, which then is only noted
         tools.moves.announce_rollback()
         # Questions that were embedded by the profile that goes are still answered in full by the index that goes.
         tools.sleep(tools.moves.grace_s)
         serving = tools.moves.rollback()
-        _outdate_answers(tools)
-    if job is not None:
-        # A new run, so that whoever works on the move stops.
-        save(tools.jobs, job, now=tools.now(), run=job.run + 1, status=Status.ROLLED_BACK)
+    _outdate_answers(tools)
+    jobs.stop(tools.jobs, MOVE, Status.ROLLED_BACK, now=tools.now())
     return serving
 
 
@@ -169,9 +174,11 @@ def drop_previous(tools: Tools) -> Serving:
     Raises
     ------
     InvalidRequest
-        If there is none.
+        If there is none, or a roll-back to it is under way.
     """
-    tools.moves.serving().rolled_back()  # raises where there is no previous one
+    serving = tools.moves.serving()
+    serving.rolled_back()  # raises where there is no previous one
+    serving.stay()
     return _drop(tools)
 
 

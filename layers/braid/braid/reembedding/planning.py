@@ -41,7 +41,11 @@ def plan(tools: Tools, *, profile: str | None = None, tenant: str | None = None,
     if job is not None and job.open and job.profile == profile:
         if job.status is Status.PAUSED and not resume_paused:
             return job
-        again = {"phase": Phase.FILL, "tenant": None, "cursor": None} if job.status is Status.FAILED else {}
+        from_the_start = job.status is Status.FAILED
+        if profile and profile not in _served(tools):
+            _begin_move(tools, profile)  # the index that was filled is gone
+            from_the_start = True
+        again = {"phase": Phase.FILL, "tenant": None, "cursor": None} if from_the_start else {}
         return save(tools.jobs, job, now=now, run=job.run + 1, status=Status.RUNNING, message="", rounds=0, **again)
     if profile:
         if tenant:
@@ -59,6 +63,11 @@ def plan(tools: Tools, *, profile: str | None = None, tenant: str | None = None,
     # The numbers of a finished job of this name go on, so that whoever still works on that one stops.
     before = {"run": job.run + 1, "revision": job.revision} if job else {}
     return save(tools.jobs, started.model_copy(update=before), now=now, total=_total(tools, started))
+
+
+def _served(tools: Tools) -> set[str | None]:
+    serving = tools.moves.serving()
+    return {serving.active, serving.next}
 
 
 def _begin_move(tools: Tools, profile: str) -> None:

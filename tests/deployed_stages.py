@@ -1,0 +1,25 @@
+"""The stages over a deployed index and graph; what DynamoDB and S3 keep is kept here, and has contracts of its own."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from braid.caching import ForgivingCache
+from braid.engines.embedded.cache import EmbeddedCache
+from braid.engines.embedded.objects import EmbeddedObjectStore
+
+from tests.stages import DemoStages
+
+
+class DeployedStages(DemoStages):
+    """Asks the index and the graph that the settings name."""
+
+    @cached_property
+    def cache(self) -> ForgivingCache:
+        """A cache that only :meth:`advance` begins a generation of."""
+        return ForgivingCache(EmbeddedCache(self.store))
+
+    @cached_property
+    def objects(self) -> EmbeddedObjectStore:
+        """Files in a folder."""
+        return EmbeddedObjectStore(self.store)
