@@ -28,11 +28,11 @@ def put(store: DemoStages, lines: list[dict[str, Any]], key: str = KEY) -> None:
     store.objects.put(ACME, key, "\n".join(map(json.dumps, lines)).encode())
 
 
-def ended(imports: Imports, import_id: str, *, within_s: float = 30) -> Import:
+def ended(imports: Imports, import_id: str, *, tenant: str = ACME, within_s: float = 30) -> Import:
     """Ask until it has ended."""
     until = time.monotonic() + within_s
     while True:
-        found = imports.find(ACME, import_id)
+        found = imports.find(tenant, import_id)
         assert found is not None
         if found.status is not ImportStatus.RUNNING:
             return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.settings import Settings
 
+from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.writes import WritesContract
@@ -27,6 +28,10 @@ def store(tmp_path: Path) -> Iterator[DemoStages]:
 
 
 class TestWrites(WritesContract):
+    pass
+
+
+class TestBadInput(BadInputContract):
     pass
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.settings import EngineKind, Refresh
 
+from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.writes import WritesContract
@@ -41,6 +42,10 @@ def store(
 
 
 class TestWrites(WritesContract):
+    pass
+
+
+class TestBadInput(BadInputContract):
     pass
 
 

@@ -1,0 +1,216 @@
+"""What every pair of stores is spared, whichever way it comes: a call, a message, an object, a file.
+
+The same wrong lines are sent each way, each to a tenant of its own. A call and a message are refused whole; of an
+object and a file the right lines are written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid import file_ingest
+from braid.imports import ImportAsked, ImportStatus
+from braid.imports_here import ImportsHere
+from braid.queued_writes import queue_handler
+from braid.writes import MissingEnds
+
+from local.ingest_file import ingest_file
+from local.invoke import LocalContext
+from tests.contract.imports import ended
+from tests.front_door import FrontDoor, claims
+from tests.stages import WordEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tests.stages import DemoStages
+
+    Line = dict[str, Any]
+    Way = Callable[[DemoStages, Path, Sequence[Line], MissingEnds], list[str]]
+
+GOOD: Line = {"record": {"id": "good", "content": "a turbine hums"}}
+KEY = "late/lines.jsonl"
+
+
+def record(name: str, content: str = "a pump drips", **fields: Any) -> Line:
+    return {"record": {"id": name, "content": content, **fields}}
+
+
+def edge(source: str, target: str, **fields: Any) -> Line:
+    return {"relationship": {"source": source, "type": "CAUSES", "target": target, **fields}}
+
+
+def body_of(lines: Sequence[Line]) -> dict[str, Any]:
+    """Return lines as the body of one call."""
+    names = {"record": "records", "entity": "entities", "relationship": "relationships"}
+    body: dict[str, Any] = {}
+    for line in lines:
+        ((kind, item),) = line.items()
+        body.setdefault(names[kind], []).append(item)
+    return body
+
+
+def jsonl(lines: Sequence[Line]) -> bytes:
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+def call(store: DemoStages, _: Path, lines: Sequence[Line], missing: MissingEnds) -> list[str]:
+    """Send ``POST /records``."""
+    body = body_of(lines) | {"stub_missing_ends": missing is MissingEnds.STUB}
+    answered = FrontDoor(store).ask("POST", "/records", body, authorizer=claims("call"))
+    if answered.status == 200:
+        return []
+    assert answered.status in {400, 422}
+    problem = answered.json()
+    return [*(f"{one['field']}: {one['detail']}" for one in problem.get("errors", [])), problem["detail"]]
+
+
+def deliver(store: DemoStages, messages: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Hand messages, each with its group, to the queue's function; return those that stay, and why."""
+    failed: dict[str, str] = {}
+    handler = queue_handler(lambda: store, lambda name, error: failed.update({name: str(error)}))
+    records = [
+        {"messageId": str(at), "body": body, "attributes": {"MessageGroupId": group}, "eventSource": "aws:sqs"}
+        for at, (group, body) in enumerate(messages)
+    ]
+    kept = handler({"Records": records}, LocalContext("ingest"))["batchItemFailures"]  # type: ignore[arg-type]
+    assert {one["itemIdentifier"] for one in kept} == set(failed)
+    return failed
+
+
+def message(store: DemoStages, _: Path, lines: Sequence[Line], missing: MissingEnds) -> list[str]:
+    """Deliver one message of the queue."""
+    body = json.dumps(body_of(lines) | {"tenant_id": "message", "missing": missing.value})
+    return list(deliver(store, [("group", body)]).values())
+
+
+def imported(store: DemoStages, tenant: str, name: str, missing: MissingEnds = MissingEnds.REFUSE) -> Any:
+    """Import the object under :data:`KEY` and wait until that has ended."""
+    imports = ImportsHere(store)
+    try:
+        imports.start(tenant, name, ImportAsked(key=KEY, missing=missing))
+        return ended(imports, name, tenant=tenant)
+    finally:
+        imports.close()
+
+
+def stored_object(store: DemoStages, _: Path, lines: Sequence[Line], missing: MissingEnds) -> list[str]:
+    """Import an object, as ``POST /records:import`` does."""
+    store.objects.put("object", KEY, jsonl(lines))
+    found = imported(store, "object", "lines", missing)
+    assert found.status in {ImportStatus.WRITTEN, ImportStatus.WITH_ERRORS}
+    report = list(store.objects.open("object", found.report.report_key))
+    return [f"{one['place']}: {one['field']}: {one['message']}" for one in map(json.loads, report)]
+
+
+def file(store: DemoStages, folder: Path, lines: Sequence[Line], missing: MissingEnds) -> list[str]:
+    """Ingest a file, as ``braid ingest FILE`` does."""
+    path, errors = folder / "lines.jsonl", list[str]()
+    path.write_bytes(jsonl(lines))
+    ingest_file(path, "file", store, missing=missing, on_error=lambda error: errors.append(str(error)))
+    return errors
+
+
+WHOLE: dict[str, Way] = {"call": call, "message": message}
+"""Refuse all of it when something is wrong. Named as the tenants that they write to."""
+PARTIAL: dict[str, Way] = {"object": stored_object, "file": file}
+"""Write what is right."""
+WAYS = WHOLE | PARTIAL
+
+
+def ids(store: DemoStages, tenant: str) -> list[str]:
+    return [each.id for each in store.index.scan(tenant).records]
+
+
+def edges(store: DemoStages, tenant: str) -> int:
+    return store.graph.stats(tenant).edges
+
+
+class BadInputContract:
+    """Subclass this and provide the fixture ``store``: stores that are empty for every test."""
+
+    @pytest.mark.parametrize(
+        ("lines", "said", "kept"),
+        [
+            ([record("a"), record("a", "another")], ("'a' stands already",), (["a", "good"], 0)),
+            ([edge("good", "nobody")], ("'nobody'", "'good'"), (["good"], 0)),
+            (
+                # The first of the two is no circle yet, where lines are written one after the other.
+                [record("x", supersedes=["y"]), record("y", supersedes=["x"])],
+                ("would be superseded by itself", " → "),
+                (["good", "x", "y"], 1),
+            ),
+            ([record("a\0b")], ("id: ", "control"), (["good"], 0)),
+            ([record("n", "a\0b")], ("content: ", "NUL"), (["good"], 0)),
+            ([edge("good", "good", confidence=float("nan"))], ("confidence: |the body holds NaN",), (["good"], 0)),
+            ([record("new", schema_version=2)], ("2 is newer than the current version 1",), (["good"], 0)),
+        ],
+        ids=["id-twice", "edge-to-nothing", "circle", "nul-in-id", "nul-in-text", "nan", "newer-than-schema"],
+    )
+    def test_what_is_wrong_is_named_and_not_written_whichever_way_it_comes(
+        self, store: DemoStages, tmp_path: Path, lines: list[Line], said: tuple[str, ...], kept: tuple[list[str], int]
+    ) -> None:
+        for tenant, send in WAYS.items():
+            errors = "\n".join(send(store, tmp_path, [GOOD, *lines], MissingEnds.REFUSE))
+            assert [pattern for pattern in said if not re.search(pattern, errors)] == [], (tenant, errors)
+            expected = ([], 0) if tenant in WHOLE else kept
+            assert (ids(store, tenant), edges(store, tenant)) == expected, tenant
+
+    def test_an_edge_to_nothing_leads_to_a_stub_when_asked_whichever_way_it_comes(
+        self, store: DemoStages, tmp_path: Path
+    ) -> None:
+        for tenant, send in WAYS.items():
+            assert send(store, tmp_path, [GOOD, edge("good", "nobody")], MissingEnds.STUB) == []
+            (stub,) = store.graph.get_many(tenant, ["nobody"])
+            assert (stub.name, stub.has_record, edges(store, tenant)) == (None, False, 1)
+
+    def test_a_line_of_a_megabyte_is_written_and_found_whichever_way_it_comes(
+        self, store: DemoStages, tmp_path: Path
+    ) -> None:
+        long = record("long", "turbine " + "word " * 200_000)
+        for tenant, send in WAYS.items():
+            assert send(store, tmp_path, [GOOD, long], MissingEnds.REFUSE) == []
+            assert ids(store, tenant) == ["good", "long"]
+
+    def test_a_poison_message_among_ten_stays_and_nine_land(self, store: DemoStages) -> None:
+        bodies = [json.dumps({"tenant_id": "message", **body_of([record(f"r{at}")])}) for at in range(10)]
+        bodies[4] = '{"tenant_id": "message", "records": [{"id": "r4", "content": "a\\u0000b"}]}'
+        failed = deliver(store, [(f"r{at}", body) for at, body in enumerate(bodies)])
+        assert list(failed) == ["4"]
+        assert "content" in failed["4"]
+        assert ids(store, "message") == [f"r{at}" for at in range(10) if at != 4]
+
+    def test_a_message_that_is_delivered_twice_writes_once(
+        self, store: DemoStages, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        body = json.dumps({"tenant_id": "message", **body_of([GOOD, record("b"), edge("good", "b")])})
+        assert deliver(store, [("good", body)]) == {}
+        before = store.index.scan("message", with_vectors=True), store.graph.scan("message")
+        monkeypatch.setattr(WordEncoder, "encode", None)  # embedding again would fail
+        assert deliver(store, [("good", body), ("good", body)]) == {}
+        assert (store.index.scan("message", with_vectors=True), store.graph.scan("message")) == before
+
+    def test_an_object_that_changes_while_it_is_read_fails_by_that_name_and_is_written_whole_the_next_time(
+        self, store: DemoStages, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(file_ingest, "BATCH_LINES", 1)
+        store.objects.put("object", KEY, jsonl([GOOD, record("old")]))
+        whole, done = file_ingest.batch, list[int]()
+
+        def batch(task: Any, to: Any) -> Any:
+            if done:
+                store.objects.put("object", KEY, jsonl([GOOD, record("new")]))
+            done.append(1)
+            return whole(task, to)
+
+        monkeypatch.setattr(file_ingest, "batch", batch)
+        found = imported(store, "object", "first")
+        assert (found.status, found.error) == (ImportStatus.FAILED, "ObjectChanged")
+        assert ids(store, "object") == ["good"]
+        monkeypatch.undo()
+        assert imported(store, "object", "second").status is ImportStatus.WRITTEN
+        assert ids(store, "object") == ["good", "new"]
