@@ -59,7 +59,7 @@ def full_section(evaluation: Evaluation) -> str:
             f"{len(evaluation.questions)} questions; the default answers one in {default.latency(50):.0f} ms (p50), "
             f"{default.latency(95):.0f} ms (p95), in process; parameters of fusion: {origin}."
         ),
-        f"![recall at each rank, and quality against latency]({PICTURES}/{evaluation.dataset}.svg)",
+        f"![recall at each rank, and quality against latency]({PICTURES}/{evaluation.file_name}.svg)",
         _ablation(evaluation),
     ]
     if evaluation.against_best:
@@ -134,10 +134,20 @@ def write(evaluations: Sequence[Evaluation], into: Path) -> list[Path]:
 def main(arguments: Sequence[str]) -> None:
     """Measure the folders and rewrite the documents."""
     parser = argparse.ArgumentParser(prog="python -m local.evaluation.document", description=__doc__)
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="has queries.jsonl and qrels/test.tsv")
+    parser.add_argument(
+        "folders",
+        nargs="+",
+        type=Path,
+        metavar="FOLDER",
+        help="has queries.jsonl and qrels/test.tsv; subfolders may have more",
+    )
     parser.add_argument("--into", type=Path, default=ROOT, metavar="DIR", help="write there, not to this checkout")
     chosen = parser.parse_args(arguments)
-    evaluations = [evaluate_folder(folder, wired()) for folder in chosen.folders]
+    evaluations = [
+        evaluate_folder(folder, wired(), questions=questions)
+        for folder in chosen.folders
+        for questions in (None, *sorted(path.parent.name for path in folder.glob("*/queries.jsonl")))
+    ]
     for path in write(evaluations, chosen.into):
         sys.stdout.write(f"wrote {path}\n")
 

@@ -53,7 +53,7 @@ def draw(evaluation: Evaluation, folder: Path) -> list[Path]:
         figure.suptitle(f"{evaluation.dataset}, {len(evaluation.questions)} questions", fontweight="bold")
         handles, labels = curve.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center", frameon=False)
-        written = [folder / f"{evaluation.dataset}.svg", folder / f"{evaluation.dataset}.png"]
+        written = [folder / f"{evaluation.file_name}.svg", folder / f"{evaluation.file_name}.png"]
         figure.savefig(written[0], metadata={"Date": None, "Creator": None})
         figure.savefig(written[1], dpi=DOTS, metadata={"Software": None})
     return written

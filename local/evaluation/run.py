@@ -67,6 +67,11 @@ class Evaluation:
     """Whether those are of a file rather than the documented defaults."""
 
     @property
+    def file_name(self) -> str:
+        """What a picture of it is called."""
+        return self.dataset.replace("/", "-")
+
+    @property
     def default(self) -> Row:
         """The row of the default configuration."""
         return self.rows[-1]

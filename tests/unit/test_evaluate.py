@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from local.dataset import read_dataset
+from local.evaluation import document
 from local.evaluation import run as evaluating
 from local.evaluation.configurations import Answered, Configuration, local_rerankers, rows
 from local.evaluation.document import write
@@ -417,6 +418,18 @@ def test_figures_are_written_between_their_markers_and_pictures_beside_them(
     assert "| plant (4) |" in written[0].read_text(encoding="utf-8")
     assert written[2].read_text(encoding="utf-8").startswith("<?xml")
     assert written[3].read_bytes().startswith(b"\x89PNG")
+
+
+def test_questions_in_a_subfolder_have_a_section_and_a_picture_of_their_own(
+    folder: Path, stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder / "qrels", folder / "judged" / "qrels")
+    (folder / "judged" / "queries.jsonl").write_bytes((folder / "queries.jsonl").read_bytes())
+    monkeypatch.setattr(document, "wired", lambda: stages)
+    document.main([str(folder), "--into", str(tmp_path / "checkout")])
+    text = (tmp_path / "checkout" / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if line.startswith("### ")] == ["### plant", "### plant/judged"]
+    assert (tmp_path / "checkout" / "docs" / "evaluation" / "plant-judged.svg").exists()
 
 
 def test_the_same_figures_are_drawn_the_same(folder: Path, stages: DemoStages, tmp_path: Path) -> None:
