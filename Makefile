@@ -139,8 +139,7 @@ clean: ## remove what was built here; models and data in .braid stay
 # --- dependencies -----------------------------------------------------------------------------------------------------
 
 # What Lambda installs is exported from the one lock, so that a function never runs what no test ran.
-REQUIREMENTS := layers/braid/requirements.txt functions/embed/requirements.txt functions/fuse_rerank/requirements.txt \
-	functions/graph_expand/requirements.txt
+REQUIREMENTS := layers/braid/requirements.txt functions/requirements.txt functions/graph_expand/requirements.txt
 EXPORT := $(UV) export --quiet --locked --no-default-groups --no-emit-project --no-header --format requirements.txt
 
 .PHONY: lock
@@ -151,8 +150,7 @@ lock: $(UV) ## renew uv.lock, and the requirements of layer and images from it
 .PHONY: requirements
 requirements: $(UV)
 	$(EXPORT) --output-file layers/braid/requirements.txt >/dev/null
-	for folder in embed fuse_rerank; do \
-		$(EXPORT) --extra onnx --output-file functions/$$folder/requirements.txt >/dev/null; done
+	$(EXPORT) --extra onnx --output-file functions/requirements.txt >/dev/null
 	$(EXPORT) --only-group graph --output-file functions/graph_expand/requirements.txt >/dev/null
 
 .PHONY: lock-check
@@ -163,8 +161,7 @@ lock-check: $(UV)
 	$(EXPORT) --extra onnx --output-file "$$temporary/image" >/dev/null; \
 	$(EXPORT) --only-group graph --output-file "$$temporary/graph" >/dev/null; \
 	diff -u layers/braid/requirements.txt "$$temporary/layer" \
-		&& diff -u functions/embed/requirements.txt "$$temporary/image" \
-		&& diff -u functions/fuse_rerank/requirements.txt "$$temporary/image" \
+		&& diff -u functions/requirements.txt "$$temporary/image" \
 		&& diff -u functions/graph_expand/requirements.txt "$$temporary/graph" \
 		|| { echo "requirements differ from uv.lock: run make lock" >&2; exit 1; }
 

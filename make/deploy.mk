@@ -18,12 +18,13 @@ lint-deploy: setup ## check the template, the state machines and the deployment'
 	$(CFN_LINT) .aws-sam/asl/state-machines.json
 	@command -v npx >/dev/null || { echo "make lint-deploy needs npx, of Node.js, for the state machine validator" >&2; exit 1; }
 	for machine in .aws-sam/asl/*.asl.json; do $(ASL_VALIDATOR) --json-path "$$machine"; done
-	$(CHECKOV) --file template.yaml functions/embed/Dockerfile functions/fuse_rerank/Dockerfile functions/ingest/Dockerfile functions/reembed/Dockerfile
+	$(CHECKOV) --file template.yaml functions/Dockerfile
 
-# Images need a container engine; here what their Dockerfiles copy and install is laid in a folder instead. Everything is
-# built for this machine's processor, so that the result can be run here.
+# Images need a container engine; here what the Dockerfile copies and installs is laid in folders instead: what all images
+# have, once, and the rest of each. Everything is built for this machine's processor, so that the result can be run here.
 BUILT := .aws-sam/checked
 ZIP_FUNCTIONS := PlanFunction VectorSearchFunction GraphExpandFunction ContextFunction SearchApiFunction
+IMAGE_FUNCTIONS := EmbedFunction:embed FuseRerankFunction:fuse_rerank IngestFunction:ingest ReembedFunction:reembed
 HOST_ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 
 .PHONY: build
@@ -33,9 +34,9 @@ build: $(UV) ## build functions and layers, and run what was built on Python 3.1
 	for name in $(ZIP_FUNCTIONS); do \
 		PATH="$(dir $(LAMBDA_PYTHON)):$$PATH" $(SAM) build "$$name" --build-dir "$(BUILT)/$$name" \
 			--parameter-overrides Architecture=$(HOST_ARCHITECTURE) >/dev/null; done
-	for pair in EmbedFunction:embed FuseRerankFunction:fuse_rerank; do \
-		folder="$(BUILT)/$${pair%%:*}/$${pair%%:*}"; source="functions/$${pair#*:}"; \
-		UV_PYTHON="$(LAMBDA_PYTHON)" $(UV) pip install --quiet --require-hashes --only-binary :all: --target "$$folder" \
-			--requirement "$$source/requirements.txt"; \
-		cp -r layers/braid/braid "$$source/app.py" "$$folder"; done
+	UV_PYTHON="$(LAMBDA_PYTHON)" $(UV) pip install --quiet --require-hashes --only-binary :all: --target "$(BUILT)/image" \
+		--requirement functions/requirements.txt
+	cp -r layers/braid/braid "$(BUILT)/image"
+	for pair in $(IMAGE_FUNCTIONS); do \
+		folder="$(BUILT)/$${pair%%:*}/$${pair%%:*}"; mkdir -p "$$folder"; cp "functions/$${pair#*:}/app.py" "$$folder"; done
 	"$(LAMBDA_PYTHON)" make/check_build.py "$(LAMBDA_PYTHON)" $(BUILT)

@@ -34,7 +34,7 @@ SERVICES = {
     ),
     "AWS/SQS": ({"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"}, {"QueueName"}),
     "AWS/ApiGateway": ({"Count", "4xx", "5xx", "Latency"}, {"ApiId", "Stage"}),
-    "AWS/Events": ({"FailedInvocations"}, {"RuleName"}),
+    "AWS/Events": ({"FailedInvocations", "InvocationsFailedToBeSentToDlq"}, {"RuleName"}),
 }
 """Metrics that AWS documents for each namespace, of those that are used here, and their dimensions."""
 TYPES = {
@@ -209,11 +209,12 @@ def test_every_queue_of_what_was_set_aside_and_every_workflow_has_an_alarm() -> 
         for _, name, dimensions in metrics
         if name == "ApproximateNumberOfMessagesVisible"
     }
-    assert set_aside == {
+    of_queues = {
         item["Properties"]["RedrivePolicy"]["deadLetterTargetArn"].removesuffix(".Arn")
         for item in RESOURCES.values()
         if item["Type"] == "AWS::SQS::Queue" and "RedrivePolicy" in item["Properties"]
     }
+    assert set_aside == of_queues | {"StartsDeadLetters"}
     failed = {dimensions["StateMachineArn"] for _, name, dimensions in metrics if name == "ExecutionsFailed"}
     assert failed == {name for name, item in RESOURCES.items() if item["Type"] == "AWS::Serverless::StateMachine"}
 

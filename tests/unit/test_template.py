@@ -108,12 +108,23 @@ def test_a_function_has_its_code_and_either_both_layers_or_an_image(name: str) -
     if properties.get("PackageType") == "Image":
         metadata = FUNCTIONS[name]["Metadata"]
         assert metadata["DockerContext"] == "."
-        assert (ROOT / metadata["Dockerfile"]) == folder / "Dockerfile"
-        assert (folder / "Dockerfile").is_file()
+        assert (ROOT / metadata["Dockerfile"]) == ROOT / "functions" / "Dockerfile"
+        assert metadata["DockerBuildArgs"]["FUNCTION"] == metadata["DockerTag"] == FOLDERS[name]
     else:
         assert properties["Layers"] == ["BraidLayer", "SharedLayer"]
         assert ROOT / properties["CodeUri"] == folder
         assert properties["Runtime"] == "python3.13"
+
+
+def test_an_image_copies_only_what_is_there_and_is_told_of_every_argument_by_its_name() -> None:
+    text = (ROOT / "functions" / "Dockerfile").read_text(encoding="utf-8")
+    arguments = set(re.findall(r"(?m)^ARG (\w+)", text))
+    for name, function in FUNCTIONS.items():
+        if function["Properties"].get("PackageType") == "Image":
+            assert set(function["Metadata"]["DockerBuildArgs"]) <= arguments
+            paths = " ".join(re.findall(r"(?m)^COPY (?!--)(.+) \S+$", text)).replace("${FUNCTION}", FOLDERS[name])
+            assert f"functions/{FOLDERS[name]}/app.py" in paths
+            assert all((ROOT / path).exists() for path in paths.split())
 
 
 def test_every_setting_that_the_template_gives_exists() -> None:
@@ -391,6 +402,24 @@ def test_embedding_again_is_started_by_the_schedule_and_by_the_queue_with_no_mor
     assert queue["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert RESOURCES["ReembedQueue"]["Properties"]["VisibilityTimeout"] >= 6 * function["Timeout"]
     assert RESOURCES["ReembedTable"]["Properties"]["KeySchema"] == [{"AttributeName": "name", "KeyType": "HASH"}]
+
+
+def test_a_start_that_fails_is_tried_for_an_hour_and_then_set_aside_by_the_rule_and_by_the_schedule() -> None:
+    rule = RESOURCES["IngestStateMachine"]["Properties"]["Events"]["FileArrived"]["Properties"]
+    schedule = RESOURCES["ReembedNightly"]["Properties"]["Target"]
+    for start in (rule, schedule):
+        assert start["RetryPolicy"]["MaximumRetryAttempts"] > 2
+        assert start["RetryPolicy"]["MaximumEventAgeInSeconds"] == 3600
+        assert start["DeadLetterConfig"] == {"Arn": "StartsDeadLetters.Arn"}
+    queue = RESOURCES["StartsDeadLetters"]["Properties"]
+    assert "FifoQueue" not in queue  # neither of the two takes one
+    assert queue["MessageRetentionPeriod"] == RESOURCES["WritesDeadLetters"]["Properties"]["MessageRetentionPeriod"]
+    (files,) = RESOURCES["StartsDeadLettersPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (files["Principal"], files["Resource"]) == ({"Service": "events.amazonaws.com"}, "StartsDeadLetters.Arn")
+    assert files["Condition"] == {"ArnEquals": {"aws:SourceArn": "IngestStateMachineFileArrived.Arn"}}
+    policies = {policy["PolicyName"]: policy for policy in RESOURCES["ReembedScheduleRole"]["Properties"]["Policies"]}
+    send, *_ = policies["SetAside"]["PolicyDocument"]["Statement"]
+    assert (send["Action"], send["Resource"]) == ("sqs:SendMessage", "StartsDeadLetters.Arn")
 
 
 def test_every_step_of_embedding_again_ends_before_its_function_and_is_tried_again() -> None:

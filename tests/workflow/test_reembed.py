@@ -64,6 +64,21 @@ def test_the_schedule_embeds_what_is_outdated_batch_after_batch(steps: Steps, wo
     assert run.states()[-1] == "Report"
 
 
+def test_the_workflow_leaves_what_a_run_in_this_process_leaves(
+    steps: Steps, workflow: Workflow, tmp_path: Path
+) -> None:
+    here = demo_with_a_second_profile(tmp_path / "here", reembed_page=50)
+    raise_schema(here, 5)
+    reembedding.run_to_end(here.reembedding, reembedding.plan(here.reembedding))
+    raise_schema(steps.stages, 5)
+    workflow.run({})
+    ends, expected = (
+        stages.index.scan(TENANT, limit=1000, with_vectors=True).records for stages in (steps.stages, here)
+    )
+    assert ends == expected
+    here.store.close()
+
+
 def test_a_move_is_filled_verified_and_switched(steps: Steps, workflow: Workflow) -> None:
     run = workflow.run({"profile": SECOND})
     report = Progress.model_validate(run.output)

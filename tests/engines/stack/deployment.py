@@ -1,11 +1,12 @@
 """``sam build`` and ``sam package`` of the template for LocalStack, and LocalStack with processes for functions.
 
-Left as deployed: the functions that answer, with all that they refer to (layers, policies, log groups, queues), their
-workflow and settings. What writes, watches and stands in front is left out; the workflows that write have tests of
-their own. Different here, for want of a container engine and of AWS:
+Left as deployed: the functions that answer and those that write, with all that they refer to (layers, policies, log
+groups, bucket, queues and what hands them out), their workflows, what starts these, and settings. What watches and
+stands in front is left out. Different here, for want of a container engine and of AWS:
 
-- the two images are zips of what their Dockerfiles put into them, without the model, which lies in a folder;
+- images are zips of what the Dockerfile puts into them: what all have is a layer, and models lie in a folder;
 - the tables are moto's, as LocalStack's DynamoDB is a program that it downloads when it is first asked;
+- LocalStack keeps schedules and never fires them, and sets aside no event that starts nothing;
 - the stores' addresses may be ``http://`` and ``ws://``, as those of local servers are.
 """
 
@@ -33,7 +34,7 @@ from local.servers import localstack_server, process
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PLUGIN = Path(__file__).with_name("process_executor")
 REGION = "eu-west-1"
 BUCKET = "packages"
@@ -45,9 +46,11 @@ KEPT = (
     "FuseRerankFunction",
     "ContextFunction",
     "RetrieveStateMachine",
+    "IngestStateMachine",
+    "ReembedStateMachine",
+    "ReembedNightly",
 )
-"""What answers."""
-IMAGES = {"EmbedFunction": "embed", "FuseRerankFunction": "fuse_rerank"}
+"""What answers, what writes, and the schedule."""
 PARAMETERS = {
     "OpenSearchResourceArn": "arn:aws:es:eu-west-1:000000000000:domain/local",
     "NeptuneClusterResourceId": "cluster-LOCAL",
@@ -99,6 +102,8 @@ def localstack(folder: Path) -> Iterator[LocalStack]:
         "LAMBDA_RUNTIME_EXECUTOR": "process",
         # The zips in place of images are as large as images may be.
         "LAMBDA_LIMITS_CODE_SIZE_UNZIPPED": str(2**30),
+        # An empty queue is looked into every second, and not every ten.
+        "LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC": "1",
     }
     launch = dataclasses.replace(launch, environment=launch.environment | added)
     log = folder / "localstack.log"
@@ -118,8 +123,7 @@ def deploy(to: LocalStack, parameters: Mapping[str, str], environment: Mapping[s
     to
         Where.
     parameters
-        Values of the template's parameters, and the names of tables that are there as ``SchemaTable`` and
-        ``CacheTable``.
+        Values of the template's parameters, and the names of tables that are there, by their names in the template.
     environment
         What the functions' environment has besides.
     """
@@ -157,17 +161,17 @@ def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
     shutil.copytree(ROOT / "layers" / "braid" / "braid", layer / "python" / "braid")
     resources["BraidLayer"]["Properties"]["ContentUri"] = uploaded(layer)
     resources["SharedLayer"]["Properties"]["ContentUri"] = uploaded(ROOT / "shared")
-    for logical, name in IMAGES.items():
-        image = folder / name
-        source = ROOT / "functions" / name
-        install(to.python, source / "requirements.txt", image)
-        shutil.copytree(ROOT / "layers" / "braid" / "braid", image / "braid")
-        shutil.copy(source / "app.py", image)
-        properties = resources[logical]["Properties"]
-        properties |= {"PackageType": "Zip", "CodeUri": uploaded(image), "Handler": "app.handler"}
-        properties |= {"Runtime": "python3.13", "Layers": [{"Ref": "SharedLayer"}]}
-        del resources[logical]["Metadata"]
-    for resource in resources.values():
+    image = folder / "image"
+    install(to.python, ROOT / "functions" / "requirements.txt", image / "python")
+    shutil.copytree(ROOT / "layers" / "braid" / "braid", image / "python" / "braid")
+    content = {"LayerName": "image", "ContentUri": uploaded(image), "CompatibleRuntimes": ["python3.13"]}
+    resources["ImageLayer"] = {"Type": "AWS::Serverless::LayerVersion", "Properties": content}
+    for logical, resource in resources.items():
+        if resource["Properties"].get("PackageType") == "Image":
+            name = resource.pop("Metadata")["DockerBuildArgs"]["FUNCTION"]
+            resource["Properties"] |= {"PackageType": "Zip", "CodeUri": f"functions/{name}", "Handler": "app.handler"}
+            layers = [{"Ref": "ImageLayer"}, {"Ref": "SharedLayer"}]
+            resource["Properties"] |= {"Runtime": "python3.13", "Layers": layers}
         if resource["Type"] == "AWS::Serverless::Function" and isinstance(resource["Properties"]["CodeUri"], str):
             source = ROOT / resource["Properties"]["CodeUri"]
             code = folder / source.name
@@ -179,8 +183,8 @@ def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
         if resource["Type"] == "AWS::Serverless::StateMachine":
             definition = yaml.safe_load((ROOT / resource["Properties"]["DefinitionUri"]).read_text(encoding="utf-8"))
             # AWS reads YAML as well.
-            s3.put_object(Bucket=BUCKET, Key="definition.json", Body=json.dumps(definition).encode())
-            resource["Properties"]["DefinitionUri"] = {"Bucket": BUCKET, "Key": "definition.json"}
+            s3.put_object(Bucket=BUCKET, Key=f"{logical}.json", Body=json.dumps(definition).encode())
+            resource["Properties"]["DefinitionUri"] = {"Bucket": BUCKET, "Key": f"{logical}.json"}
     tables = [name for name, resource in resources.items() if resource["Type"] == "AWS::DynamoDB::Table"]
     for table in tables:
         del resources[table]
@@ -192,7 +196,7 @@ def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
 
 
 def needed(template: dict[str, Any]) -> dict[str, Any]:
-    """Return a template of what answers and of what that refers to, however indirectly."""
+    """Return a template of what is kept and of what that refers to, however indirectly."""
     resources = template["Resources"]
     kept: set[str] = set()
     asked = [*KEPT, *(references(template["Globals"]) & resources.keys())]
