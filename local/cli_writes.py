@@ -168,8 +168,8 @@ def delete_tenant(
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove all that is stored of a tenant: records, graph, schema versions, files."""
-    from braid.deletes import delete_tenant as delete
+    """Remove all that is stored of a tenant: records, graph, files, schema versions, members, jobs, cached answers."""
+    from braid.tenant_deletes import delete_tenant as delete
 
     check_tenant(tenant)
     wired = open_engines(engine)
@@ -178,7 +178,11 @@ def delete_tenant(
             message = "--yes: is needed where nobody can be asked"
             raise InvalidRequest(message, field="--yes")
         typer.confirm(f"Remove all that is stored of {tenant}?", abort=True, err=True)
-    _tell(delete(tenant, wired), as_json=as_json)
+    report = delete(tenant, wired)
+    _tell(report, as_json=as_json)
+    if not as_json:
+        for what in report.left:
+            out.print(Text(f"left: {what}"), soft_wrap=True)
 
 
 def repair(
@@ -210,6 +214,6 @@ def _tell(report: DeleteReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.model_dump(mode="json"))
         return
-    counts = {name: count for name, count in report.model_dump().items() if name != "tenant_id" and count}
+    counts = {name: count for name, count in report.model_dump().items() if name not in {"tenant_id", "left"} and count}
     found = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "nothing of that kind was there"
     out.print(f"{report.tenant_id}: removed {found}" if counts else f"{report.tenant_id}: {found}")

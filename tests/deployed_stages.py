@@ -7,6 +7,7 @@ from functools import cached_property
 from braid.caching import ForgivingCache
 from braid.engines.embedded.cache import EmbeddedCache
 from braid.engines.embedded.objects import EmbeddedObjectStore
+from braid.engines.embedded.queue import EmbeddedQueue
 
 from tests.stages import DemoStages
 
@@ -23,3 +24,8 @@ class DeployedStages(DemoStages):
     def objects(self) -> EmbeddedObjectStore:
         """Files in a folder."""
         return EmbeddedObjectStore(self.store)
+
+    @cached_property
+    def queue(self) -> EmbeddedQueue:
+        """Messages in a table."""
+        return EmbeddedQueue(self.store)

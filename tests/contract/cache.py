@@ -131,3 +131,14 @@ class CacheContract:
             begun = list(pool.map(lambda _: cache.advance(ACME), range(20)))
         assert len(set(begun)) == 20
         assert cache.generation(ACME) == max(begun)
+
+    def test_a_tenant_is_forgotten_with_all_its_values_and_no_others(self, cache: Cache) -> None:
+        for number in range(3):
+            cache.put(ACME, f"a{number}", b"acme", HOUR)
+            cache.put(f"{ACME}-2", f"a{number}", b"other", HOUR)
+        generation = cache.advance(ACME)
+        assert (cache.forget(ACME), cache.forget(ACME)) == (3, 0)
+        assert cache.get(ACME, "a0") is None
+        assert cache.get(f"{ACME}-2", "a0") == b"other"
+        assert cache.generation(ACME) == generation
+        assert cache.forget("never-seen") == 0

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.deletes import delete_document, delete_records, delete_tenant
+from braid.deletes import delete_document, delete_records
 from braid.engines.ports import SchemaVersion
+from braid.engines.ports_members import Membership
+from braid.engines.ports_moves import JobRecord
 from braid.errors import StoreError
 from braid.models import Kind
+from braid.reembedding_messages import Reason, Reembed
 from braid.repair import Fault, repair
+from braid.tenant_deletes import delete_tenant
 from braid.writes import WriteRequest, write
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
@@ -78,10 +82,22 @@ class DeletesContract:
             store.schemas.register(SchemaVersion(tenant_id=tenant, version=1, created_at=AS_OF))
             store.schemas.register(SchemaVersion(tenant_id=tenant, version=2, created_at=AS_OF))
             store.objects.put(tenant, "inbox/a.jsonl", b"{}")
+            store.members.add(Membership(subject="user:ada", tenant_id=tenant))
+            store.jobs.put(JobRecord(name=f"refresh:{tenant}", revision=1, body="{}"))
+            asked = Reembed(tenant_id=tenant, record_ids=("note",), reason=Reason.SCHEMA, target_schema_version=2)
+            store.queue.send([asked.message()])
+            for key in ("answer", "once/0f"):
+                store.cache.put(tenant, key, b"the turbine hums", 60)
         before = store.cache.generation(ACME) or 0
         report = delete_tenant(ACME, store)
         assert (report.records, report.schemas, report.objects) == (5, 2, 1)
         assert (report.vertices, report.relationships) == (3, 3)
+        assert (report.members, report.jobs, report.messages, report.cached, report.left) == (1, 1, 1, 2, ())
+        assert [one.tenant_id for one in store.members.of("user:ada")] == [GLOBEX]
+        assert store.jobs.names() == [f"refresh:{GLOBEX}"]
+        assert [one.message.tenant_id for one in store.queue.receive(10, 30)] == [GLOBEX]
+        assert [store.cache.get(tenant, "answer") for tenant in (ACME, GLOBEX)] == [None, b"the turbine hums"]
+        assert delete_tenant(ACME, store).model_dump(exclude_defaults=True) == {"tenant_id": ACME}
         assert store.index.stats(ACME).records == store.graph.stats(ACME).vertices == store.graph.stats(ACME).edges == 0
         assert store.schemas.current(ACME) == 1
         assert list(store.objects.list(ACME)) == []

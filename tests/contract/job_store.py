@@ -47,3 +47,12 @@ class JobStoreContract:
         for name in ("refresh:b", "move", "refresh", "refresh:a"):
             jobs.put(job(name, 1))
         assert jobs.names() == ["move", "refresh", "refresh:a", "refresh:b"]
+
+    def test_a_job_that_is_removed_begins_anew(self, jobs: JobStore) -> None:
+        assert not jobs.remove("refresh:a")
+        for revision in (1, 2):
+            jobs.put(job("refresh:a", revision))
+        assert jobs.remove("refresh:a")
+        assert jobs.get("refresh:a") is None
+        assert not jobs.put(job("refresh:a", 3))
+        assert jobs.put(job("refresh:a", 1))

@@ -52,3 +52,9 @@ class MembersContract:
             members.add(Membership(subject=BEN, tenant_id=tenant, role=Role.WRITER))
         members.add(Membership(subject=ADA, tenant_id=ACME))
         assert members.of(BEN) == [Membership(subject=BEN, tenant_id=name, role=Role.WRITER) for name in tenants]
+
+    def test_a_tenant_is_forgotten_with_all_its_members_and_no_others(self, members: Members) -> None:
+        for tenant, subject in ((ACME, ADA), (ACME, BEN), (GLOBEX, ADA), (f"{ACME}-2", BEN)):
+            members.add(Membership(subject=subject, tenant_id=tenant))
+        assert (members.forget(ACME), members.forget(ACME)) == (2, 0)
+        assert [one.tenant_id for subject in (ADA, BEN) for one in members.of(subject)] == [GLOBEX, f"{ACME}-2"]

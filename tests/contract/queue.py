@@ -170,3 +170,12 @@ class QueueContract:
             with pytest.raises(InvalidRequest, match=field) as caught:
                 queue.receive(count, visibility_s)
             assert caught.value.field == field
+
+    def test_a_tenant_is_forgotten_where_its_messages_can_be_chosen(
+        self, queue: Queue, send_raw: Callable[[str], None]
+    ) -> None:
+        send_raw("not JSON")
+        queue.send([message("a"), message("b"), message("c", tenant=GLOBEX)])
+        forgotten = queue.forget(ACME)
+        assert forgotten in {2, None}
+        assert received(queue) == (["a", "b", "c"] if forgotten is None else ["c"])

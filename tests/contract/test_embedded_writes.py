@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.deletes import delete_records
+from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.store import VECTORS
 from braid.settings import Settings
+from braid.tenant_deletes import delete_tenant
+from braid.writes import WriteRequest, write
 
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.graph_keeping import GraphKeepingContract
-from tests.contract.writes import WritesContract
+from tests.contract.shapes import ACME, GLOBEX, record
+from tests.contract.writes import WritesContract, found
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -47,3 +53,28 @@ class TestGraphKeeping(GraphKeepingContract):
     @pytest.fixture
     def graph(self, store: DemoStages) -> WritableGraph:
         return store.graph
+
+
+def test_with_its_last_record_go_a_tenants_vector_graphs_and_words(store: DemoStages) -> None:
+    for tenant in (ACME, GLOBEX):
+        records = tuple(record(f"r{number}", f"zyx turbine {number}", tenant_id=tenant) for number in range(3))
+        write(WriteRequest(tenant_id=tenant, records=records), store)
+        assert isinstance(store.index, EmbeddedSearchIndex)
+        store.index.optimise(tenant)
+    with store.store.read() as connection:
+        numbers = {tenant: store.store.number(connection, tenant) for tenant in (ACME, GLOBEX)}
+    files = {path.name.partition("-")[0] for path in (store.store.folder / VECTORS).iterdir()}
+    assert files == {str(number) for number in numbers.values()}
+    delete_records(ACME, ["r0", "r1"], store)
+    assert delete_tenant(ACME, store).records == 1
+    files = {path.name.partition("-")[0] for path in (store.store.folder / VECTORS).iterdir()}
+    assert files == {str(numbers[GLOBEX])}
+    with store.store.read() as connection:
+        words = {
+            tenant: b"".join(row[0] for row in connection.execute(f"SELECT block FROM words_{number}_data"))  # noqa: S608 - a number
+            for tenant, number in numbers.items()
+        }
+    assert (b"zyx" in words[ACME], b"zyx" in words[GLOBEX]) == (False, True)
+    assert found(store, "zyx", tenant=GLOBEX) == ["r0", "r1", "r2"]
+    write(WriteRequest(tenant_id=ACME, records=(record("r0", "zyx again"),)), store)
+    assert found(store, "zyx") == ["r0"]

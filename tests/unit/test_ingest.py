@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.deletes import delete_records, delete_tenant
+from braid.deletes import delete_records
 from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.ports import GraphStats, IndexStats, SearchRequest
 from braid.errors import DatasetError, ModelMissing, NewerSchema, StoreFull
 from braid.settings import Settings
+from braid.tenant_deletes import delete_tenant
 from braid.wiring import Wired
 from braid.writes import MissingEnds
 

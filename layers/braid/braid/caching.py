@@ -40,6 +40,10 @@ class NoCache:
         """Return 0: there is nothing to be out of date."""
         return 0
 
+    def forget(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
+        """Return 0: there is nothing to remove."""
+        return 0
+
 
 class ForgivingCache:
     """A cache whose failures are misses, except where that would let an old answer through.
@@ -87,6 +91,16 @@ class ForgivingCache:
             If that failed. The write then is not done: the answers from before it would go on being given.
         """
         return self._cache.advance(tenant_id)
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove every value of a tenant and return how many there were.
+
+        Raises
+        ------
+        StoreError
+            If that failed: what is to be removed must not stay unnoticed.
+        """
+        return self._cache.forget(tenant_id)
 
     def _ask(self, question: Callable[[], _Found]) -> _Found | None:
         if self._clock() < self._resting_until:

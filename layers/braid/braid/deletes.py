@@ -1,4 +1,4 @@
-"""Deleting, for good and in both stores: records, documents with their chunks, whole tenants.
+"""Deleting, for good and in both stores: records, and documents with their chunks.
 
 The graph first, then the index: whoever is stopped between the two finds what is left by the records that are still
 there, and repeating the delete completes it.
@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from braid.errors import ConfigurationError
 from braid.models import Frozen, TenantId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from braid.caching import ForgivingCache
-    from braid.engines.ports import SchemaRegistry, SearchIndex
-    from braid.engines.ports_state import ObjectStore
+    from braid.engines.ports import SearchIndex
     from braid.engines.ports_written import WritableGraph
 
 _PAGE = 500
@@ -29,8 +27,6 @@ class DeleteReport(Frozen):
     records: int = 0
     vertices: int = 0
     relationships: int = 0
-    schemas: int = 0
-    objects: int = 0
 
 
 class DeleteStore(Protocol):
@@ -45,16 +41,8 @@ class DeleteStore(Protocol):
         """Where vertices and edges are."""
 
     @property
-    def schemas(self) -> SchemaRegistry:
-        """Where schema versions are."""
-
-    @property
     def cache(self) -> ForgivingCache:
         """What has to learn of a delete."""
-
-    @property
-    def objects(self) -> ObjectStore:
-        """Where files are."""
 
 
 def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> DeleteReport:
@@ -74,7 +62,7 @@ def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> De
     StoreError
         As the engines; repeating the delete completes it.
     """
-    return _delete(tenant_id, [list(dict.fromkeys(ids))], store)
+    return delete_pages(tenant_id, [list(dict.fromkeys(ids))], store)
 
 
 def delete_document(tenant_id: str, document: str, store: DeleteStore) -> DeleteReport:
@@ -90,43 +78,11 @@ def delete_document(tenant_id: str, document: str, store: DeleteStore) -> Delete
     StoreError
         As the engines; repeating the delete completes it.
     """
-    return _delete(tenant_id, _record_pages(tenant_id, store, document), store)
+    return delete_pages(tenant_id, record_pages(tenant_id, store, document), store)
 
 
-def delete_tenant(tenant_id: str, store: DeleteStore) -> DeleteReport:
-    """Delete all that is stored of a tenant: records, graph, schema versions and files.
-
-    Cached answers can no longer be reached then, and go when they expire.
-
-    Raises
-    ------
-    StoreError
-        As the engines; repeating the delete completes it.
-    """
-    removed = _delete(tenant_id, _record_pages(tenant_id, store, None), store)
-    vertices = relationships = 0
-    cursor: str | None = None
-    try:
-        while True:
-            page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
-            relationships += len(page.relationships)
-            vertices += store.graph.delete(tenant_id, [vertex.id for vertex in page.vertices])
-            cursor = page.cursor
-            if cursor is None:
-                break
-    finally:
-        store.cache.advance(tenant_id)
-    return removed.model_copy(
-        update={
-            "vertices": removed.vertices + vertices,
-            "relationships": removed.relationships + relationships,
-            "schemas": store.schemas.forget(tenant_id),
-            "objects": _delete_objects(tenant_id, store),
-        }
-    )
-
-
-def _delete(tenant_id: str, pages: Iterator[list[str]] | list[list[str]], store: DeleteStore) -> DeleteReport:
+def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore) -> DeleteReport:
+    """Delete pages of records as :func:`delete_records` does."""
     records = vertices = relationships = 0
     try:
         for ids in pages:
@@ -140,7 +96,8 @@ def _delete(tenant_id: str, pages: Iterator[list[str]] | list[list[str]], store:
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
 
 
-def _record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> Iterator[list[str]]:
+def record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> Iterator[list[str]]:
+    """Yield the ids of a document's records, or of all of a tenant, page by page."""
     cursor: str | None = None
     while True:
         page = store.index.scan(tenant_id, document=document, after=cursor, limit=_PAGE)
@@ -149,14 +106,3 @@ def _record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> I
         cursor = page.cursor
         if cursor is None:
             return
-
-
-def _delete_objects(tenant_id: str, store: DeleteStore) -> int:
-    try:
-        objects = store.objects
-    except ConfigurationError:  # no bucket is named, and so no object was ever written
-        return 0
-    keys = [info.key for info in objects.list(tenant_id)]
-    for key in keys:
-        objects.delete(tenant_id, key)
-    return len(keys)

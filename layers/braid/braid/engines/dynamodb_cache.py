@@ -28,6 +28,8 @@ class _Table(Protocol):
 
     def delete_item(self, **request: object) -> dict[str, Any]: ...
 
+    def scan(self, **request: object) -> dict[str, Any]: ...
+
 
 class DynamoCache:
     """Values in a table; implements :class:`braid.engines.ports_state.Cache`.
@@ -106,6 +108,26 @@ class DynamoCache:
                     ReturnValues="UPDATED_NEW",
                 )
         return int(answer["Attributes"][_GENERATION]["N"])
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove every value of a tenant and return how many there were; the whole table is read for it."""
+        prefix = f"{check_tenant(tenant_id)}|"
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "ProjectionExpression": "id",
+            "FilterExpression": "begins_with(id, :tenant)",
+            "ExpressionAttributeValues": {":tenant": {"S": prefix}},
+        }
+        removed = 0
+        while True:
+            with named_errors(f"table {self._table}"):
+                page = self._client.scan(**request)
+                for item in page["Items"]:
+                    self._client.delete_item(TableName=self._table, Key={"id": item["id"]})
+            removed += len(page["Items"])
+            if not page.get("LastEvaluatedKey"):
+                return removed
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
 def _value_id(tenant_id: str, key: str) -> dict[str, dict[str, str]]:

@@ -22,6 +22,8 @@ class _Table(Protocol):
 
     def scan(self, **request: object) -> dict[str, Any]: ...
 
+    def delete_item(self, **request: object) -> dict[str, Any]: ...
+
 
 class DynamoJobStore:
     """Job records in a table; implements :class:`braid.engines.ports_moves.JobStore`.
@@ -96,3 +98,9 @@ class DynamoJobStore:
             if "LastEvaluatedKey" not in answer:
                 return sorted(found)
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def remove(self, name: str) -> bool:
+        """Remove a job and return whether there was one."""
+        with named_errors(f"table {self._table}"):
+            gone = self._client.delete_item(TableName=self._table, Key={"name": {"S": name}}, ReturnValues="ALL_OLD")
+        return bool(gone.get("Attributes"))

@@ -22,6 +22,8 @@ class _Table(Protocol):
 
     def query(self, **request: object) -> dict[str, Any]: ...
 
+    def scan(self, **request: object) -> dict[str, Any]: ...
+
 
 class DynamoMembers:
     """Memberships in a table; implements :class:`braid.engines.ports_members.Members`.
@@ -82,6 +84,24 @@ class DynamoMembers:
         with named_errors(f"table {self._table}"):
             gone = self._client.delete_item(TableName=self._table, Key=_key(subject, tenant_id), ReturnValues="ALL_OLD")
         return bool(gone.get("Attributes"))
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove every membership in a tenant and return how many there were; the whole table is read for it."""
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "FilterExpression": "tenant_id = :tenant",
+            "ExpressionAttributeValues": {":tenant": {"S": tenant_id}},
+            "ConsistentRead": True,
+        }
+        removed = 0
+        while True:
+            with named_errors(f"table {self._table}"):
+                page = self._client.scan(**request)
+            for item in page["Items"]:
+                removed += self.remove(item["subject"]["S"], tenant_id)
+            if not page.get("LastEvaluatedKey"):
+                return removed
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
 def _key(subject: str, tenant_id: str) -> dict[str, dict[str, str]]:

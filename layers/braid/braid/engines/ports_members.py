@@ -47,3 +47,6 @@ class Members(Protocol):
 
     def remove(self, subject: str, tenant_id: str) -> bool:
         """Remove a membership and return whether there was one."""
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove every membership in a tenant and return how many there were; all of them are read for it."""

@@ -261,6 +261,9 @@ class JobStore(Protocol):
     def names(self) -> list[str]:
         """Return the names of all jobs, in order."""
 
+    def remove(self, name: str) -> bool:
+        """Remove a job and return whether there was one; whoever works on it fails at its next note."""
+
 
 def encode_phase(phase: int, cursor: str | None) -> str:
     """Return the cursor of several scans in turn: in which of them, and where in it."""

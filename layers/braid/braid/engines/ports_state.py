@@ -57,6 +57,13 @@ class Cache(Protocol):
         Trying again is safe: a generation more only costs misses.
         """
 
+    def forget(self, tenant_id: str) -> int:
+        """Remove every value of a tenant, expired or not, and return how many there were.
+
+        The generation stays: what is still being worked out must not be kept under a number that comes again. Slow
+        where a table has to be read through; for a tenant that is removed.
+        """
+
 
 class QueueMessage(Frozen):
     """Something to be done later, for one tenant."""
@@ -110,6 +117,12 @@ class Queue(Protocol):
 
     def depth(self) -> int:
         """Return how many messages wait or are being worked on; a deployed queue counts approximately."""
+
+    def forget(self, tenant_id: str) -> int | None:
+        """Remove a tenant's messages, those set aside among them, and return how many there were.
+
+        None, and nothing removed, where messages cannot be chosen: they go when they are worked off, or expire.
+        """
 
 
 class ObjectInfo(Frozen):

@@ -144,6 +144,10 @@ class SqsQueue:
             answer = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=names)
         return sum(int(answer["Attributes"][name]) for name in names)
 
+    def forget(self, tenant_id: str) -> None:  # noqa: ARG002 - the port's signature
+        """Return None: SQS hands out messages and lets nobody choose among them."""
+        return
+
     def _delivery(self, received: dict[str, Any]) -> Delivery | None:
         message = decode_message(received["Body"])
         if message is None:

@@ -109,6 +109,13 @@ class EmbeddedCache:
             Generation.RECORDS.advance(connection, tenant)
             return _generation(connection, tenant)
 
+    def forget(self, tenant_id: str) -> int:
+        """Remove every value of a tenant and return how many there were."""
+        check_tenant(tenant_id)
+        with self._store.transaction() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            return connection.execute("DELETE FROM cache WHERE tenant = ?", (tenant,)).rowcount
+
 
 def _generation(connection: sqlite3.Connection, tenant: int) -> int:
     """Return the sum of what counts: it grows when either does, and neither ever shrinks."""

@@ -61,6 +61,13 @@ class EmbeddedMembers:
             done = connection.execute("DELETE FROM members WHERE subject = ? AND tenant = ?", (subject, tenant_id))
             return done.rowcount > 0
 
+    def forget(self, tenant_id: str) -> int:
+        """Remove every membership in a tenant and return how many there were."""
+        with self._store.transaction() as connection:
+            if not _has_table(connection):
+                return 0
+            return connection.execute("DELETE FROM members WHERE tenant = ?", (tenant_id,)).rowcount
+
 
 def _has_table(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'members'").fetchone() is not None

@@ -55,3 +55,8 @@ class EmbeddedJobStore:
                 return []
             rows = connection.execute("SELECT name FROM notes WHERE name >= ? AND name < ?", (_JOB, "job;"))
             return sorted(str(row[0]).removeprefix(_JOB) for row in rows)
+
+    def remove(self, name: str) -> bool:
+        """Remove a job and return whether there was one."""
+        with self._store.transaction() as connection:
+            return connection.execute("DELETE FROM notes WHERE name = ?", (_JOB + name,)).rowcount > 0

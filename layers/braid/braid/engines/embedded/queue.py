@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from braid.engines.embedded.tables import to_microseconds
 from braid.engines.ports_state import DEDUPLICATION_S, Delivery
-from braid.engines.state_formats import check_receive, decode_message, encode_messages
+from braid.engines.state_formats import check_receive, check_tenant, decode_message, encode_messages
 
 if TYPE_CHECKING:
     import sqlite3
@@ -94,6 +94,15 @@ class EmbeddedQueue:
         """Return how many messages wait or are being worked on."""
         with self._store.read() as connection:
             return int(connection.execute("SELECT count(*) FROM messages WHERE set_aside = 0").fetchone()[0])
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove a tenant's messages, those set aside among them, and return how many there were."""
+        check_tenant(tenant_id)
+        with self._store.transaction() as connection:
+            # A message that cannot be read is nobody's.
+            return connection.execute(
+                "DELETE FROM messages WHERE json_valid(body) AND json_extract(body, '$.tenant_id') = ?", (tenant_id,)
+            ).rowcount
 
 
 def _hand_out(

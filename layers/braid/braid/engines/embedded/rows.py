@@ -201,6 +201,10 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
     numbers = [(row[0],) for row in rows]
     connection.executemany("DELETE FROM vectors WHERE record = ?", numbers)
     connection.executemany("DELETE FROM records WHERE number = ?", numbers)
+    if rows and not connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
+        # Rows that are removed one by one leave their words in the index until it is next merged.
+        table = words_table(tenant)
+        connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")  # noqa: S608 - a table of ours
     return len(rows)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded import rows, scan_rows, words
 from braid.engines.embedded.conditions import conditions
 from braid.engines.embedded.generations import Generation, Remembered, delete
+from braid.engines.embedded.store import VECTORS
 from braid.engines.embedded.validity import Changes
 from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
 from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
@@ -70,8 +72,24 @@ class EmbeddedSearchIndex:
                 Generation.RECORDS.advance(connection, tenant)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove records and return how many there were."""
-        return delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
+        """Remove records and return how many there were; with the last one go the files of the tenant's vectors."""
+        removed = delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
+        if removed:
+            self._tidy(tenant_id)
+        return removed
+
+    def _tidy(self, tenant_id: str) -> None:
+        """Remove the vector graphs of a tenant without records: they would be made again, and hold what is gone."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
+                return
+        with self._lock:
+            for key in [key for key in self._graphs if key[0] == tenant]:
+                del self._graphs[key]
+        for path in (self._store.folder / VECTORS).glob(f"{tenant}-*"):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def search(self, request: SearchRequest) -> SearchHits:
         """Answer both strands from one moment of the store.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 DATABASE = "braid.db"
+VECTORS = "vectors"
+"""Folder of the vector graphs, whose files begin with a tenant's number."""
 BUSY_TIMEOUT_MS = 5_000
 """How long a writer waits for another process's transaction before ``TransientStoreError``."""
 _CACHE_KIB = 16_384

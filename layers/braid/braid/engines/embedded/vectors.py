@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.engines.embedded.generations import Generation
+from braid.engines.embedded.store import VECTORS
 
 if TYPE_CHECKING:
     import sqlite3
@@ -78,7 +79,7 @@ class VectorGraph:
         self._removed = 0
         self._unsaved = 0
         digest = hashlib.sha256(space.encode()).hexdigest()[:16]
-        self._folder = store.folder / "vectors"
+        self._folder = store.folder / VECTORS
         self._stem = f"{tenant:d}-{digest}"
 
     def nearest(self, connection: sqlite3.Connection, query: NDArray[np.float32], count: int) -> Proposed | None:
