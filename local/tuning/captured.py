@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid import pipeline, schema
@@ -12,6 +13,7 @@ from braid.fitted import Fitted
 from braid.fusion import behind, best_scores, combine
 from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Source, Strategy
 from braid.stages import coherence
+from braid.stages.coherence import Mentions
 from braid.stages.combining import method, strands, weigh
 from braid.stages.reading import READ_AT_MOST, read
 from braid.stages.states import GraphOperation, GraphRequest
@@ -49,10 +51,27 @@ class Found:
     read: Mapping[str, Ranked]
     """What may be an answer, with its record."""
 
-    @property
+    mentions: Mentions
+    """What they say of one another."""
+
+    @cached_property
     def spreads(self) -> bool:
         """Whether fusion goes by propagation."""
         return method(self.request) is Fusion.PROPAGATE
+
+    @cached_property
+    def enough(self) -> bool:
+        """Whether propagation alone reaches all that is ranked, so that the strands' weights change nothing."""
+        return self.spreads and len(self.propagated.keys() & self.read.keys()) >= AT_HAND
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was read for a question before."""
+
+    mentions: Mentions
+    records: dict[str, Ranked | None] = field(default_factory=dict)
+    """None for what may be no answer."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +94,15 @@ class Captured:
     def measure(self, parameters: FusionParameters) -> dict[str, float]:
         """Return what the ranking scores, by metric; remembered, because most changes concern few questions."""
         found = self._with(parameters)
-        weights = weigh(found.request, *found.hits, parameters)
-        if found.spreads and len(found.propagated.keys() & found.read.keys()) >= AT_HAND:
+        weights = None
+        if found.enough:
             key = (*_spread_by(parameters), parameters.coherence)  # what is not propagated comes far behind
         else:
+            weights = weigh(found.request, *found.hits, parameters)
             fixed = (float(parameters.rank_constant), parameters.coherence)
             key = (weights.vector, weights.lexical, weights.graph, *fixed, *_spread_by(parameters))
         if key not in self._measured:
+            weights = weights or weigh(found.request, *found.hits, parameters)
             self._measured[key] = measures(_first(found, weights, parameters), self.question.relevant)
         return self._measured[key]
 
@@ -110,21 +131,17 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
         relevances = ((-score * _factor(found, one), one) for one, score in scores.items() if one in found.read)
         return [identity for _, identity in heapq.nsmallest(DEPTH, relevances)]
     scores = behind(found.propagated, scores)
-    order = sorted(((-score, one) for one, score in scores.items() if one in found.read))
-    ranked = [
-        replace(
-            found.read[one],
-            candidate=found.read[one].candidate.model_copy(update={"combined_score": -negative}),
-            fused_rank=rank,
-            relevance=-negative * _factor(found, one),
-        )
-        for rank, (negative, one) in enumerate(order[: 2 * AT_HAND], start=1)
-    ]
-    ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
-    links = found.request.linked.links if found.request.linked else ()
-    text = found.request.query.text
-    cohered = coherence.cohere(text, links, ranked[:AT_HAND], weight=parameters.coherence)
-    return [item.candidate.id for item in cohered[:DEPTH]]
+    order = heapq.nsmallest(2 * AT_HAND, ((-score, one) for one, score in scores.items() if one in found.read))
+    ranked = sorted((negative * _factor(found, one), one, rank) for rank, (negative, one) in enumerate(order, start=1))
+    first = ranked[:AT_HAND]
+    if not found.mentions.asked or parameters.coherence <= 0:
+        return [one for _, one, _ in first[:DEPTH]]
+    coherences = found.mentions.coherences([found.read[one].record for _, one, _ in first])
+    cohered = sorted(
+        (-coherence.raised(scores[one], extra, parameters.coherence, found.read[one].drift), rank, one)
+        for (_, one, rank), extra in zip(first, coherences, strict=True)
+    )
+    return [one for _, _, one in cohered[:DEPTH]]
 
 
 def _factor(found: Found, identity: str) -> float:
@@ -159,7 +176,8 @@ def capture(
         query = question.query.model_copy(update={"reranker": RerankerKind.NONE})
         pipeline.answer(query, recording)
         if recording.found is not None:
-            known: dict[str, Ranked | None] = {}
+            links = recording.found.linked.links if recording.found.linked else ()
+            known = Known(Mentions(query.text, links))
             found = take_apart(recording.found, wired, known)
             again = _spreading(recording.found, wired, known) if _begins_at_hits(recording.found) else None
             kept.append(Captured(dataset, question, found, again))
@@ -173,9 +191,7 @@ def _begins_at_hits(request: FuseRequest) -> bool:
     return request.expanded is not None and request.plan.strategy in WALKED_FROM_HITS
 
 
-def _spreading(
-    request: FuseRequest, wired: Wired, known: dict[str, Ranked | None]
-) -> Callable[[FusionParameters], Found]:
+def _spreading(request: FuseRequest, wired: Wired, known: Known) -> Callable[[FusionParameters], Found]:
     """Return what asks the graph again, as the workflow asked it, with other parameters."""
     asked = GraphRequest(
         operation=GraphOperation.EXPAND,
@@ -192,7 +208,7 @@ def _spreading(
     return spread
 
 
-def take_apart(request: FuseRequest, wired: Wired, known: dict[str, Ranked | None]) -> Found:
+def take_apart(request: FuseRequest, wired: Wired, known: Known) -> Found:
     """Return what was found, in the parts that parameters weigh, and the records of what may be an answer.
 
     Parameters
@@ -202,19 +218,20 @@ def take_apart(request: FuseRequest, wired: Wired, known: dict[str, Ranked | Non
     wired
         Engines that hold the records.
     known
-        What was read for this question before, None for what may be no answer; what is read now is added.
+        What was read for this question before; what is read now is added.
     """
     vector, lexical, graph = strands(request)
     spread = request.expanded.hits if request.expanded and request.expanded.propagated else ()
     ids = list(dict.fromkeys(hit.id for hits in (vector, lexical, graph) for hit in hits))
-    _read_new([one for one in ids if one not in known], request, wired, known)
+    _read_new([one for one in ids if one not in known.records], request, wired, known.records)
     return Found(
         request=request,
         hits=(vector, lexical, tuple({hit.id: hit for hit in graph}.values())),
         texts={Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)},
         graph=best_scores(graph),
         propagated=best_scores(spread),
-        read={one: item for one in ids if (item := known[one]) is not None},
+        read={one: item for one in ids if (item := known.records[one]) is not None},
+        mentions=known.mentions,
     )
 
 

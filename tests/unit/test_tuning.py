@@ -14,6 +14,7 @@ from braid.fusion import best_scores
 from braid.models import Candidate, Fusion, FusionParameters, Intent, Source
 from braid.schema import Drift
 from braid.settings import Settings
+from braid.stages.coherence import Mentions
 from braid.stages.reading import Ranked
 from braid.stages.states import FuseRequest
 from rich.console import Console
@@ -99,6 +100,7 @@ def found(number: int, *, by: Source, dataset: str = "made", intent: Intent = In
                 one: Ranked(Candidate(id=one, combined_score=0.5), record(one), 1, Drift.NONE, 0.5)
                 for one in ("good", "bad")
             },
+            mentions=Mentions("", ()),
         ),
     )
 

@@ -19,7 +19,8 @@ from braid.scoring import clamp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from braid.models import EntityLink
+    from braid.models import EntityLink, Record
+    from braid.schema import Drift
     from braid.stages.reading import Ranked
 
 READ = 15
@@ -41,28 +42,56 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
     A candidate's relevance becomes ``(score + weight × coherence) / (1 + weight)``, where coherence is the largest
     share of the question's words, names left out, that stand within :data:`WINDOW` words of a mention of it.
     """
-    asked = _asked(question, links)
-    if not asked or weight <= 0:
+    mentions = Mentions(question, links)
+    if not mentions.asked or weight <= 0:
         return list(ranked)
-    first = ranked[:READ]
-    texts = [words(item.record.text())[:MOST_WORDS] for item in first]
-    scores = [0.0] * len(first)
-    for place, item in enumerate(first):
-        called = [name.split() for name in _names(item)]
-        for source in range(min(LED_FROM, len(first))):
-            if source != place:
-                shares = (_share(texts[source], name, asked) for name in called)
-                scores[place] = max(scores[place], *shares, 0.0)
-    raised = [
-        replace(item, relevance=_raised(item, scores[place] if place < len(scores) else 0.0, weight))
-        for place, item in enumerate(ranked)
+    scores = mentions.coherences([item.record for item in ranked])
+    again = [
+        replace(item, relevance=raised(item.candidate.combined_score, score, weight, item.drift))
+        for item, score in zip(ranked, scores, strict=True)
     ]
-    return sorted(raised, key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
+    return sorted(again, key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
 
 
-def _raised(item: Ranked, coherence: float, weight: float) -> float:
-    score = item.candidate.combined_score
-    return clamp((score + weight * coherence) / (1.0 + weight) * FACTORS[item.drift])
+def raised(score: float, coherence: float, weight: float, drift: Drift) -> float:
+    """Return a candidate's relevance after coherence."""
+    return clamp((score + weight * coherence) / (1.0 + weight) * FACTORS[drift])
+
+
+class Mentions:
+    """What the candidates of one question say of one another in its words.
+
+    Of every pair of records the answer is found once, so that other orders of the same candidates cost little.
+
+    Attributes
+    ----------
+    asked
+        Stems of what is asked, without the names in the question.
+    """
+
+    def __init__(self, question: str, links: Iterable[EntityLink]) -> None:
+        self.asked = _asked(question, links)
+        self._shares: dict[tuple[str, str], float] = {}
+
+    def coherences(self, records: Sequence[Record]) -> list[float]:
+        """Return the coherence of each record, best first; 0 of those beyond :data:`READ`."""
+        scores = [0.0] * len(records)
+        if not self.asked:
+            return scores
+        first = records[:READ]
+        called: dict[str, list[list[str]]] = {}
+        for source in first[:LED_FROM]:
+            unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
+            text = words(source.text())[:MOST_WORDS] if unknown else []
+            for one in unknown:
+                if one.id not in called:
+                    called[one.id] = [name.split() for name in _names(one)]
+                shares = (_share(text, name, self.asked) for name in called[one.id])
+                self._shares[source.id, one.id] = max(shares, default=0.0)
+        for place, one in enumerate(first):
+            others = (self._shares[source.id, one.id] for source in first[:LED_FROM] if source is not one)
+            scores[place] = max(others, default=0.0)
+        return scores
 
 
 def _asked(question: str, links: Iterable[EntityLink]) -> frozenset[str]:
@@ -73,9 +102,8 @@ def _asked(question: str, links: Iterable[EntityLink]) -> frozenset[str]:
     return frozenset(_stem(word) for word in question_words(left) if len(word) > 2)  # noqa: PLR2004 - "of", "by"
 
 
-def _names(item: Ranked) -> set[str]:
-    """Return what a candidate may be called in another's text."""
-    record = item.record
+def _names(record: Record) -> set[str]:
+    """Return what a record may be called in another's text."""
     names = [record.name, record.source.title, *record.aliases]
     plain = [_PARENTHESIS.sub("", name) for name in names if name]
     return {name for name in map(normalise, plain) if name}
