@@ -10,26 +10,26 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any
 
-from braid import scoring
 from braid.engines import opensearch_mapping as mapping
 from braid.engines import opensearch_query as query
 from braid.engines.opensearch_beside import everywhere, placed
 from braid.engines.opensearch_bulk import write
 from braid.engines.opensearch_client import IndexMissing, P, R, call, complete, open_client, refusal
 from braid.engines.opensearch_scan import page
-from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchRequest
+from braid.engines.opensearch_spaces import Spaces
+from braid.engines.opensearch_strands import strands
+from braid.engines.ports import IndexStats, ScanPage, SearchHits, SearchRequest
 from braid.engines.ports_written import Written
-from braid.errors import DimensionMismatch, StoreError
-from braid.question_words import question_words
+from braid.errors import StoreError
 from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from opensearchpy import OpenSearch
 
-    from braid.models import Embedding, Hit, Record
+    from braid.models import Record
     from braid.settings import Settings
 
 _READ_AT_ONCE = 500
@@ -56,7 +56,7 @@ class OpenSearchIndex:
         self._beside: dict[str, OpenSearchIndex] = {}
         self._attempts = settings.opensearch_attempts
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
-        self._dimensions: dict[str, int] | None = None
+        self._spaces = Spaces(client, settings, alias=self._alias, create=self.create)
         self._creating = threading.Lock()
 
     @classmethod
@@ -125,7 +125,7 @@ class OpenSearchIndex:
             if self._alone:
                 raise
             # Somebody removed the index since its mapping was read: make it anew.
-            self._dimensions = None
+            self._spaces.forget()
             self._upsert(records)
 
     def _upsert(self, records: Sequence[Record]) -> None:
@@ -148,14 +148,7 @@ class OpenSearchIndex:
         DimensionMismatch
             If a vector's length is not that of its space.
         """
-        wanted: dict[str, int] = {}
-        known = self._known_dimensions(refresh=False, create=not self._alone)
-        for embedding in _embeddings(records):
-            field = mapping.vector_field(embedding.space)
-            _require(embedding, known.get(field) or wanted.setdefault(field, embedding.dimension))
-        new = {field: dimension for field, dimension in wanted.items() if field not in known}
-        if new:
-            self._declare(records, new)
+        self._spaces.prepare(records, create=not self._alone)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records and return how many there were."""
@@ -178,60 +171,18 @@ class OpenSearchIndex:
 
         Only where no vector is found at all, a second one asks whether the tenant has any in that space.
         """
-        valid = query.filter_clause(request, valid=True)
-        retired = query.filter_clause(request, valid=False)
-        bodies: list[dict[str, Any]] = []
-        with_vector = request.embedding is not None and self._has_field(request.embedding)
-        if with_vector and request.embedding is not None:
-            bodies += [query.knn(request.embedding, request.k, clause) for clause in (valid, retired)]
-        words = question_words(request.text) if request.text is not None else []
-        if words:
-            texts = query.newest if request.newest_first else query.match
-            bodies += [texts(words, request.k, clause) for clause in (valid, retired)]
+        with_vector = request.embedding is not None and self._spaces.has(request.embedding)
+        asked = strands(request, with_vector=with_vector)
         if request.ids == ():
             return SearchHits()
+        bodies = asked.bodies()
         if not bodies:
             return SearchHits(space_empty=self._only_elsewhere(request))
-        beyond = self._beyond_the_window(request, words, with_vector=with_vector)
-        answers = self._msearch(bodies + beyond)
-        outdated = dict.fromkeys(name for answer in answers[len(bodies) :] for _, name in query.hits_of(answer))
-        answers = answers[: len(bodies)]
-        vector: tuple[Hit, ...] = ()
-        lexical: tuple[Hit, ...] = ()
-        superseded: set[str] = set()
-        if with_vector:
-            vector, superseded = query.strand(
-                *map(query.hits_of, answers[:2]), k=request.k, score=scoring.from_lucene_cosine
-            )
-        if words:
-            lexical, retired_by_words = (
-                query.newest_strand(*answers[-2:], k=request.k)
-                if request.newest_first
-                else query.strand(*map(query.hits_of, answers[-2:]), k=request.k, score=query.from_lucene_bm25)
-            )
-            superseded = superseded | retired_by_words
-        nothing_near = not (with_vector and (answers[0]["hits"]["hits"] or answers[1]["hits"]["hits"]))
-        return SearchHits(
-            vector=vector,
-            lexical=lexical,
-            superseded=len(superseded),
-            outdated=tuple(outdated),
-            space_empty=nothing_near and self._only_elsewhere(request),
-        )
-
-    def _beyond_the_window(
-        self, request: SearchRequest, words: Sequence[str], *, with_vector: bool
-    ) -> list[dict[str, Any]]:
-        """Return the searches for the best records that only the schema window keeps out."""
-        if request.min_schema_version <= 1:
-            return []
-        clause = query.filter_clause(request, valid=True, outdated=True)
-        bodies = []
-        if with_vector and request.embedding is not None:
-            bodies.append(query.knn(request.embedding, MAX_OUTDATED, clause))
-        if words:
-            bodies.append(query.match(words, MAX_OUTDATED, clause))
-        return bodies
+        answers = self._msearch(bodies)
+        hits = asked.hits(answers)
+        if asked.any_near(answers):
+            return hits
+        return hits.model_copy(update={"space_empty": self._only_elsewhere(request)})
 
     def _only_elsewhere(self, request: SearchRequest) -> bool:
         """Whether the tenant has vectors, but none in the question's space."""
@@ -320,12 +271,8 @@ class OpenSearchIndex:
     # --- the calls themselves ---
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
+        with self._spaces.forgotten_on_failure():
             return call(self._attempts, function, *args, **kwargs)
-        except StoreError:
-            # The alias may lead to another index by now, with other fields.
-            self._dimensions = None
-            raise
 
     def _msearch(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
         lines: list[str] = []
@@ -362,63 +309,3 @@ class OpenSearchIndex:
             attempts=self._attempts,
             timeout_s=5 * self._settings.opensearch_timeout_s,
         )
-
-    # --- embedding spaces ---
-
-    def _known_dimensions(self, *, refresh: bool, create: bool = False) -> dict[str, int]:
-        known = self._dimensions
-        if known is None or refresh:
-            try:
-                answer = self._call(self._client.indices.get_mapping, index=self._alias)
-            except IndexMissing:
-                if not create:
-                    raise
-                self.create()
-                answer = self._call(self._client.indices.get_mapping, index=self._alias)
-            known = {}
-            for index in answer.values():
-                known.update(mapping.dimensions_of(index["mappings"]))
-            self._dimensions = known
-        return known
-
-    def _has_field(self, embedding: Embedding) -> bool:
-        """Return whether any vector of this space was ever written."""
-        field = mapping.vector_field(embedding.space)
-        known = self._known_dimensions(refresh=False)
-        if field not in known:
-            known = self._known_dimensions(refresh=True)
-        if field not in known:
-            return False
-        _require(embedding, known[field])
-        return mapping.has_direction(embedding.vector)
-
-    def _declare(self, records: Sequence[Record], new: Mapping[str, int]) -> None:
-        """Give new embedding spaces their fields; another process may have given them other lengths meanwhile."""
-        known = self._known_dimensions(refresh=True, create=True)
-        for embedding in _embeddings(records):
-            field = mapping.vector_field(embedding.space)
-            if field in known:
-                _require(embedding, known[field])
-        missing = {field: dimension for field, dimension in new.items() if field not in known}
-        if not missing:
-            return
-        properties = {
-            field: mapping.vector_mapping(
-                dimension, engine=self._settings.opensearch_engine, on_disk=self._settings.opensearch_on_disk
-            )
-            for field, dimension in missing.items()
-        }
-        self._call(self._client.indices.put_mapping, index=self._alias, body={"properties": properties})
-        self._dimensions = {**known, **missing}
-
-
-def _embeddings(records: Sequence[Record]) -> Iterable[Embedding]:
-    return (embedding for record in records for embedding in record.embeddings)
-
-
-def _require(embedding: Embedding, dimension: int) -> None:
-    if embedding.dimension != dimension:
-        message = (
-            f"embeddings: space {embedding.space} holds vectors of {dimension} values, this has {embedding.dimension}"
-        )
-        raise DimensionMismatch(message, field="embeddings")

@@ -1,0 +1,146 @@
+"""The embedding spaces of an OpenSearch index: each has a field of its own, whose vectors have one length."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from braid.engines import opensearch_mapping as mapping
+from braid.engines.opensearch_client import IndexMissing, P, R, call
+from braid.errors import DimensionMismatch, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from opensearchpy import OpenSearch
+
+    from braid.models import Embedding, Record
+    from braid.settings import Settings
+
+
+class Spaces:
+    """Which fields there are for vectors, remembered between calls until one of them fails.
+
+    Parameters
+    ----------
+    client
+        Made by :func:`braid.engines.opensearch_client.open_client`.
+    settings
+        Those that begin with ``opensearch_``.
+    alias
+        Through which the index is reached.
+    create
+        Makes the index and its alias. Called where there is none and one is needed.
+    """
+
+    def __init__(self, client: OpenSearch, settings: Settings, *, alias: str, create: Callable[[], None]) -> None:
+        self._client = client
+        self._settings = settings
+        self._alias = alias
+        self._create = create
+        self._dimensions: dict[str, int] | None = None
+
+    def forget(self) -> None:
+        """Read the mapping anew when it is next needed."""
+        self._dimensions = None
+
+    @contextmanager
+    def forgotten_on_failure(self) -> Iterator[None]:
+        """Forget what is known when a call fails: the alias may lead to another index by then, with other fields."""
+        try:
+            yield
+        except StoreError:
+            self.forget()
+            raise
+
+    def has(self, embedding: Embedding) -> bool:
+        """Return whether the vector has a direction, and any vector of its space was ever written.
+
+        Raises
+        ------
+        DimensionMismatch
+            If the vector's length is not that of its space.
+        IndexMissing
+            If there is no index.
+        """
+        field = mapping.vector_field(embedding.space)
+        known = self._known(refresh=False, create=False)
+        if field not in known:
+            known = self._known(refresh=True, create=False)
+        if field not in known:
+            return False
+        _require(embedding, known[field])
+        return mapping.has_direction(embedding.vector)
+
+    def prepare(self, records: Sequence[Record], *, create: bool) -> None:
+        """Give the spaces that records have vectors of their fields.
+
+        Parameters
+        ----------
+        create
+            Whether to make an index where there is none and its fields are asked for.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of its space.
+        """
+        wanted: dict[str, int] = {}
+        known = self._known(refresh=False, create=create)
+        for embedding in _embeddings(records):
+            field = mapping.vector_field(embedding.space)
+            _require(embedding, known.get(field) or wanted.setdefault(field, embedding.dimension))
+        new = {field: dimension for field, dimension in wanted.items() if field not in known}
+        if new:
+            self._declare(records, new)
+
+    def _known(self, *, refresh: bool, create: bool) -> dict[str, int]:
+        known = self._dimensions
+        if known is None or refresh:
+            try:
+                answer = self._call(self._client.indices.get_mapping, index=self._alias)
+            except IndexMissing:
+                if not create:
+                    raise
+                self._create()
+                answer = self._call(self._client.indices.get_mapping, index=self._alias)
+            known = {}
+            for index in answer.values():
+                known.update(mapping.dimensions_of(index["mappings"]))
+            self._dimensions = known
+        return known
+
+    def _declare(self, records: Sequence[Record], new: Mapping[str, int]) -> None:
+        """Give new spaces their fields; another process may have given them other lengths meanwhile."""
+        known = self._known(refresh=True, create=True)
+        for embedding in _embeddings(records):
+            field = mapping.vector_field(embedding.space)
+            if field in known:
+                _require(embedding, known[field])
+        missing = {field: dimension for field, dimension in new.items() if field not in known}
+        if not missing:
+            return
+        properties: dict[str, Any] = {
+            field: mapping.vector_mapping(
+                dimension, engine=self._settings.opensearch_engine, on_disk=self._settings.opensearch_on_disk
+            )
+            for field, dimension in missing.items()
+        }
+        self._call(self._client.indices.put_mapping, index=self._alias, body={"properties": properties})
+        self._dimensions = {**known, **missing}
+
+    def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.forgotten_on_failure():
+            return call(self._settings.opensearch_attempts, function, *args, **kwargs)
+
+
+def _embeddings(records: Sequence[Record]) -> Iterable[Embedding]:
+    return (embedding for record in records for embedding in record.embeddings)
+
+
+def _require(embedding: Embedding, dimension: int) -> None:
+    if embedding.dimension != dimension:
+        message = (
+            f"embeddings: space {embedding.space} holds vectors of {dimension} values, this has {embedding.dimension}"
+        )
+        raise DimensionMismatch(message, field="embeddings")
