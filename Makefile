@@ -26,6 +26,11 @@ PIP_AUDIT = $(UV) tool run --from pip-audit==$(PIP_AUDIT_VERSION) pip-audit
 # One environment serves demo, test and lint: each adds what it needs and removes nothing.
 SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet,$(error Braid needs Python 3.11 or newer on the PATH))
 
+# Tests run in as many processes as there are cores, four at most, as each may hold a model. The tests of one file stay
+# together and in their order: they share what is dear to make. PROCESSES=0 runs all in one, to look into with --pdb.
+PROCESSES ?= logical
+PYTEST := python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
 .PHONY: help
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +51,7 @@ serve: setup ## answer over HTTP on this machine, and show answers in a browser
 
 .PHONY: test
 test: test-setup ## run the tests
-	.venv/bin/python -m pytest
+	.venv/bin/$(PYTEST)
 
 .PHONY: test-setup
 test-setup: $(UV)
@@ -58,7 +63,7 @@ test-setup: $(UV)
 test-py313: $(UV) ## run the tests under Python 3.13, which the functions run on
 	$(need_lambda_python)
 	UV_PYTHON="$(LAMBDA_PYTHON)" UV_PROJECT_ENVIRONMENT=.venv-py313 $(SYNC) --extra local
-	.venv-py313/bin/python -m pytest tests/unit tests/contract tests/workflow
+	.venv-py313/bin/$(PYTEST) tests/contract tests/workflow tests/unit
 
 .PHONY: test-browser
 test-browser: $(UV) ## try the explorer in a browser; needs Chromium, by its usual name or as CHROMIUM=PATH
@@ -120,7 +125,7 @@ evaluate: $(UV) ## evaluate dataset folders (DATA="a b"), write the figures into
 
 .PHONY: test-hostile
 test-hostile: test-setup ## ask the HTTP interface many more wrong questions than the tests do
-	EXAMPLES=1200 .venv/bin/python -m pytest tests/unit/test_openapi.py tests/unit/test_hostile_input.py tests/contract/test_embedded_tenants.py
+	EXAMPLES=1200 .venv/bin/$(PYTEST) tests/contract/test_embedded_tenants.py tests/unit/test_hostile_input.py tests/unit/test_openapi.py
 
 .PHONY: openapi
 openapi: setup ## write the HTTP interface as OpenAPI to shared/openapi.json

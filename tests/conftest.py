@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
-_FIGURES = pytest.StashKey[list[str]]()
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FIGURE = "figure"
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("braid", settings.default, deadline=None)
+settings.load_profile("braid")
 
 
 @pytest.fixture
-def figures(request: pytest.FixtureRequest) -> list[str]:
+def figures(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     """Lines that a test wants printed at the end of the run, passed or failed: what it measured."""
-    return request.config.stash.setdefault(_FIGURES, [])
+    lines: list[str] = []
+    yield lines
+    # The test's report is what comes back from another process, where tests run in several.
+    request.node.user_properties.extend((_FIGURE, line) for line in lines)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what tests measured."""
-    lines = config.stash.get(_FIGURES, [])
+    lines = [
+        line
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "teardown"
+        for name, line in report.user_properties
+        if name == _FIGURE
+    ]
     if lines:
         terminalreporter.section("figures")
         for line in lines:

@@ -122,7 +122,7 @@ class Asked:
 class TenantsContract:
     """Subclass this and provide the fixtures ``door`` and ``world``, of a scope wider than a test."""
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
     def test_nothing_of_another_tenant_is_in_any_answer(
         self, door: FrontDoor, world: World, data: st.DataObject

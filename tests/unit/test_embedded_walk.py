@@ -67,9 +67,7 @@ def every_path(edges: list[Relationship], seeds: set[str], request: ExpandReques
     return best
 
 
-@settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     edges=st.lists(EDGES, max_size=14),
     seeds=st.sets(st.sampled_from(NAMES), min_size=1, max_size=3),

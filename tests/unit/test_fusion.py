@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +14,7 @@ from hypothesis import strategies as st
 from tests.fakes import hits, walked
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Sequence
 
 THIRDS = Weights(vector=0.5, lexical=0.2, graph=0.3)
@@ -37,37 +33,6 @@ def run_of(scores: dict[str, float]) -> tuple[Hit, ...]:
 
 def ids(candidates: Sequence[Candidate]) -> list[str]:
     return [candidate.id for candidate in candidates]
-
-
-ORACLE = """
-import json, sys
-from ranx import Run, fuse
-for runs in json.load(sys.stdin):
-    fused = fuse(runs=[Run({"q": run}) for run in runs], method="rrf", params={"k": 60}, norm=None)
-    print(json.dumps(dict(fused.to_dict()["q"])))
-"""
-
-
-def test_reciprocal_rank_fusion_is_that_of_ranx() -> None:
-    dice = random.Random(7)  # noqa: S311 - not for secrets
-    cases = []
-    for _ in range(20):
-        pool = [f"d{number}" for number in range(dice.randint(5, 60))]
-        chosen = [dice.sample(pool, dice.randint(1, len(pool))) for _ in range(dice.randint(2, 4))]
-        cases.append([{one: 1.0 - place / 100 for place, one in enumerate(run)} for run in chosen])
-    # In a process of its own, as plain Python: compiling ranx takes most of a minute.
-    answered = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-W", "ignore", "-c", ORACLE],
-        input=json.dumps(cases),
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    oracles = [json.loads(line) for line in answered.stdout.splitlines()]
-    for runs, oracle in zip(cases, oracles, strict=True):
-        ranked = [(1.0, {one: rank for rank, one in enumerate(run, start=1)}) for run in runs]
-        assert reciprocal_rank_fusion(ranked) == pytest.approx(oracle, rel=0, abs=1e-9)
 
 
 def test_reciprocal_ranks_are_weighted_and_added() -> None:

@@ -178,7 +178,7 @@ SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 FIELDS = st.sampled_from(sorted({name for schema in SCHEMAS.values() for name in schema.get("properties", ())}))
 ANY = st.sampled_from(OPERATIONS)
 TAKING = st.sampled_from([each for each in OPERATIONS if each.body is not None])
-QUICK = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @QUICK

@@ -133,7 +133,7 @@ any_message = st.dictionaries(keys, json_values)
 
 
 @given(st.lists(any_message, min_size=1, max_size=10))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_working_state_messages_come_back_exactly_as_they_came_to_the_byte(
     memory: Remembered, messages: list[dict[str, Any]]
 ) -> None:

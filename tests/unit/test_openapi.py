@@ -41,7 +41,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @SCHEMA.parametrize()
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
