@@ -113,6 +113,10 @@ bench-planner: setup ## show where walking first and searching first cross over,
 bench-engines: setup ## measure embedded and deployed engines side by side, on servers started for it (SIZES="1000,10000")
 	.venv/bin/python -m bench engines $(if $(SIZES),--sizes $(SIZES))
 
+.PHONY: bench-writes
+bench-writes: setup ## measure writing beside embedding alone, and its memory at growing sizes (FOLDER=… SIZES="1000,10000")
+	.venv/bin/python -m bench writes $(FOLDER) $(if $(SIZES),--sizes $(SIZES))
+
 .PHONY: load
 load: $(UV) ## send braid serve 1, 8 and 32 users, and write the figures to bench/ (SECONDS=600 a step instead of 25)
 	$(SYNC) --no-default-groups --extra local --group load

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -17,6 +18,9 @@ def main(arguments: list[str]) -> None:
     """Measure the named folders, or the demo corpus; or the engines."""
     if arguments[:1] == ["engines"]:
         _engines(arguments[1:])
+        return
+    if arguments[:1] == ["writes"]:
+        _writes(arguments[1:])
         return
     if arguments[:1] == ["planner"]:
         from bench import planner
@@ -82,6 +86,40 @@ def _engines(arguments: list[str]) -> None:
         # After each: the largest takes longest, and should it fail the others are not lost.
         engines_report.write(runs, options.out)
     sys.stdout.write(engines_report.as_markdown(runs))
+
+
+def _writes(arguments: list[str]) -> None:
+    from bench import engines, writes, writes_report
+
+    parser = argparse.ArgumentParser(prog="python -m bench writes", description=writes.__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=DEMO, help="dataset whose texts are embedded")
+    parser.add_argument("--texts", type=int, default=1_000, help="how many of them; 0 leaves that out (%(default)s)")
+    parser.add_argument("--sizes", default=SIZES, help="numbers of records, embedded; empty for none (%(default)s)")
+    parser.add_argument("--deployed", default="1000,10000", help="the same on servers (%(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=HERE, help="folder for writes.json and writes.md, which are added to"
+    )
+    options = parser.parse_args(arguments)
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def keep(**changed: object) -> None:
+        # After each part, and beside what other runs found.
+        writes.write(dataclasses.replace(writes.read(options.out), **changed), options.out)  # type: ignore[arg-type]
+
+    if options.texts:
+        texts, beside = writes.beside_embedding(options.folder, options.texts, say)
+        keep(dataset=options.folder.resolve().name, texts=texts, beside=beside)
+    for engine, given in ((engines.EMBEDDED, options.sizes), (engines.DEPLOYED, options.deployed)):
+        for size in map(int, filter(None, given.split(","))):
+            found: dict[str, writes.Took] = {}
+            for name, took in writes.growing(size, say, deployed=engine == engines.DEPLOYED):
+                found[name] = took
+                known = writes.read(options.out).growing
+                sizes = {**known.get(engine, {}), size: dict(found)}
+                keep(growing={**known, engine: dict(sorted(sizes.items()))})
+    sys.stdout.write(writes_report.as_markdown(writes.read(options.out)))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,22 @@
 """What a deployment costs a month, from prices and quantities that stand here, as docs/costs.md has it.
 
-Prices are AWS's list prices for us-east-1 as remembered in November 2026, in US dollars. They were not looked up:
-compare them with AWS's pages before you rely on them. Quantities are what the template deploys; times are assumed.
+Prices are AWS's list prices for us-east-1 as of November 2026, in US dollars; the page says which were compared with
+what is published and which are remembered. Quantities are what the template deploys. What a question takes is assumed;
+what a record takes is worked out from measured times, which ``bench/writes.json`` and ``bench/engines.json`` hold.
 ``python -m bench.costs`` writes the tables of the page.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from braid.engines.bedrock import USD_PER_1000_QUERIES
 from braid.engines.voyage import USD_PER_1000_DOCUMENTS
 
-ROOT = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 PAGE = ROOT / "docs" / "costs.md"
 HOURS = 730
 MILLION = 1_000_000
@@ -69,8 +72,21 @@ RERANK_WAIT_MS = 400
 """What a hosted reranker adds: three functions and the workflow wait for it."""
 LOGS_KB = 16
 TRACED = 0.05
-RECORDS_A_SECOND = 25
-"""Passages of 130 tokens that a function of 2,048 MB embeds and writes in a second."""
+FUNCTION_MB = 2048
+"""Of the functions that carry a model."""
+MB_A_PROCESSOR = 1769
+"""Lambda gives so much memory a whole virtual processor."""
+SLOWER = 2.0
+"""Times that a virtual processor takes longer than a core of the machine that was measured; assumed, to be safe."""
+BATCH_LINES = 500
+MESSAGES_AT_ONCE = 10
+LATE_WAIT_S = 0.08
+"""That a late message waits for the stores: eight round trips of 10 ms, one after another; assumed."""
+PAGE_RECORDS, SECONDS_A_STEP = 100, 480
+"""Records of a page that is embedded again, and how long a function goes on with one after another."""
+LINE_KB = 1
+MEASURED = "10000"
+"""Records in the stores whose times of writing are taken."""
 
 
 @dataclass(frozen=True)
@@ -127,22 +143,83 @@ def waiting() -> float:
     return RERANK_WAIT_MS / 1000 * (gb * LAMBDA_GB_S + 64 / 1024 * EXPRESS_GB_S)
 
 
-def million_records() -> dict[str, tuple[float, float, float]]:
-    """Return what a million records cost in US dollars: written as files, as late messages, embedded again."""
-    encoding = MILLION / RECORDS_A_SECOND * 2 * LAMBDA_GB_S
-    transitions = MILLION / 500 * 2 * 6 * STANDARD_TRANSITIONS / MILLION
-    again = MILLION / RECORDS_A_SECOND / 480 * 2 * STANDARD_TRANSITIONS / MILLION
-    calls = MILLION / 10 * LAMBDA_REQUESTS / MILLION
+@dataclass(frozen=True)
+class RecordTimes:
+    """Seconds a record, of one core of the machine that was measured or of waiting."""
+
+    written_s: float
+    """Embedding a record and writing it from a file, of a core."""
+    refreshed_s: float
+    """Embedding it again where it stands."""
+    moved_s: float
+    """Embedding it with another model and writing it to a new index."""
+    indexed_s: float
+    """Waiting for OpenSearch to index it."""
+    graphed_s: float
+    """Waiting for the graph to write its vertex and four edges."""
+
+
+def record_times() -> RecordTimes:
+    """Read what was measured: processor time of real texts, and how long the stores took of one batch after another."""
+    beside = json.loads((HERE / "writes.json").read_text(encoding="utf-8"))["beside"]
+    runs = json.loads((HERE / "engines.json").read_text(encoding="utf-8"))["runs"]
+    (run,) = (run for run in runs if str(run["records"]) == MEASURED)
+    stores = run["engines"]["deployed"]
+
+    def core(task: str) -> float:
+        took = beside[task]["took"]
+        return float(took["processor_s"] / took["records"])
+
+    return RecordTimes(
+        written_s=core("braid ingest FILE"),
+        refreshed_s=core("braid reembed, after a change of schema"),
+        moved_s=core("braid reembed --model-profile"),
+        indexed_s=1 / stores["records_per_s"],
+        graphed_s=1 / stores["vertices_per_s"] + run["relationships"] / run["records"] / stores["relationships_per_s"],
+    )
+
+
+def function_seconds() -> dict[str, float]:
+    """Return for how many seconds a record keeps a function busy, by the way in which it is written."""
+    times = record_times()
+    slower = SLOWER * MB_A_PROCESSOR / FUNCTION_MB
     return {
-        "Lambda": (encoding, encoding + calls, encoding),
-        "Step Functions (Standard)": (transitions, 0.0, again),
-        "SQS (FIFO): send, receive, delete": (0.0, 3 * SQS_FIFO_REQUESTS, 0.0),
-        "DynamoDB: write generations": (
-            MILLION / 500 * 2 * DYNAMODB_WRITES / MILLION,
-            DYNAMODB_WRITES,
-            MILLION / 100 * DYNAMODB_WRITES / MILLION,
+        "as files": times.written_s * slower + times.indexed_s + times.graphed_s,
+        "as late messages": times.written_s * slower + times.indexed_s + times.graphed_s + LATE_WAIT_S,
+        "embedded again": times.refreshed_s * slower + times.indexed_s,
+        "moved to another model": times.moved_s * slower + times.indexed_s,
+    }
+
+
+def million_records() -> dict[str, tuple[float, ...]]:
+    """Return what a million records cost in US dollars, one amount for each way of :func:`function_seconds`."""
+    seconds = function_seconds()
+    gb_s = {name: MILLION * each * FUNCTION_MB / 1024 * LAMBDA_GB_S for name, each in seconds.items()}
+    # An execution a batch and phase, of about six transitions each; a step of re-embedding has two.
+    steps = {
+        name: MILLION * seconds[name] / SECONDS_A_STEP * 2 for name in ("embedded again", "moved to another model")
+    }
+    transitions = {"as files": MILLION / BATCH_LINES * 2 * 6, "as late messages": 0.0, **steps}
+    calls = {
+        "as files": MILLION / BATCH_LINES * 2,
+        "as late messages": MILLION / MESSAGES_AT_ONCE,
+        **{name: count / 2 for name, count in steps.items()},
+    }
+    generations = {
+        "as files": MILLION / BATCH_LINES * 2,
+        "as late messages": MILLION,
+        "embedded again": MILLION / PAGE_RECORDS,
+        "moved to another model": MILLION / PAGE_RECORDS,
+    }
+    logged_kb = {name: calls[name] * 4 for name in seconds} | {"as late messages": MILLION * LINE_KB}
+    return {
+        "Lambda": tuple(gb_s[name] + calls[name] * LAMBDA_REQUESTS / MILLION for name in seconds),
+        "Step Functions (Standard)": tuple(transitions[name] * STANDARD_TRANSITIONS / MILLION for name in seconds),
+        "SQS (FIFO): send, receive, delete": tuple(
+            3 * SQS_FIFO_REQUESTS if name == "as late messages" else 0.0 for name in seconds
         ),
-        "Logs": (0.05, MILLION * 1 / 1024**2 * LOGS_GB, 0.05),
+        "DynamoDB: write generations, jobs": tuple(generations[name] * DYNAMODB_WRITES / MILLION for name in seconds),
+        "Logs": tuple(logged_kb[name] / 1024**2 * LOGS_GB for name in seconds),
     }
 
 
@@ -184,12 +261,15 @@ def tables() -> dict[str, str]:
         ["GB on each's disk", *(str(stores.disk_gb) for stores in LOADS.values())],
     ]
     records = [[name, *map(usd, amounts)] for name, amounts in million_records().items()]
-    sums = [sum(amounts[column] for amounts in million_records().values()) for column in range(3)]
+    ways = list(function_seconds())
+    sums = [sum(amounts[column] for amounts in million_records().values()) for column in range(len(ways))]
     records.append(["**Together**", *(f"**{usd(amount)}**" for amount in sums)])
+    busy = [f"{each * 1000:,.0f}" for each in function_seconds().values()]
+    records.append(["*milliseconds of a function, each record*", *busy])
     return {
         "month": rows(["questions a month", *names], month),
         "stores": rows(["questions a month", *names], stores),
-        "records": rows(["a million records", "as files", "as late messages", "embedded again"], records),
+        "records": rows(["a million records", *ways], records),
     }
 
 

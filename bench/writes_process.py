@@ -84,6 +84,7 @@ class BenchWired(Wired):
     def __init__(self, encoder: str) -> None:
         super().__init__(load_settings())
         self._cheap = encoder == CHEAP
+        self.memory = Memory()
         self.timed: dict[str, Timed] = {}
 
     @cached_property
@@ -126,6 +127,8 @@ class Memory:
     def __init__(self) -> None:
         self._page = os.sysconf("SC_PAGE_SIZE") / 2**20
         self.own_mb = self.all_mb = 0.0
+        self.before_mb: float | None = None
+        """The most of its own that it held up to a moment that a task chose."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -136,6 +139,11 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+
+    def so_far(self) -> None:
+        """Note what was held up to now, unless that was noted already."""
+        if self.before_mb is None:
+            self.before_mb = self.own_mb
 
     def _watch(self) -> None:
         while True:
@@ -216,17 +224,29 @@ def move(wired: BenchWired, _source: Path) -> int:
     """Do what ``braid reembed --model-profile`` does, and what ``--drop-previous`` does after it."""
     from braid import reembedding
 
+    def watch(job: reembedding.Job) -> None:
+        if job.phase is reembedding.Phase.VERIFY:  # what comes now asks both indexes, as whoever answers does
+            wired.memory.so_far()
+
     tools = wired.reembedding
-    job = reembedding.run_to_end(tools, reembedding.plan(tools, profile=SECOND), tolerance=1.0)
+    job = reembedding.run_to_end(tools, reembedding.plan(tools, profile=SECOND), on_progress=watch, tolerance=1.0)
     assert job.status == "finished", job.message
     return job.written
 
 
+def forget(wired: BenchWired, _source: Path) -> int:
+    """Do what ``braid delete tenant`` does."""
+    from braid.deletes import delete_tenant
+
+    return delete_tenant(TENANT, wired).records
+
+
 def alone(wired: BenchWired, source: Path) -> int:
     """Embed the texts of the dataset folder and do nothing else, all at once: as well as the encoder can."""
-    from local.dataset import read_dataset
+    from local.dataset_files import DatasetFiles
 
-    texts = [record.text() for record in read_dataset(source / "corpus", TENANT).records]
+    with DatasetFiles(source / "corpus", TENANT) as files:
+        texts = [item.record.text() for item in files.items() if item.record is not None]
     (model,) = wired.models()
     wired.encoder_for(model).encode(texts)
     return len(texts)
@@ -241,6 +261,7 @@ TASKS: dict[str, Callable[[BenchWired, Path], int]] = {
     "compare": compare,
     "refresh": refresh,
     "move": move,
+    "forget": forget,
 }
 
 
@@ -253,12 +274,13 @@ def main(arguments: Sequence[str]) -> None:
         wired.encoder_for(model).encode(["so that the model is loaded, and its memory counted from the beginning"])
     for timed in wired.timed.values():
         timed.seconds.clear()
-    with Memory() as memory:
+    with wired.memory as memory:
         began, worked = time.perf_counter(), time.process_time()
         records = TASKS[task](wired, Path(source))
         took = {"s": time.perf_counter() - began, "processor_s": time.process_time() - worked}
     wired.close()
     said = {"records": records, "embedding_s": wired.embedding_s(), "own_mb": memory.own_mb, "all_mb": memory.all_mb}
+    said |= {} if memory.before_mb is None else {"before_mb": memory.before_mb}
     sys.stdout.write(json.dumps({**took, **said}) + "\n")
 
 

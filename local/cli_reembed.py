@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from functools import partial
 from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,7 +77,9 @@ def reembed(
     _one_at_a_time(queue, dry_run, status, pause, rollback, drop_previous)
     if tenant is not None:
         check_tenant(tenant)
-    tools = open_engines(engine).reembedding
+    wired = open_engines(engine)
+    # As ``braid ingest``: this process does nothing else. What questions need is left by the setting that says so.
+    tools = replace(wired.reembedding, encoder_for=partial(wired.encoder_for, threads=os.cpu_count()))
     bounds = Budget(texts=budget, seconds=seconds)
     if status:
         _show_jobs(tools, as_json=as_json)
@@ -87,7 +92,7 @@ def reembed(
     elif pause:
         _pause(tools, as_json=as_json)
     elif queue:
-        _work_off(tools, open_engines(engine).queue, bounds, as_json=as_json)
+        _work_off(tools, wired.queue, bounds, as_json=as_json)
     else:
         job = reembedding.plan(tools, profile=model_profile, tenant=tenant)
         _run(tools, job, bounds, judged or [], tolerance, as_json=as_json)

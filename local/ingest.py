@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 WRITTEN_AS = "names with their forms"
 """What a store holds of equal content: a folder that was written otherwise is written again."""
 BATCH = 512
-ITEMS_AT_ONCE = 2_048
+ITEMS_AT_ONCE = 1_024
 """Records and entities that are checked together and embedded in the order of their lengths."""
-EDGES_AT_ONCE = 4_096
+EDGES_AT_ONCE = 1_024
 SHOWN = 10
 _T = TypeVar("_T")
 

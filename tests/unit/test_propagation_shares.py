@@ -49,3 +49,13 @@ def test_scores_are_shares_of_personalised_pagerank_over_the_root_of_ties(
     tied = [sum(place in pair for pair in confidences) for place in range(SIZE)]
     expected = shares(confidences, seeds, damping) / np.sqrt(tied)
     assert [hits[name] for name in names] == pytest.approx(np.sqrt(expected / expected.max()).tolist(), abs=1e-4)
+
+
+def test_a_share_that_rounds_to_nothing_is_none() -> None:
+    nodes = {
+        name: Node(name, "Part", has_record=name == "far", timestamp=None, name=name)
+        for name in ("name", "near", "far")
+    }
+    request = PropagateRequest(tenant_id=TENANT, as_of=NOW, names=(("name", 1.0),))
+    ties = [Tie("name", "FEEDS", "far", 1e-12, None), Tie("name", "FEEDS", "near", 1.0, None)]
+    assert spread(request, nodes, ties, truncated=False).hits == ()

@@ -76,9 +76,10 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable
     visited = [
         (-round(share / math.sqrt(max(1, tied[identity])), DIGITS), identity)
         for identity, share in shares.items()
-        if share > 0 and nodes[identity].has_record
+        if nodes[identity].has_record
     ]
-    chosen = sorted(visited)[: request.limit]
+    # What rounds to nothing was not reached: only an edge of no confidence leads there.
+    chosen = sorted(entry for entry in visited if entry[0] < 0)[: request.limit]
     if not chosen:
         return Expansion(truncated=truncated)
     most = -chosen[0][0]

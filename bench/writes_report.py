@@ -1,0 +1,78 @@
+"""The figures of writing for people."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.writes import Figures, Took
+
+AIM = 1.15
+"""Times embedding alone, at most, that writing may take."""
+
+
+def as_markdown(figures: Figures) -> str:
+    """Return the tables."""
+    lines = ["# Writing", "", *_beside(figures)]
+    for engine, sizes in figures.growing.items():
+        lines += _growing(engine, sizes)
+    return "\n".join(lines)
+
+
+def _beside(figures: Figures) -> Iterator[str]:
+    if not figures.beside:
+        return
+    yield f"## Beside embedding alone: {figures.texts:,} texts of {figures.dataset}, embedded engine"
+    yield ""
+    cores = f"{os.cpu_count()} cores, shared with other work."
+    aim = f"Aim: what is not embedding takes at most {AIM - 1:.0%} of the processor time of embedding alone."
+    yield f"{cores} {aim}"
+    yield ""
+    heads = (
+        "not embedding ÷ embedding alone",
+        "all ÷ alone, processor",
+        "all ÷ alone, time",
+        "records/s",
+        "alone, records/s",
+    )
+    yield f"| | {' | '.join(heads)} | |"
+    yield "|---|---:|---:|---:|---:|---:|---|"
+    for name, beside in figures.beside.items():
+        took = beside.took
+        more = beside.besides_processor_s / beside.alone_processor_s
+        yield (
+            f"| {name} | {more:.1%} | {took.processor_s / beside.alone_processor_s:.2f} "
+            f"| {took.s / beside.alone_s:.2f} | {took.records / took.s:.1f} | {figures.texts / beside.alone_s:.1f} "
+            f"| {'met' if more <= AIM - 1 else 'missed'} |"
+        )
+    yield ""
+
+
+def _growing(engine: str, sizes: dict[int, dict[str, Took]]) -> Iterator[str]:
+    yield f"## {engine.capitalize()} engine, with an encoder that costs next to nothing"
+    yield ""
+    yield "Memory is the most that the process held, in MiB, without the mapped parts of files (and with them)."
+    yield ""
+    yield "| | " + " | ".join(f"{size:,} records | records/s" for size in sizes) + " | largest ÷ smallest |"
+    yield "|---|" + "---:|" * (2 * len(sizes) + 1)
+    for name in next(iter(sizes.values())):
+        rows = [tasks[name] for tasks in sizes.values() if name in tasks]
+        if len(rows) < len(sizes):
+            continue
+        cells = [
+            f"{took.own_mb:,.0f} ({took.all_mb:,.0f}) | {_rate(size, took)}"
+            for size, took in zip(sizes, rows, strict=True)
+        ]
+        yield f"| {name} | " + " | ".join(cells) + f" | {rows[-1].own_mb / rows[0].own_mb:.2f} |"
+        if all(took.before_mb is not None for took in rows):
+            filled = [took.before_mb or 0.0 for took in rows]
+            cells = [f"{value:,.0f} | " for value in filled]
+            yield "| – until the indexes are compared | " + " | ".join(cells) + f" | {filled[-1] / filled[0]:.2f} |"
+    yield ""
+
+
+def _rate(size: int, took: Took) -> str:
+    return f"{size / took.s:,.0f}"
