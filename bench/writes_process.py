@@ -236,7 +236,7 @@ def move(wired: BenchWired, _source: Path) -> int:
 
 def forget(wired: BenchWired, _source: Path) -> int:
     """Do what ``braid delete tenant`` does."""
-    from braid.deletes import delete_tenant
+    from braid.tenant_deletes import delete_tenant
 
     return delete_tenant(TENANT, wired).records
 
