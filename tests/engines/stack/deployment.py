@@ -112,7 +112,8 @@ def localstack(folder: Path) -> Iterator[LocalStack]:
         with closing(LocalStack(launch.endpoint, Path(launch.command[0]), log)) as running:
             yield running
     finally:
-        process.stop(pid, marker=str(folder))
+        # Nothing of it is wanted any more, and it takes its time to end the functions one by one.
+        process.stop(pid, marker=str(folder), grace_s=1)
 
 
 def deploy(to: LocalStack, parameters: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
