@@ -152,7 +152,7 @@ def ingest(
         rewrite = before.fingerprint != UNFINISHED and not before.fingerprint.startswith(_written_as())
         done = _Done()
         _write_items(dataset, ledger, wired, done, threads=threads, rewrite=rewrite, on_progress=on_progress)
-        _write_edges(dataset, ledger, wired, done)
+        _write_edges(dataset, ledger, wired, done, rewrite=rewrite)
         removed = 0
         if objects and prune:
             # What another dataset of the tenant holds as well stays.
@@ -299,21 +299,24 @@ def _write_items(
         earlier += len(records)
 
 
-def _write_edges(dataset: Source, ledger: Ledger, wired: Wired, done: _Done) -> None:
+def _write_edges(dataset: Source, ledger: Ledger, wired: Wired, done: _Done, *, rewrite: bool) -> None:
     """Write edges, each page with what ends some of them, and then all that supersedes."""
     for page in _pages(dataset.edges(), EDGES_AT_ONCE):
         plain = [(place, edge) for place, edge in page if edge.type != SUPERSEDES]
-        done.add(_write_page([*plain, *ledger.ending([edge for _, edge in plain])], dataset, wired))
+        done.add(_write_page([*plain, *ledger.ending([edge for _, edge in plain])], dataset, wired, rewrite=rewrite))
     for page in _pages(ledger.links(), EDGES_AT_ONCE):
-        done.add(_write_page(page, dataset, wired))
+        done.add(_write_page(page, dataset, wired, rewrite=rewrite))
 
 
-def _write_page(page: Sequence[tuple[str, Relationship]], dataset: Source, wired: Wired) -> WriteReport:
+def _write_page(
+    page: Sequence[tuple[str, Relationship]], dataset: Source, wired: Wired, *, rewrite: bool
+) -> WriteReport:
     return write(
         WriteRequest(
             tenant_id=dataset.tenant_id,
             relationships=tuple(edge for _, edge in page),
             places=Places(relationships=tuple(place for place, _ in page)),
+            rewrite=rewrite,
         ),
         wired,
     )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from braid.engines.ports_written import WritableGraph
 from braid.errors import InvalidRequest
+from braid.models import Relationship
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
-
-if TYPE_CHECKING:
-    from braid.models import Relationship
 
 
 class GraphKeepingContract:
@@ -51,6 +47,20 @@ class GraphKeepingContract:
         assert graph.relationships(ACME, ids=["a"]) == [kept]
         assert graph.delete_relationships(GLOBEX, [edge("a", "b", predicate="kept", tenant_id=GLOBEX)]) == 0
         assert graph.stats(ACME).edges == 1
+
+    def test_edges_are_read_back_by_their_identities_whole_as_they_are_stored(self, graph: WritableGraph) -> None:
+        stored = [
+            edge("a", "b", confidence=0.25, timestamp=day(2), valid_at=day(1), invalid_at=day(9), evidence="r"),
+            edge("a", "b", predicate='it\'s "said" to'),
+            edge("b", "a", "ENABLES"),
+        ]
+        graph.upsert([vertex("a"), vertex("b")], stored)
+        graph.upsert(
+            [vertex(name, tenant_id=GLOBEX) for name in "ab"], [edge("a", "b", tenant_id=GLOBEX, confidence=0.9)]
+        )
+        asked = [stored[2], edge("a", "b"), edge("a", "b"), edge("a", "nobody"), edge("b", "a"), stored[1]]
+        assert graph.as_stored(ACME, asked) == sorted(stored, key=Relationship.identity)
+        assert graph.as_stored(ACME, []) == graph.as_stored("nobody", asked) == graph.as_stored(GLOBEX, asked) == []
 
     @pytest.mark.parametrize("limit", [1, 3, 1_000])
     def test_a_scan_shows_every_vertex_and_every_edge_once(self, graph: WritableGraph, limit: int) -> None:

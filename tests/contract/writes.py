@@ -293,6 +293,64 @@ class WritesContract:
         ends = {one.target: one.invalid_at for one in store.graph.relationships(ACME, ids=["a"])}
         assert ends == {"b": day(9), "c": None}
 
+    def test_an_edge_that_an_undated_one_ended_ends_when_it_first_did_however_often_that_is_written(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        key = RelationshipKey(source="a", type="WORKS_AT", target="b")
+        items = (*(vertex(name) for name in "abc"), edge("a", "b", "WORKS_AT"))
+        moves = edge("a", "c", "WORKS_AT", supersedes=(key,))
+        for moment in (day(9), day(20)):
+            monkeypatch.setattr(store, "now", lambda moment=moment: moment)
+            written(store, *items, moves)
+        ends = {one.target: one.invalid_at for one in store.graph.relationships(ACME, ids=["a"])}
+        assert ends == {"b": day(9), "c": None}
+
+    def test_what_is_superseded_stays_ended_in_index_and_graph_when_all_is_written_again(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        items = (
+            record("old", "the fee is two", kind=Kind.FACT),
+            record("new", "the fee is three", kind=Kind.FACT, supersedes=("old",)),
+            vertex("fee", name="Fee"),
+            vertex("two", name="Two"),
+            edge("fee", "two", "COSTS", evidence="old"),
+        )
+        states = []
+        for moment in (day(9), day(20), day(21)):
+            monkeypatch.setattr(store, "now", lambda moment=moment: moment)
+            written(store, *items)
+            states.append((store.index.scan(ACME, with_vectors=True), store.graph.scan(ACME)))
+        assert states[0] == states[1] == states[2]
+        assert stored(store, "old").invalid_at == day(9)
+        assert store.graph.get_many(ACME, ["old"])[0].invalid_at == day(9)
+        (costs,) = store.graph.relationships(ACME, ids=["two"])
+        assert costs.invalid_at == day(9)
+
+    def test_edges_that_are_stored_just_so_are_not_written_again_and_one_that_changed_is(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        edges = [
+            edge("a", "b", confidence=0.1 + 0.2, timestamp=day(3), valid_at=day(1), invalid_at=day(20), evidence="r"),
+            edge("a", "b", predicate="said to"),
+            edge("b", "a", "ENABLES"),
+        ]
+        items = (vertex("a"), vertex("b"), record("r", "a causes b"))
+        assert written(store, *items, *edges).unchanged_relationships == 0
+        upsert, sent = store.graph.upsert, list[Relationship]()
+
+        def watched(vertices: Any, relationships: Any) -> None:
+            sent.extend(relationships)
+            upsert(vertices, relationships)
+
+        monkeypatch.setattr(store.graph, "upsert", watched)
+        report = written(store, *items, *edges)
+        assert (report.relationships, report.unchanged_relationships, sent) == (3, 3, [])
+        edges[1] = edges[1].model_copy(update={"confidence": 0.5})
+        assert written(store, *edges).unchanged_relationships == 2
+        assert sent == [edges[1]]
+        written(store, *edges, rewrite=True)
+        assert len(sent) == 4
+
     def test_what_is_superseded_has_to_be_there(self, store: WriteStore) -> None:
         report = written(store, record("new", "the fee is three", supersedes=("old",)))
         assert messages(report) == ["records[0]: supersedes: there is no record 'old', which 'new' supersedes"]

@@ -114,7 +114,7 @@ def write(
             store,
             tenant_id,
             records={record.id for record in changed},
-            edges={edge.identity() for edge in accepted.edges},
+            edges=accepted.stated,
         )
         timing.write_s += time.perf_counter() - began
     finally:
@@ -126,7 +126,8 @@ def write(
         unchanged=len(accepted.records) - len(changed),
         embedded=timing.embedded,
         vertices=len(accepted.vertices),
-        relationships=len(accepted.edges),
+        relationships=len(accepted.stated),
+        unchanged_relationships=len(accepted.stated) - len(accepted.edges),
         superseded=superseded,
         stubs=accepted.stubs,
         errors=tuple(accepted.errors),

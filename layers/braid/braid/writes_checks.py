@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from braid.errors import InvalidRequest
 from braid.models import Kind, Record, Relationship, Vertex
 from braid.writes_request import ItemError, MissingEnds
-from braid.writes_supersession import RefusedRecord, Supersession, find
+from braid.writes_supersession import RefusedRecord, Supersession, ended, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +29,9 @@ class Accepted:
     vertices: list[Vertex] = field(default_factory=list)
     """Those that are new or differ from the stored ones."""
     edges: list[Relationship] = field(default_factory=list)
+    """Those that are new or differ from the stored ones."""
+    stated: set[Identity] = field(default_factory=set)
+    """All that are right, those that are stored just so among them."""
     stubs: int = 0
     supersession: Supersession = field(default_factory=Supersession)
     errors: list[ItemError] = field(default_factory=list)
@@ -167,6 +170,8 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     for record in (*records.values(), *found):
         if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in ends or record.id in in_graph):
             wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))
+    stored = _edges_as_stored(given, store, in_graph)
+    rewrite = given.request.rewrite
     for identity, edge in given.edges.items():
         sides = (("source", edge.source), ("target", edge.target))
         missing = [(side, end) for side, end in sides if end not in wanted and end not in in_graph]
@@ -175,11 +180,24 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
             continue
         accepted.stubs += len({end for _, end in missing})
         wanted.update((end, Vertex(id=end, tenant_id=tenant_id)) for _, end in missing)
-        accepted.edges.append(accepted.supersession.edge(edge.model_copy(update={"supersedes": ()})))
-    ended = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
-    rewrite = given.request.rewrite
-    accepted.vertices = [vertex for vertex in ended if rewrite or vertex != in_graph.get(vertex.id)]
+        before = stored.get(identity)
+        meant = accepted.supersession.edge(edge.model_copy(update={"supersedes": ()}))
+        if before is not None and identity in accepted.supersession.edges:
+            # What ends it may bear no date, and then ends it now: the first time counts.
+            meant = ended(meant, before.invalid_at)
+        accepted.stated.add(identity)
+        if rewrite or meant != before:
+            accepted.edges.append(meant)
+    vertices_meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
+    accepted.vertices = [vertex for vertex in vertices_meant if rewrite or vertex != in_graph.get(vertex.id)]
     accepted.records = list(records.values())
+
+
+def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[Identity, Relationship]:
+    """Return what is stored of the edges of a request; none can be of which an end is not."""
+    possible = [edge for edge in given.edges.values() if edge.source in in_graph and edge.target in in_graph]
+    stored = store.graph.as_stored(given.request.tenant_id, possible) if possible else []
+    return {edge.identity(): edge for edge in stored}
 
 
 def _has_record(in_graph: Mapping[str, Vertex], name: str) -> bool:

@@ -47,7 +47,7 @@ class WriteRequest(Frozen):
     supersede_later: bool = False
     """Whether what records say they supersede is left to a later request, which has it as ``SUPERSEDES`` edges."""
     rewrite: bool = False
-    """Whether vertices that are stored just so are written again: what a store keeps of them has changed."""
+    """Whether vertices and edges that are stored just so are written again: what a store keeps of them has changed."""
 
     def place(self, what: str, position: int) -> str:
         """Return where an item stands: ``what`` is ``records``, ``vertices`` or ``relationships``."""
@@ -81,6 +81,9 @@ class WriteReport(Frozen):
     vertices: int = 0
     """Vertices that are new or have changed."""
     relationships: int = 0
+    """Edges of the request that hold now, those that were stored just so among them."""
+    unchanged_relationships: int = 0
+    """Edges that were stored just so, and are not written again."""
     superseded: int = 0
     """Records and edges that hold no longer since this write."""
     stubs: int = 0

@@ -22,7 +22,7 @@ from braid.engines.ports import ExpandRequest, Expansion, GraphStats
 from braid.engines.ports_written import GraphPage
 from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
 from braid.errors import ConfigurationError, InvalidRequest
-from braid.models import EntityLink
+from braid.models import EntityLink, Relationship
 from braid.name_forms import match_score
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from braid.engines.ports_propagation import PropagateRequest
     from braid.engines.ports_query import GraphQuery, GraphResult
-    from braid.models import Relationship, Vertex
+    from braid.models import Vertex
     from braid.settings import Settings
 
 BATCH = 50
@@ -130,6 +130,14 @@ class GremlinGraph:
             rows = self._connection.submit(partial(reading.vertices, tenant_id=tenant_id, keys=batch))
             found.update((vertex.id, vertex) for vertex in (reading.vertex_of(tenant_id, row) for row in rows))
         return [found[name] for name in dict.fromkeys(ids) if name in found]
+
+    def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
+        """Return what is stored under the identities of these edges, whole."""
+        rows: list[Any] = []
+        keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]
+        for batch in _batches(list(dict.fromkeys(keys)), _IDS_AT_ONCE):
+            rows += self._connection.submit(partial(reading.edges, tenant_id=tenant_id, keys=batch))
+        return sorted((reading.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
 
     def relationships(
         self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()

@@ -31,6 +31,11 @@ def vertices_after(source: GraphTraversalSource, tenant_id: str, *, after: str, 
     return _vertices(own.order().by(T.id).limit(limit))
 
 
+def edges(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Fetch edges by their stored ids."""
+    return _edges(source.E(*keys).has(elements.TENANT, tenant_id))
+
+
 def edges_at(
     source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str]
 ) -> GraphTraversal:

@@ -42,6 +42,9 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:
         """Return the vertices that exist, whole, in the order of ``ids``."""
 
+    def as_stored(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> list[Relationship]:
+        """Return what is stored under the identities of these edges, whole, in the order of their identity."""
+
     def relationships(
         self,
         tenant_id: TenantId,

@@ -94,6 +94,13 @@ class EmbeddedKnowledgeGraph:
             tenant = self._store.number(connection, tenant_id)
             return [] if tenant is None else graph_reading.read_vertices(connection, tenant, tenant_id, ids)
 
+    def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
+        """Return what is stored under the identities of these edges, whole."""
+        identities = [edge.identity() for edge in relationships if edge.tenant_id == tenant_id]
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            return [] if tenant is None else graph_reading.edges_of(connection, tenant, tenant_id, identities)
+
     def relationships(
         self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
     ) -> list[Relationship]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _VERTEX = "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at"
+_EDGE = "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence"
 
 
 def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
@@ -45,6 +46,21 @@ def edges_out_of(
     return _edges(connection, tenant_id, "source", tenant, numbers)
 
 
+def edges_of(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, identities: Sequence[tuple[str, str, str, str]]
+) -> list[Relationship]:
+    """Return the edges that there are of these identities, in their order."""
+    rows = connection.execute(
+        f"SELECT {_EDGE} FROM json_each(:identities) AS asked"  # noqa: S608 - names of columns
+        " CROSS JOIN vertices AS s ON s.tenant = :tenant AND s.id = json_extract(asked.value, '$[0]')"
+        " CROSS JOIN vertices AS t ON t.tenant = :tenant AND t.id = json_extract(asked.value, '$[2]')"
+        " CROSS JOIN edges AS e ON e.tenant = :tenant AND e.source = s.number AND e.target = t.number"
+        " AND e.type = json_extract(asked.value, '$[1]') AND e.predicate = json_extract(asked.value, '$[3]')",
+        {"tenant": tenant, "identities": json.dumps(sorted(set(identities)))},
+    )
+    return [_edge(tenant_id, row) for row in rows]
+
+
 def read_edges(
     connection: sqlite3.Connection,
     tenant: int,
@@ -73,28 +89,29 @@ def _edges(
     connection: sqlite3.Connection, tenant_id: str, column: str, tenant: int, values: Sequence[int] | Sequence[str]
 ) -> list[Relationship]:
     rows = connection.execute(
-        "SELECT s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence"  # noqa: S608 - a column's name from above
+        f"SELECT {_EDGE}"  # noqa: S608 - a column's name from above
         " FROM edges AS e CROSS JOIN vertices AS s ON s.number = e.source"
         " CROSS JOIN vertices AS t ON t.number = e.target"
         f" WHERE e.tenant = ? AND e.{column} IN (SELECT value FROM json_each(?))"
         " ORDER BY s.id, e.type, t.id, e.predicate",
         (tenant, json.dumps(values)),
     )
-    return [
-        Relationship(
-            tenant_id=tenant_id,
-            source=row[0],
-            type=row[1],
-            target=row[2],
-            predicate=row[3] or None,
-            confidence=row[4],
-            timestamp=from_microseconds(row[5]),
-            valid_at=from_microseconds(row[6]),
-            invalid_at=from_microseconds(row[7]),
-            evidence=row[8],
-        )
-        for row in rows
-    ]
+    return [_edge(tenant_id, row) for row in rows]
+
+
+def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
+    return Relationship(
+        tenant_id=tenant_id,
+        source=row[0],
+        type=row[1],
+        target=row[2],
+        predicate=row[3] or None,
+        confidence=row[4],
+        timestamp=from_microseconds(row[5]),
+        valid_at=from_microseconds(row[6]),
+        invalid_at=from_microseconds(row[7]),
+        evidence=row[8],
+    )
 
 
 def _vertex(tenant_id: str, row: Sequence[Any]) -> Vertex:
