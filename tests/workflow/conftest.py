@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 
 from local.workflow import Workflow
 from tests.stages import DemoStages, demo_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tries_again_at_once() -> Iterator[None]:
+    """Let the interpreter not wait before another try; how long it is to wait is read from the definition."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retrier_decl, "time", SimpleNamespace(sleep=lambda _seconds: None))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -43,11 +43,7 @@ class Steps:
 @pytest.fixture(scope="module")
 def _machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Steps, Workflow]]:
     steps = Steps(DemoStages(Settings(home=tmp_path_factory.mktemp("unused"))))
-    asl = definition(INGEST_DEFINITION)
-    retries = [asl["States"]["Split"], asl["States"]["WriteBatches"]["ItemProcessor"]["States"]["WriteBatch"]]
-    for state in retries:
-        state["Retry"][0] |= {"IntervalSeconds": 1, "MaxDelaySeconds": 2}
-    with Workflow({"ingest": stage_handler("ingest", Task, steps.run)}, asl) as workflow:
+    with Workflow({"ingest": stage_handler("ingest", Task, steps.run)}, definition(INGEST_DEFINITION)) as workflow:
         yield steps, workflow
     steps.store.close()
 

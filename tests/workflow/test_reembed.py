@@ -48,7 +48,7 @@ def workflow(steps: Steps) -> Iterator[Workflow]:
     asl = definition(REEMBED_DEFINITION)
     for state in asl["States"].values():
         for retry in state.get("Retry", ()):
-            retry |= {"IntervalSeconds": 1, "MaxDelaySeconds": 1, "MaxAttempts": 2}
+            retry["MaxAttempts"] = 2
     with Workflow({"reembed": stage_handler("reembed", Step, steps.take)}, asl) as opened:
         yield opened
 
