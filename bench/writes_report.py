@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bench.writes import Figures, Took
 
@@ -59,19 +59,23 @@ def _growing(engine: str, sizes: dict[int, dict[str, Took]]) -> Iterator[str]:
     yield "| | " + " | ".join(f"{size:,} records | records/s" for size in sizes) + " | largest ÷ smallest |"
     yield "|---|" + "---:|" * (2 * len(sizes) + 1)
     for name in next(iter(sizes.values())):
-        rows = [tasks[name] for tasks in sizes.values() if name in tasks]
-        if len(rows) < len(sizes):
-            continue
+        rows = {size: tasks[name] for size, tasks in sizes.items() if name in tasks}
         cells = [
-            f"{took.own_mb:,.0f} ({took.all_mb:,.0f}) | {_rate(size, took)}"
-            for size, took in zip(sizes, rows, strict=True)
+            f"{rows[size].own_mb:,.0f} ({rows[size].all_mb:,.0f}) | {_rate(size, rows[size])}"
+            if size in rows
+            else "– | –"
+            for size in sizes
         ]
-        yield f"| {name} | " + " | ".join(cells) + f" | {rows[-1].own_mb / rows[0].own_mb:.2f} |"
-        if all(took.before_mb is not None for took in rows):
-            filled = [took.before_mb or 0.0 for took in rows]
-            cells = [f"{value:,.0f} | " for value in filled]
-            yield "| – until the indexes are compared | " + " | ".join(cells) + f" | {filled[-1] / filled[0]:.2f} |"
+        yield f"| {name} | {' | '.join(cells)} | {_growth([took.own_mb for took in rows.values()])} |"
+        filled = {size: took.before_mb for size, took in rows.items() if took.before_mb is not None}
+        if filled:
+            cells = [f"{filled[size]:,.0f} | " if size in filled else "– | " for size in sizes]
+            yield f"| – until the indexes are compared | {' | '.join(cells)} | {_growth(list(filled.values()))} |"
     yield ""
+
+
+def _growth(values: Sequence[float]) -> str:
+    return f"{values[-1] / values[0]:.2f}"
 
 
 def _rate(size: int, took: Took) -> str:

@@ -34,3 +34,13 @@ def test_a_hosted_reranker_costs_more_than_the_rest_of_a_question_together() -> 
 def test_the_cost_of_a_question_by_hand() -> None:
     # .7 s of 1 GB, .24 s of half a GB, .25 s of 2 GB.
     assert costs.question()["Lambda"] == (0.7 + 0.3 / 2 + 0.25 * 2) * costs.LAMBDA_GB_S + 7 * 0.2e-6
+
+
+def test_the_cost_of_a_record_follows_from_what_was_measured() -> None:
+    times, seconds = costs.record_times(), costs.function_seconds()
+    core = costs.SLOWER * 1769 / 2048
+    assert seconds["as files"] == times.written_s * core + times.indexed_s + times.graphed_s
+    assert seconds["as late messages"] == seconds["as files"] + 0.08
+    assert seconds["embedded again"] < seconds["as files"]  # the graph is left as it is
+    (files, *_) = costs.million_records()["Lambda"]
+    assert files == 1e6 * seconds["as files"] * 2 * costs.LAMBDA_GB_S + 4_000 * 0.2e-6
