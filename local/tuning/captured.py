@@ -9,14 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid import pipeline, schema
+from braid.cache_shelves import CacheCounts, Standing
 from braid.fitted import Fitted
 from braid.fusion import behind, best_scores, combine
+from braid.graph_memory import GraphMemory
 from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Source, Strategy
-from braid.stages import coherence
+from braid.stages import coherence, graph_expand
 from braid.stages.coherence import Mentions
 from braid.stages.combining import method, strands, weigh
 from braid.stages.reading import READ_AT_MOST, read
-from braid.stages.states import GraphOperation, GraphRequest
+from braid.stages.states import GraphFound, GraphOperation, GraphRequest
 
 from local.evaluation.recording import Recording
 
@@ -36,6 +38,11 @@ AT_HAND = 25
 WALKED_FROM_HITS = frozenset({Strategy.HYBRID, Strategy.VECTOR_FIRST})
 """Strategies whose second walk begins at hits of the text search."""
 
+REMEMBERED = 1_024
+"""Answers of the graph: several for each of some hundred questions, which are asked in turn."""
+UNCHANGED = Standing(number=0, settled=True)
+"""Nothing is written while parameters are fitted."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -50,7 +57,6 @@ class Found:
     propagated: Mapping[str, float]
     read: Mapping[str, Ranked]
     """What may be an answer, with its record."""
-
     mentions: Mentions
     """What they say of one another."""
 
@@ -72,6 +78,10 @@ class Known:
     mentions: Mentions
     records: dict[str, Ranked | None] = field(default_factory=dict)
     """None for what may be no answer."""
+    hits: dict[str, GraphHit] = field(default_factory=dict)
+    """One of the graph's hits an id."""
+    found: dict[tuple[bool, tuple[tuple[str, float], ...]], Found] = field(default_factory=dict)
+    """By whether it was propagated, and ids and scores."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +106,11 @@ class Captured:
         found = self._with(parameters)
         weights = None
         if found.enough:
-            key = (*_spread_by(parameters), parameters.coherence)  # what is not propagated comes far behind
+            key: tuple[float, ...] = (id(found), parameters.coherence)  # what is not propagated comes far behind
         else:
             weights = weigh(found.request, *found.hits, parameters)
             fixed = (float(parameters.rank_constant), parameters.coherence)
-            key = (weights.vector, weights.lexical, weights.graph, *fixed, *_spread_by(parameters))
+            key = (id(found), weights.vector, weights.lexical, weights.graph, *fixed)
         if key not in self._measured:
             weights = weights or weigh(found.request, *found.hits, parameters)
             self._measured[key] = measures(_first(found, weights, parameters), self.question.relevant)
@@ -164,12 +174,13 @@ def capture(
     judged
         Questions with at least one relevant record each.
     wired
-        Engines that hold the dataset, and are asked for propagation again while parameters are fitted; from here on
-        their parameters are those of fitting.
+        Engines that hold the dataset; their graph is asked again while parameters are fitted, and their parameters are
+        from here on the documented defaults.
     on_progress
         Called with the number of questions asked and the number of all.
     """
     kept: list[Captured] = []
+    memory = GraphMemory(REMEMBERED, CacheCounts())
     for done, question in enumerate(judged, start=1):
         wired.fitted = Fitted(FusionParameters())
         recording = Recording(wired)
@@ -179,7 +190,7 @@ def capture(
             links = recording.found.linked.links if recording.found.linked else ()
             known = Known(Mentions(query.text, links))
             found = take_apart(recording.found, wired, known)
-            again = _spreading(recording.found, wired, known) if _begins_at_hits(recording.found) else None
+            again = _spreading(recording.found, wired, memory, known) if _begins_at_hits(recording.found) else None
             kept.append(Captured(dataset, question, found, again))
         if on_progress:
             on_progress(done, len(judged))
@@ -191,8 +202,14 @@ def _begins_at_hits(request: FuseRequest) -> bool:
     return request.expanded is not None and request.plan.strategy in WALKED_FROM_HITS
 
 
-def _spreading(request: FuseRequest, wired: Wired, known: Known) -> Callable[[FusionParameters], Found]:
-    """Return what asks the graph again, as the workflow asked it, with other parameters."""
+def _spreading(
+    request: FuseRequest, wired: Wired, memory: GraphMemory, known: Known
+) -> Callable[[FusionParameters], Found]:
+    """Return what asks the graph again, as the workflow asked it, with other parameters.
+
+    What these do not change is remembered, and asked once: walks, which begin at the same hits whatever these count,
+    and what is spread whenever only a walk's numbers differ.
+    """
     asked = GraphRequest(
         operation=GraphOperation.EXPAND,
         query=request.query,
@@ -200,10 +217,12 @@ def _spreading(request: FuseRequest, wired: Wired, known: Known) -> Callable[[Fu
         searched=request.searched,
         linked=request.linked,
     )
+    graph = memory.of(wired.graph, request.query.tenant_id, UNCHANGED)
+    now = wired.now()
 
     def spread(parameters: FusionParameters) -> Found:
-        wired.fitted = Fitted(parameters)
-        return take_apart(request.model_copy(update={"expanded": wired.graph_expand(asked)}), wired, known)
+        expanded = graph_expand.run(asked, graph=graph, now=now, budget=wired.budget(parameters))
+        return take_apart(request.model_copy(update={"expanded": expanded}), wired, known)
 
     return spread
 
@@ -221,18 +240,29 @@ def take_apart(request: FuseRequest, wired: Wired, known: Known) -> Found:
         What was read for this question before; what is read now is added.
     """
     vector, lexical, graph = strands(request)
-    spread = request.expanded.hits if request.expanded and request.expanded.propagated else ()
+    propagates = request.expanded is not None and request.expanded.propagated
+    key = (propagates, tuple((hit.id, hit.score) for hit in graph))
+    if key in known.found:
+        return known.found[key]
     ids = list(dict.fromkeys(hit.id for hits in (vector, lexical, graph) for hit in hits))
     _read_new([one for one in ids if one not in known.records], request, wired, known.records)
-    return Found(
-        request=request,
-        hits=(vector, lexical, tuple({hit.id: hit for hit in graph}.values())),
+    for hit in graph:
+        known.hits.setdefault(hit.id, hit)
+    known.found[key] = Found(
+        # Paths and reasons are not fused, and there are hundreds of sets of them.
+        request=request.model_copy(update={"expanded": request.expanded and _bare(request.expanded)}),
+        hits=(vector, lexical, tuple(known.hits[one] for one in dict.fromkeys(hit.id for hit in graph))),
         texts={Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)},
         graph=best_scores(graph),
-        propagated=best_scores(spread),
+        propagated=best_scores(request.expanded.hits) if request.expanded and propagates else {},
         read={one: item for one in ids if (item := known.records[one]) is not None},
         mentions=known.mentions,
     )
+    return known.found[key]
+
+
+def _bare(expanded: GraphFound) -> GraphFound:
+    return expanded.model_copy(update={"hits": (), "frontier": ()})
 
 
 def _read_new(ids: Sequence[str], request: FuseRequest, wired: Wired, known: dict[str, Ranked | None]) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from braid.engines.step_functions import RetrieveWorkflow
     from braid.imports import Imports
     from braid.memory import ContextLimits
-    from braid.models import Answer, Query
+    from braid.models import Answer, FusionParameters, Query
     from braid.outdated import MetOutdated
     from braid.profiles import ModelConfig
     from braid.reembedding import Job
@@ -152,15 +152,18 @@ class Wired(Engines):
 
     def graph_expand(self, request: GraphRequest) -> GraphFound:
         """Run the graph_expand stage."""
-        budget = Budget(
+        graph = self.caches.graph(request.query.tenant_id)
+        return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
+
+    def budget(self, parameters: FusionParameters) -> Budget:
+        """Return how far walks may go with some parameters."""
+        return Budget(
             seeds=self.settings.seeds,
             limit=self.settings.expansion_limit,
             fan_out=self.settings.fan_out,
             hub=self.settings.hub,
-            parameters=self.fitted.parameters,
+            parameters=parameters,
         )
-        graph = self.caches.graph(request.query.tenant_id)
-        return graph_expand.run(request, graph=graph, now=self.now(), budget=budget)
 
     def fuse_rerank(self, request: FuseRequest) -> Answer:
         """Run the fuse_rerank stage."""
