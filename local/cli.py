@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -43,6 +44,7 @@ Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose data.", show_
 def main() -> None:
     """Run the command line; errors of the user's making are one line, and no traceback."""
     os.environ.setdefault("POWERTOOLS_LOG_LEVEL", "CRITICAL")
+    logging.getLogger("braid").addHandler(warnings := _Warnings())
     try:
         app()
     except StoresUnavailable as error:
@@ -54,6 +56,18 @@ def main() -> None:
     except OSError as error:
         _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         sys.exit(EXIT_FAILED)
+    finally:
+        logging.getLogger("braid").removeHandler(warnings)
+
+
+class _Warnings(logging.Handler):
+    """Show what the library warns of as the command line shows its own complaints."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _complain(record.getMessage(), style="yellow")
 
 
 def _complain(message: str, *, style: str = "red") -> None:
