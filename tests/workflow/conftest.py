@@ -1,4 +1,7 @@
-"""One state machine and one demo corpus for all workflow tests; each test begins healthy."""
+"""One state machine and one demo corpus for all workflow tests; each test begins healthy.
+
+Both end with the package: while the interpreter is open, requests to other services than its own are not moto's.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def _tries_again_at_once() -> Iterator[None]:
     """Let the interpreter not wait before another try; how long it is to wait is read from the definition."""
     with pytest.MonkeyPatch.context() as patch:
@@ -23,7 +26,7 @@ def _tries_again_at_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DemoStages, Workflow]]:
     stages = demo_stages(tmp_path_factory.mktemp("demo"))
     with Workflow(stages.handlers()) as workflow:
