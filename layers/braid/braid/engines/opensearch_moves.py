@@ -347,14 +347,6 @@ class OpenSearchMoves:
             self._call(self._client.indices.refresh, index=f"{self._alias},{self._next}", ignore_unavailable=True)
 
 
-def _outdated(
-    tenant_id: str, schema_below: int | None = None, space: str | None = None, model: str | None = None
-) -> dict[str, Any]:
-    return query.outdated_clause(
-        tenant_id, schema_below=schema_below, space_missing=space, model_missing=model, document=None
-    )
-
-
 def _serving(places: Mapping[str, _Place]) -> Serving:
     roles: dict[str, str | None] = {"active": None, "next": None, "previous": None, "leaving": None}
     for alias, place in places.items():
