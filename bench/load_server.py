@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from bench.engines import servers
+from bench.engines import PATIENCE, servers
 from local.demo_tour import CORPUS, TENANTS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[st
             addresses, _, _ = stack.enter_context(servers(folder / "servers"))
             given |= addresses
         for tenant in TENANTS:
-            _braid(given, "ingest", str(CORPUS / tenant), "--tenant", tenant)
+            _braid(given | PATIENCE, "ingest", str(CORPUS / tenant), "--tenant", tenant)
         yield stack.enter_context(_serve(given))
 
 

@@ -64,6 +64,16 @@ def test_the_address_holds_question_and_controls_and_never_the_token(visit: Visi
     expect(other.page.get_by_role("alert")).to_contain_text("A token is needed")
 
 
+def test_another_reranker_can_be_asked_for_and_one_that_is_not_there_is_said_to_be_missing(visit: Visits) -> None:
+    tab = visit().ask(ROOT_CAUSE, reranker="none")
+    before = tab.titles()
+    expect(tab.page.locator("#notices")).not_to_contain_text("The reranker did not answer")
+    tab.page.locator("#reranker").select_option("voyage")
+    expect(tab.page.locator("#notices")).to_contain_text("The reranker did not answer: the fused order stands.")
+    assert controls(tab)["reranker"] == ["voyage"]
+    assert tab.titles() == before
+
+
 def test_what_each_strand_found_is_shown_with_where_it_came(visit: Visits) -> None:
     page = visit().ask(ROOT_CAUSE).page
     for strand in ("vectors", "words", "names", "graph"):

@@ -1,7 +1,7 @@
 // The question and the controls are in the address after "#", which a browser sends to no server; the token never is.
 import { byId } from "./elements.js";
 
-const CONTROLS = ["fusion", "intent", "strategy", "ranking", "as_of", "within", "k"];
+const CONTROLS = ["fusion", "intent", "strategy", "ranking", "reranker", "as_of", "within", "k"];
 const KEPT = { token: "braid-token", tenant: "braid-tenant" };
 
 /** Read the address, move a token out of it into this tab's memory, and return the rest. */
@@ -76,7 +76,7 @@ export function setBalance(value) {
 export function question() {
   const value = (name) => byId(name).value.trim();
   const asked = { text: value("text"), top_k: Number.parseInt(value("k") || "5", 10), explain: true };
-  for (const name of ["fusion", "intent", "ranking"]) if (value(name)) asked[name] = value(name);
+  for (const name of ["fusion", "intent", "ranking", "reranker"]) if (value(name)) asked[name] = value(name);
   if (balance() !== null) {
     asked.vector_weight = Math.round((1 - balance()) * 100) / 100;
     asked.graph_weight = balance();
