@@ -118,9 +118,9 @@ bench-writes: setup ## measure writing beside embedding alone, and its memory at
 	.venv/bin/python -m bench writes $(FOLDER) $(if $(SIZES),--sizes $(SIZES))
 
 .PHONY: load
-load: $(UV) ## send braid serve 1, 8 and 32 users, and write the figures to bench/ (SECONDS=600 a step instead of 25)
+load: $(UV) ## send braid serve 1, 8 and 32 users, and write the figures to bench/ (SECONDS=600 a step, ENGINE=aws)
 	$(SYNC) --no-default-groups --extra local --group load
-	.venv/bin/python -m bench load $(SECONDS)
+	.venv/bin/python -m bench load $(SECONDS) $(if $(ENGINE),--engine $(ENGINE))
 
 .PHONY: evaluate
 evaluate: $(UV) ## evaluate dataset folders (DATA="a b"), write the figures into the documentation and draw them

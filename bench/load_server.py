@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from bench.engines import PATIENCE, servers
+from bench.engines import servers
 from local.demo_tour import CORPUS, TENANTS
 
 if TYPE_CHECKING:
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 DEPLOYED = "aws"
 ENGINES = ("embedded", DEPLOYED)
+PATIENT = {
+    "BRAID_OPENSEARCH_TIMEOUT_S": "30",
+    "BRAID_NEPTUNE_EVALUATION_TIMEOUT_S": "60",
+    "BRAID_NEPTUNE_READ_TIMEOUT_S": "90",
+}
+"""While the archives are written, on servers that have only just started."""
 
 
 @contextmanager
@@ -34,7 +40,7 @@ def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[st
             addresses, _, _ = stack.enter_context(servers(folder / "servers"))
             given |= addresses
         for tenant in TENANTS:
-            _braid(given | PATIENCE, "ingest", str(CORPUS / tenant), "--tenant", tenant)
+            _braid(given | PATIENT, "ingest", str(CORPUS / tenant), "--tenant", tenant)
         yield stack.enter_context(_serve(given))
 
 

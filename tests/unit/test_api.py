@@ -18,12 +18,15 @@ from braid.errors import (
     TransientStoreError,
     UnknownTenant,
 )
+from braid.settings import Settings
+from pydantic import SecretStr
 
 from tests.front_door import FrontDoor, claims, event
 from tests.stages import DemoStages, demo_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 QUESTION = {"text": "What caused the Beacon text storm?", "top_k": 3}
 
@@ -39,6 +42,46 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
 def door(stages: DemoStages) -> FrontDoor:
     stages.healthy()
     return FrontDoor(stages)
+
+
+# --- which way it came -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/health", "/explorer", "/openapi.json", "/records", "/nowhere"])
+@pytest.mark.parametrize("headers", [{}, {"braid-front": ""}, {"braid-front": "key-of-another"}, {"braid-front": "ü"}])
+def test_behind_a_firewall_whoever_goes_round_it_is_refused(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, path: str, headers: dict[str, str]
+) -> None:
+    monkeypatch.setattr(stages, "front_key", lambda: b"key-of-the-front")
+    answered = FrontDoor(stages).ask("GET", path, headers=headers)
+    assert (answered.status, answered.problem) == (403, "forbidden")
+    assert "key-of" not in answered.text
+
+
+def test_behind_a_firewall_what_it_lets_through_is_answered(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "front_key", lambda: b"key-of-the-front")
+    door, through = FrontDoor(stages), {"braid-front": "key-of-the-front"}
+    assert door.ask("GET", "/health", headers=through, authorizer=None).status == 200
+    assert door.ask("GET", "/records", headers=through).status == 200
+    assert door.ask("GET", "/records", headers=through, authorizer=None).status == 401
+
+
+def test_a_front_key_that_cannot_be_read_lets_nobody_in(stages: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable() -> bytes:
+        message = "the secret cannot be read"
+        raise StoreError(message)
+
+    monkeypatch.setattr(stages, "front_key", unreadable)
+    assert FrontDoor(stages).ask("GET", "/health", headers={"braid-front": ""}).status == 503
+
+
+def test_the_front_key_comes_from_the_settings_and_without_one_any_way_will_do(tmp_path: Path) -> None:
+    assert DemoStages(Settings(home=tmp_path)).front_key is None
+    key = DemoStages(Settings(home=tmp_path, front_key=SecretStr("key-of-the-front"))).front_key
+    assert key is not None
+    assert key() == b"key-of-the-front"
 
 
 # --- what is answered -------------------------------------------------------------------------------------------------

@@ -125,6 +125,10 @@ def test_what_passes_by_itself_is_told_from_what_does_not(status: int, kind: typ
     assert type(refusal(status, {"type": "some", "reason": "why"})) is kind
 
 
+def test_a_shard_that_does_not_serve_yet_passes_by_itself_though_an_item_has_no_status() -> None:
+    assert type(refusal(0, {"type": "no_shard_available_action_exception", "reason": "why"})) is TransientStoreError
+
+
 @pytest.mark.parametrize("service", list(OpenSearchService))
 def test_requests_are_signed_for_the_service_that_the_settings_name(
     monkeypatch: pytest.MonkeyPatch, service: OpenSearchService

@@ -106,6 +106,20 @@ class Engines:
         )
 
     @cached_property
+    def front_key(self) -> Callable[[], bytes] | None:
+        """What returns the key that requests carry; None where they may come by any way."""
+        if not (self.settings.front_key.get_secret_value().strip() or self.settings.front_key_secret):
+            return None
+        from braid.engines.secrets import signing_key
+
+        return signing_key(
+            self.settings.front_key,
+            self.settings.front_key_secret,
+            names=("BRAID_FRONT_KEY", "BRAID_FRONT_KEY_SECRET"),
+            timeout_s=self.settings.dynamodb_timeout_s,
+        )
+
+    @cached_property
     def members(self) -> Members:
         """Who may ask for which tenant."""
         if self.settings.members_table:

@@ -258,6 +258,12 @@ class Settings(BaseSettings):
         str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
     ] = ""
     """ARN of a secret whose string is the key, instead of the key."""
+    front_key: SecretStr = SecretStr("")
+    """What each HTTP request has to carry in the header ``Braid-Front``, as the firewall adds it; empty: none."""
+    front_key_secret: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
+    ] = ""
+    """ARN of a secret whose string is that, instead of it."""
     trace_ttl_s: Annotated[int, Field(ge=0, le=604_800)] = 3_600
     """For how long it can be asked how an answer came about; 0 keeps nothing."""
 

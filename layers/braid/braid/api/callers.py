@@ -6,6 +6,7 @@ the server on a laptop does the same. Nothing here reads a token.
 
 from __future__ import annotations
 
+import hmac
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,13 +19,14 @@ from braid.engines.ports_members import Role, Subject
 from braid.models import TenantId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from braid.engines.ports_members import Members
 
 OPEN_PATHS: Final = frozenset({"/health", "/openapi.json", "/explorer"})
 OPEN_PREFIX: Final = "/explorer/"
 _NO_MEMBER = "no member of this tenant"
+FRONT_HEADER = "braid-front"
 TENANT_HEADER = "braid-tenant"
 """Names the tenant that is meant, where a caller belongs to several."""
 _TENANT = TypeAdapter(TenantId)
@@ -69,6 +71,31 @@ class Caller:
         if self.role is not Role.WRITER:
             detail = "this tenant may be asked, and not changed"
             raise Refused(detail, subject=self.subject, tenant_id=self.tenant_id, reason="role")
+
+
+def check_way(event: Mapping[str, Any], front_key: Callable[[], bytes] | None) -> None:
+    """Refuse a request that went round the firewall.
+
+    Parameters
+    ----------
+    event
+        In API Gateway's format 2.0.
+    front_key
+        Returns what the firewall adds to every request that it lets through; None where there is no firewall.
+
+    Raises
+    ------
+    Problem
+        403 if the request lacks it.
+    StoreError
+        If the key cannot be read.
+    """
+    if front_key is None:
+        return
+    given = str(event.get("headers", {}).get(FRONT_HEADER, "")).encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(given, front_key()):
+        detail = "this address is not asked directly; use the one in front of it"
+        raise Problem(HTTPStatus.FORBIDDEN, "forbidden", detail)
 
 
 def is_open(path: str) -> bool:

@@ -13,7 +13,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from braid.api.bodies import check_body
-from braid.api.callers import TENANT_HEADER, Refused, authorise, identify, is_open
+from braid.api.callers import TENANT_HEADER, Refused, authorise, check_way, identify, is_open
 from braid.api.housekeeping import add_housekeeping
 from braid.api.imports import add_imports
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
@@ -116,6 +116,7 @@ class _Request:
         Exception
             What is answered as a problem.
         """
+        check_way(self.event, api.library.front_key)
         if not is_open(self.path):
             self.caller = self._authorised(api)
         allowed = api.methods(self.path)

@@ -13,7 +13,7 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from re import Pattern
 
@@ -78,6 +78,10 @@ class Library(Protocol):
 
     def cursor_key(self) -> bytes:
         """Return the key that cursors are signed with."""
+
+    @property
+    def front_key(self) -> Callable[[], bytes] | None:
+        """What returns the key that a firewall in front adds to requests; None where they may come by any way."""
 
     def context(self, request: ContextRequest) -> Context:
         """Build the context of the next answer."""

@@ -285,16 +285,19 @@ class OpenSearchIndex:
 
         return self._call(ask)
 
+    def _entries(self, keys: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+        answer = self._client.mget(index=self._alias, body={"ids": list(keys)}, _source_includes=list(fields))
+        entries: list[dict[str, Any]] = answer["docs"]
+        for entry in entries:
+            if "error" in entry:
+                raise refusal(int(entry["error"].get("status", 0)), entry["error"])
+        return entries
+
     def _fields(self, keys: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return some fields of the documents that exist, those not yet searchable included."""
         sources: dict[str, dict[str, Any]] = {}
         for start in range(0, len(keys), _READ_AT_ONCE):
-            body = {"ids": keys[start : start + _READ_AT_ONCE]}
-            answer = self._call(self._client.mget, index=self._alias, body=body, _source_includes=list(fields))
-            for entry in answer["docs"]:
-                if "error" in entry:
-                    error = entry["error"]
-                    raise refusal(int(error.get("status", 0)), error)
+            for entry in self._call(self._entries, keys[start : start + _READ_AT_ONCE], fields):
                 if entry["found"]:
                     sources[entry["_id"]] = entry["_source"]
         return sources

@@ -29,6 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 TRANSIENT_STATUSES = frozenset({408, 429, 502, 503, 504})
+_NOT_YET = frozenset({"no_shard_available_action_exception", "unavailable_shards_exception"})
 _MISSING = "index_not_found_exception"
 
 
@@ -134,7 +135,8 @@ def reason_of(info: object) -> str:
 def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
     """Return the exception for one refused request, or one refused item of several."""
     text = f"the search index answered {status}: {error.get('type', '')}: {str(error.get('reason', ''))[:300]}"
-    if status in TRANSIENT_STATUSES:
+    # Items of a reading of several carry no status: a shard of an index that was made just now may not serve yet.
+    if status in TRANSIENT_STATUSES or error.get("type") in _NOT_YET:
         return TransientStoreError(text)
     if error.get("type") == _MISSING:
         return IndexMissing(text)

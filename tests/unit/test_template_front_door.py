@@ -1,0 +1,264 @@
+"""Who may reach what: the routes of the HTTP interface, every policy, and the firewall that may stand in front."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from braid.api.callers import FRONT_HEADER, is_open
+
+from tests.operations import OPERATIONS
+from tests.unit.test_template import FUNCTIONS, GLOBALS, RESOURCES, ROOT, TEMPLATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.operations import Operation
+
+ROUTES = {
+    item["Properties"]["RouteKey"]: item["Properties"]
+    for item in RESOURCES.values()
+    if item["Type"] == "AWS::ApiGatewayV2::Route"
+}
+VERIFIED = ROUTES["$default"]
+UNBOUNDED = {
+    "bedrock:Rerank": "the model beside it is what it may call",
+    "logs:": "sets up the delivery of logs",
+    "xray:": "writes traces",
+}
+"""Actions that cannot be narrowed to a resource, by how they begin, and why they may be there."""
+ASKING = {"PlanFunction", "EmbedFunction", "VectorSearchFunction", "GraphExpandFunction", "FuseRerankFunction"}
+
+
+class Tags(yaml.SafeLoader):
+    """Reads CloudFormation's short forms as what they hold."""
+
+
+def _plain(loader: Tags, _tag: str, node: yaml.Node) -> Any:
+    if isinstance(node, yaml.ScalarNode):
+        return loader.construct_scalar(node)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    assert isinstance(node, yaml.MappingNode)
+    return loader.construct_mapping(node, deep=True)
+
+
+Tags.add_multi_constructor("!", _plain)
+FIREWALL: dict[str, Any] = yaml.load((ROOT / "firewall.yaml").read_text(encoding="utf-8"), Tags)  # noqa: S506 - a safe one
+
+
+def route_of(method: str, path: str) -> dict[str, Any]:
+    """Return the route that API Gateway would choose: of this path, of a part of it, or of all others."""
+    parent = path.rpartition("/")[0]
+    found = ROUTES.get(f"{method} {path}") or next(
+        (route for key, route in ROUTES.items() if key.startswith(f"{method} {parent}/{{") and parent), VERIFIED
+    )
+    return dict(found)
+
+
+def statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every statement of every policy of a role, those under a condition too, with where it stands."""
+    for name, item in RESOURCES.items():
+        if item["Type"] == "AWS::IAM::ManagedPolicy":
+            documents = [item["Properties"]["PolicyDocument"]]
+        elif item["Type"] == "AWS::IAM::Role":
+            documents = [policy["PolicyDocument"] for policy in item["Properties"].get("Policies", ())]
+        else:
+            continue
+        for document in documents:
+            for statement in document["Statement"]:
+                chosen = statement[1:] if isinstance(statement, list) else [statement]
+                yield from ((name, each) for each in chosen if isinstance(each, dict))
+
+
+def actions(statement: dict[str, Any]) -> list[str]:
+    given = statement["Action"]
+    return [given] if isinstance(given, str) else list(given)
+
+
+def of_function(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the statements that a function's role may hold."""
+    named = [each if isinstance(each, str) else each[1] for each in FUNCTIONS[name]["Properties"].get("Policies", ())]
+    yield from (statement for policy, statement in statements() if policy in named)
+
+
+# --- routes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_every_operation_is_behind_the_authorizer_unless_anyone_may_ask(operation: Operation) -> None:
+    route = route_of(operation.method, operation.path())
+    assert route["Target"] == "integrations/${FrontDoorIntegration}"
+    if operation.open:
+        assert route["AuthorizationType"] == "NONE"
+    else:
+        assert route["AuthorizationType"] == ["UsesTokens", "JWT", "AWS_IAM"]
+        assert route["AuthorizerId"] == ["UsesTokens", "FrontDoorTokens", "AWS::NoValue"]
+
+
+def test_no_route_is_open_but_those_that_the_function_takes_for_open_and_to_be_read_only() -> None:
+    opened = [key for key, route in ROUTES.items() if route["AuthorizationType"] == "NONE"]
+    assert sorted(opened) == ["GET /explorer", "GET /explorer/{file}", "GET /health", "GET /openapi.json"]
+    assert all(is_open(key.partition(" ")[2]) for key in opened)
+
+
+def test_tokens_are_verified_for_the_issuer_and_audience_that_were_named() -> None:
+    authorizer = RESOURCES["FrontDoorTokens"]["Properties"]
+    assert authorizer["AuthorizerType"] == "JWT"
+    assert authorizer["JwtConfiguration"] == {"Issuer": "JwtIssuer", "Audience": "JwtAudience"}
+    assert {"TokensHaveIssuer", "SignaturesHaveMembers"} <= set(TEMPLATE["Rules"])
+
+
+def test_the_stage_throttles_and_logs_without_paths_and_only_the_interface_may_call_its_function() -> None:
+    stage = RESOURCES["FrontDoorStage"]["Properties"]
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == "ThrottlingRate"
+    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == "ThrottlingBurst"
+    assert "RouteSettings" not in stage  # no route throttles otherwise
+    assert not {"$context.path", "$context.identity", "$context.authorizer.claims"} & set(
+        stage["AccessLogSettings"]["Format"].split('"')
+    )
+    permission = RESOURCES["FrontDoorPermission"]["Properties"]
+    assert permission["Principal"] == "apigateway.amazonaws.com"
+    assert permission["SourceArn"].endswith(":${FrontDoor}/*")
+
+
+# --- roles ------------------------------------------------------------------------------------------------------------
+
+
+def test_no_statement_reaches_every_resource_but_those_that_cannot_be_narrowed() -> None:
+    for name, statement in statements():
+        for action in actions(statement):
+            assert "*" not in action, name
+            resources = statement["Resource"]
+            if "*" in (resources if isinstance(resources, list) else [resources]):
+                assert action.startswith(tuple(UNBOUNDED)), (name, action)
+
+
+def test_every_policy_belongs_to_a_function() -> None:
+    policies = {name for name, item in RESOURCES.items() if item["Type"] == "AWS::IAM::ManagedPolicy"}
+    used = {
+        each if isinstance(each, str) else each[1]
+        for function in FUNCTIONS.values()
+        for each in function["Properties"].get("Policies", ())
+    }
+    assert policies == used
+
+
+def test_whatever_touches_the_graph_does_so_by_gremlin_and_what_asks_reads() -> None:
+    found = [(name, each) for name, each in statements() if actions(each)[0].startswith("neptune-db:")]
+    assert len(found) == 3
+    for _, statement in found:
+        assert statement["Condition"] == {"StringEquals": {"neptune-db:QueryLanguage": "Gremlin"}}
+        assert statement["Resource"].endswith(":${NeptuneClusterResourceId}/*")
+    for name in ASKING | {"ContextFunction"}:
+        given = {action for each in of_function(name) for action in actions(each) if action.startswith("neptune-db:")}
+        assert given <= {"neptune-db:ReadDataViaQuery"}
+
+
+def test_whatever_touches_a_domain_names_its_indexes_and_what_asks_may_not_write_them() -> None:
+    unnamed = {"_aliases", "_search", "_search/point_in_time"}
+    for name, statement in statements():
+        if not actions(statement)[0].startswith("es:"):
+            continue
+        resources = statement["Resource"]
+        for resource in [resources] if isinstance(resources, str) else resources:
+            path = resource.removeprefix("${OpenSearchResourceArn}/")
+            assert path in unnamed or "${OpenSearchIndex}" in path, (name, resource)
+    for name in ASKING | {"ContextFunction"}:
+        for statement in of_function(name):
+            if "es:ESHttpPost" in actions(statement):
+                assert {each.rpartition("/")[2] for each in statement["Resource"]} == {
+                    *("_msearch", "_mget", "_search", "_count")
+                }
+            assert not {"es:ESHttpPut", "es:ESHttpDelete"} & set(actions(statement))
+
+
+# --- limits, logs, keys -----------------------------------------------------------------------------------------------
+
+
+def test_every_function_may_be_held_to_a_number_at_once() -> None:
+    assert GLOBALS["ReservedConcurrentExecutions"] == [
+        "HasReservedConcurrency",
+        "ReservedConcurrency",
+        "AWS::NoValue",
+    ]
+    assert not [name for name in FUNCTIONS if "ReservedConcurrentExecutions" in FUNCTIONS[name]["Properties"]]
+
+
+def test_every_log_is_kept_for_the_stated_time_under_the_stated_key() -> None:
+    groups = [item["Properties"] for item in RESOURCES.values() if item["Type"] == "AWS::Logs::LogGroup"]
+    assert len(groups) >= len(FUNCTIONS) + 4
+    for group in groups:
+        assert group["RetentionInDays"] == "LogRetentionDays"
+        assert group["KmsKeyId"] == ["HasKey", "KmsKeyArn", "AWS::NoValue"]
+
+
+def test_everything_that_keeps_something_is_encrypted_under_the_stated_key() -> None:
+    key = ["HasKey", "KmsKeyArn", "AWS::NoValue"]
+    assert GLOBALS["KmsKeyArn"] == key
+    for name, item in RESOURCES.items():
+        properties = item.get("Properties", {})
+        match item["Type"]:
+            case "AWS::DynamoDB::Table":
+                assert properties["SSESpecification"]["KMSMasterKeyId"] == key, name
+            case "AWS::SQS::Queue" | "AWS::SNS::Topic":
+                assert properties["KmsMasterKeyId"] == key, name
+            case "AWS::SecretsManager::Secret":
+                assert properties["KmsKeyId"] == key, name
+            case "AWS::S3::Bucket":
+                assert "HasKey" in str(properties["BucketEncryption"]), name
+
+
+# --- firewall ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_firewall_is_off_unless_a_web_acl_is_named_and_needs_tokens() -> None:
+    assert TEMPLATE["Parameters"]["FirewallAclArn"]["Default"] == ""
+    for name in ("FrontKey", "FirewallDistribution"):
+        assert RESOURCES[name]["Condition"] == "HasFirewall"
+    assert TEMPLATE["Rules"]["FirewallHasTokens"]["Assertions"][0]["Assert"] == ["Authorization", "jwt"]
+
+
+def test_the_firewall_lets_every_method_through_and_keeps_no_answer() -> None:
+    distribution = RESOURCES["FirewallDistribution"]["Properties"]["DistributionConfig"]
+    assert distribution["WebACLId"] == "FirewallAclArn"
+    behaviour = distribution["DefaultCacheBehavior"]
+    assert {each.method for each in OPERATIONS} <= set(behaviour["AllowedMethods"])
+    assert behaviour["ViewerProtocolPolicy"] == "https-only"
+    assert behaviour["CachePolicyId"] == "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"  # CachingDisabled
+    assert behaviour["OriginRequestPolicyId"] == "b689b0a8-53d0-40ab-baf2-68738e2966ac"  # AllViewerExceptHostHeader
+
+
+def test_nobody_walks_round_the_firewall() -> None:
+    (origin,) = RESOURCES["FirewallDistribution"]["Properties"]["DistributionConfig"]["Origins"]
+    (header,) = origin["OriginCustomHeaders"]
+    assert header["HeaderName"].lower() == FRONT_HEADER
+    assert header["HeaderValue"] == "{{resolve:secretsmanager:${FrontKey}}}"
+    assert origin["CustomOriginConfig"]["OriginProtocolPolicy"] == "https-only"
+    given = FUNCTIONS["SearchApiFunction"]["Properties"]["Environment"]["Variables"]
+    assert given["BRAID_FRONT_KEY_SECRET"] == ["HasFirewall", "FrontKey", ""]
+    readers = [name for name, each in statements() if each["Resource"] == "FrontKey"]
+    assert readers == ["AnswerRequestsPolicy"]
+    assert TEMPLATE["Outputs"]["Url"]["Value"] == [
+        "HasFirewall",
+        "https://${FirewallDistribution.DomainName}",
+        "FrontDoor.ApiEndpoint",
+    ]
+
+
+def test_the_web_acl_refuses_too_many_and_known_attacks_and_only_counts_what_a_text_looks_like() -> None:
+    acl = FIREWALL["Resources"]["WebAcl"]["Properties"]
+    assert acl["Scope"] == "CLOUDFRONT"
+    rules = {rule["Name"]: rule for rule in acl["Rules"]}
+    assert rules["rate"]["Statement"]["RateBasedStatement"]["Limit"] == "RequestsPerFiveMinutes"
+    assert rules["rate"]["Action"]["Block"]["CustomResponse"]["ResponseCode"] == 429
+    overrides = rules["common"]["Statement"]["ManagedRuleGroupStatement"]["RuleActionOverrides"]
+    assert {each["Name"] for each in overrides if each["ActionToUse"] == {"Count": {}}} >= {
+        "SizeRestrictions_BODY",
+        "CrossSiteScripting_BODY",
+    }
+    assert all(each["Name"].endswith("_BODY") for each in overrides)
+    logging = FIREWALL["Resources"]["Logging"]["Properties"]
+    assert {"SingleHeader": {"Name": "authorization"}} in logging["RedactedFields"]
+    assert FIREWALL["Resources"]["Refused"]["Properties"]["RetentionInDays"] == "LogRetentionDays"
