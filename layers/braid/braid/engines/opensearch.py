@@ -14,7 +14,7 @@ from braid.engines import opensearch_mapping as mapping
 from braid.engines import opensearch_query as query
 from braid.engines.opensearch_beside import everywhere, placed
 from braid.engines.opensearch_bulk import write
-from braid.engines.opensearch_client import IndexMissing, P, R, call, complete, open_client, refusal
+from braid.engines.opensearch_client import IndexMissing, P, R, call, change_timeout_s, complete, open_client, refusal
 from braid.engines.opensearch_scan import page
 from braid.engines.opensearch_spaces import Spaces
 from braid.engines.opensearch_strands import strands
@@ -82,7 +82,12 @@ class OpenSearchIndex:
             body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
             body["aliases"] = {self._alias: {"is_write_index": True}}
             try:
-                self._call(self._client.indices.create, index=f"{self._alias}-000001", body=body)
+                self._call(
+                    self._client.indices.create,
+                    index=f"{self._alias}-000001",
+                    body=body,
+                    request_timeout=change_timeout_s(self._settings),
+                )
             except StoreError as error:
                 # Another process may have been first.
                 if "resource_already_exists_exception" not in str(error):
@@ -310,5 +315,5 @@ class OpenSearchIndex:
             operations,
             refresh=str(refresh),
             attempts=self._attempts,
-            timeout_s=5 * self._settings.opensearch_timeout_s,
+            timeout_s=change_timeout_s(self._settings),
         )

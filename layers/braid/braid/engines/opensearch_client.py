@@ -90,6 +90,11 @@ def retrying(attempts: int) -> Retrying:
     )
 
 
+def change_timeout_s(settings: Settings) -> float:
+    """Return how long a write, or a change of an index, may take in seconds: nodes have to agree on it."""
+    return 5 * settings.opensearch_timeout_s
+
+
 def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call the client, try again what passes by itself, and name what does not."""
     for attempt in retrying(attempts):

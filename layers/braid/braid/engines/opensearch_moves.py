@@ -13,7 +13,7 @@ from braid.engines import opensearch_mapping as mapping
 from braid.engines import opensearch_query as query
 from braid.engines.opensearch import OpenSearchIndex
 from braid.engines.opensearch_beside import next_alias, previous_alias
-from braid.engines.opensearch_client import IndexMissing, P, R, call, open_client
+from braid.engines.opensearch_client import IndexMissing, P, R, call, change_timeout_s, open_client
 from braid.engines.opensearch_writing import ConditionalWriter
 from braid.engines.ports import ScanPage
 from braid.engines.ports_moves import Reconciled, Serving, Settled, decode_phase, encode_phase
@@ -167,7 +167,7 @@ class OpenSearchMoves:
         body["mappings"]["_meta"] = {_META: {_PROFILE: target, _SPACES: sorted(spaces)}}
         body["aliases"] = {self._next: {"is_write_index": True}}
         try:
-            self._call(self._client.indices.create, index=self._following_name(), body=body)
+            self._change(self._client.indices.create, index=self._following_name(), body=body)
         except StoreError as error:
             # Another process may have been first.
             if "resource_already_exists_exception" not in str(error):
@@ -285,13 +285,16 @@ class OpenSearchMoves:
         """Remove the index that is not active, if there is one."""
         for alias, place in self._places().items():
             if alias != self._alias:
-                self._call(self._client.indices.delete, index=place.name, ignore_unavailable=True)
+                self._change(self._client.indices.delete, index=place.name, ignore_unavailable=True)
         return self.serving()
 
     # --- the calls themselves ---
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return call(self._attempts, function, *args, **kwargs)
+
+    def _change(self, function: Callable[..., object], **kwargs: object) -> None:
+        self._call(function, **kwargs, request_timeout=change_timeout_s(self._settings))
 
     def _places(self, *, attempts: int | None = None, timeout_s: float | None = None) -> dict[str, _Place]:
         """Return the indexes behind the alias and behind those beside it, as there are any."""
@@ -320,7 +323,7 @@ class OpenSearchMoves:
     def _note(self, place: _Place, changes: Mapping[str, Any]) -> None:
         meta = {name: value for name, value in {**place.meta, **changes}.items() if value is not None}
         others = {name: value for name, value in place.mappings.get("_meta", {}).items() if name != _META}
-        self._call(self._client.indices.put_mapping, index=place.name, body={"_meta": {**others, _META: meta}})
+        self._change(self._client.indices.put_mapping, index=place.name, body={"_meta": {**others, _META: meta}})
 
     def _swap(self, rising: str, falling: str, left: str, taken: str) -> None:
         """Give one index the alias and the other one the alias beside it."""
@@ -330,7 +333,7 @@ class OpenSearchMoves:
             {"remove": {"index": rising, "alias": left}},
             {"add": {"index": falling, "alias": taken, "is_write_index": True}},
         ]
-        self._call(self._client.indices.update_aliases, body={"actions": actions})
+        self._change(self._client.indices.update_aliases, body={"actions": actions})
 
     def _following_name(self) -> str:
         """Return the name of an index that does not exist yet."""

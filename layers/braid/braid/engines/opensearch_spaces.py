@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from braid.engines import opensearch_mapping as mapping
-from braid.engines.opensearch_client import IndexMissing, P, R, call
+from braid.engines.opensearch_client import IndexMissing, P, R, call, change_timeout_s
 from braid.errors import DimensionMismatch, StoreError
 
 if TYPE_CHECKING:
@@ -126,7 +126,12 @@ class Spaces:
             )
             for field, dimension in missing.items()
         }
-        self._call(self._client.indices.put_mapping, index=self._alias, body={"properties": properties})
+        self._call(
+            self._client.indices.put_mapping,
+            index=self._alias,
+            body={"properties": properties},
+            request_timeout=change_timeout_s(self._settings),
+        )
         self._dimensions = {**known, **missing}
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.engines import opensearch_mapping as mapping
 from braid.engines.opensearch_bulk import Outcome, write_items
-from braid.engines.opensearch_client import call, refusal
+from braid.engines.opensearch_client import call, change_timeout_s, refusal
 from braid.engines.ports_moves import Settled
 from braid.settings import OpenSearchService, Refresh
 
@@ -49,7 +49,7 @@ class ConditionalWriter:
     def __init__(self, client: OpenSearch, settings: Settings) -> None:
         self._client = client
         self._attempts = settings.opensearch_attempts
-        self._timeout_s = 5 * settings.opensearch_timeout_s
+        self._timeout_s = change_timeout_s(settings)
         serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
         self._refresh = str(Refresh.NONE if serverless else settings.opensearch_refresh)
 
