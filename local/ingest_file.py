@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from braid.engines.ports_state import MAX_LINE_BYTES
 from braid.errors import DatasetError
-from braid.file_ingest import BATCH_BYTES, BATCH_LINES, items_of, links_of, may_link
+from braid.file_ingest import BATCH_BYTES, BATCH_LINES
+from braid.file_jobs import Phase
+from braid.file_phases import may_end, may_link, part_of
 from braid.write_items import Items
 from braid.writes import write
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
@@ -33,12 +36,13 @@ class FileIngested:
     embed_seconds: float = 0.0
     write_seconds: float = 0.0
 
-    def add(self, report: WriteReport, errors: Sequence[ItemError], *, lines: int) -> None:
-        """Count what became of a batch."""
-        self.lines += lines
+    def add(self, report: WriteReport, errors: Sequence[ItemError], phase: Phase, *, lines: int) -> None:
+        """Count what became of a batch in a phase."""
+        self.lines += lines if phase is Phase.ITEMS else 0
         self.errors += len(errors)
-        for name in ("written", "unchanged", "embedded", "relationships", "superseded"):
+        for name in ("written", "unchanged", "embedded", "superseded"):
             setattr(self, name, getattr(self, name) + getattr(report, name))
+        self.relationships += report.relationships if phase is Phase.LINKS else 0
         self.embed_seconds += report.embed_seconds
         self.write_seconds += report.write_seconds
 
@@ -53,7 +57,7 @@ def ingest_file(
     on_progress: Callable[[int, int], None] | None = None,
     on_error: Callable[[ItemError], None] = lambda _: None,
 ) -> FileIngested:
-    """Write what is right of a file of lines, first all records and entities, then all edges.
+    """Write what is right of a file of lines: all records and entities, then all edges, then what edges supersede.
 
     No more than a batch of it is held in memory. What is wrong is told line by line, and the rest is written.
 
@@ -77,28 +81,36 @@ def ingest_file(
     """
     begun = path.stat()
     done = FileIngested()
-    with_links: set[int] = set()
-    for second in (False, True):
+    holding: dict[Phase, set[int]] = {Phase.LINKS: set(), Phase.ENDS: set()}
+    refused: set[str] = set()
+    for phase in Phase:
         for number, (lines, first, offset) in enumerate(_batches(path)):
-            if second and number not in with_links:
+            if number not in holding.get(phase, {number}):
                 continue
             items = Items(tenant_id)
             for at, line in enumerate(lines, start=first):
                 items.add_line(f"{path}:{at}", line)
             whole = items.request(partial=True, missing=missing)
-            report = write(links_of(whole) if second else items_of(whole), wired, threads=threads)
-            now = path.stat()
-            if (now.st_mtime_ns, now.st_size) != (begun.st_mtime_ns, begun.st_size):
-                raise DatasetError(f"{path} changed while it was read; ingest it again")
-            if any(may_link(line) for line in lines):
-                with_links.add(number)
-            errors = report.errors if second else (*items.errors, *report.errors)
-            done.add(report, errors, lines=0 if second else len(lines))
+            report = write(part_of(whole, phase, refused), wired, threads=threads)
+            _require_unchanged(path, begun)
+            for later, may_hold in ((Phase.LINKS, may_link), (Phase.ENDS, may_end)):
+                if any(map(may_hold, lines)):
+                    holding[later].add(number)
+            errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
+            if phase is Phase.LINKS and number in holding[Phase.ENDS]:
+                refused.update(error.place for error in errors)
+            done.add(report, errors, phase, lines=len(lines))
             for error in errors:
                 on_error(error)
-            if on_progress and not second:
+            if on_progress and phase is Phase.ITEMS:
                 on_progress(offset, begun.st_size)
     return done
+
+
+def _require_unchanged(path: Path, begun: os.stat_result) -> None:
+    now = path.stat()
+    if (now.st_mtime_ns, now.st_size) != (begun.st_mtime_ns, begun.st_size):
+        raise DatasetError(f"{path} changed while it was read; ingest it again")
 
 
 def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:

@@ -18,6 +18,7 @@ from moto import mock_aws
 
 from tests.contract.shapes import ACME
 from tests.contract.writes import found
+from tests.ended_later import ENDED_LATER, ENDS
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -100,6 +101,20 @@ def test_lines_longer_than_a_batch_are_batches_of_their_own(store: DemoStages, m
     monkeypatch.setattr(file_ingest, "BATCH_BYTES", 10)
     put(store, 3)
     assert [task.batch.lines for task in batches(store, begun(store), Phase.ITEMS)] == [1, 1, 1]
+
+
+def test_an_edge_ends_another_wherever_that_stands_and_is_told_once_where_it_cannot(store: DemoStages) -> None:
+    content = "".join(json.dumps(row) + "\n" for row in ENDED_LATER)
+    store.objects.put(ACME, KEY, content.encode())
+    job = begun(store)
+    for phase in Phase:
+        for task in batches(store, job, phase):
+            file_ingest.batch(task, store)
+    report = finished(store, job)
+    assert (report.status, report.written, report.relationships) == (JobStatus.WITH_ERRORS, 9, 3)
+    errors = store.objects.open(ACME, report.report_key)
+    assert [json.loads(line)["place"] for line in errors] == ["line 2", "line 3"]
+    assert {edge.predicate: edge.invalid_at for edge in store.graph.relationships(ACME, ids=["r0"])} == ENDS
 
 
 @pytest.mark.parametrize("removed", [False, True])

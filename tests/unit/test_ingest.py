@@ -23,6 +23,7 @@ from local import ingest as ingesting
 from local import ingest_file
 from local.dataset import read_dataset
 from local.ingest import ingest
+from tests.ended_later import ENDED_LATER, ENDS
 from tests.stages import NOW, DemoStages, WordEncoder
 
 if TYPE_CHECKING:
@@ -354,6 +355,21 @@ def test_a_file_of_lines_is_written_in_batches_whatever_the_order_of_its_lines(
     assert told[-1] == (path.stat().st_size, path.stat().st_size)
     again = ingest_file.ingest_file(path, TENANT, stages, missing=MissingEnds.REFUSE)
     assert (again.written, again.unchanged, again.embedded) == (0, 7, 0)
+
+
+def test_an_edge_of_a_file_ends_another_wherever_that_stands_and_is_told_once_where_it_cannot(
+    stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_file, "BATCH_LINES", 3)
+    path = lines_file(tmp_path / "a.jsonl", *ENDED_LATER)
+    told: list[str] = []
+    for _ in range(2):
+        done = ingest_file.ingest_file(
+            path, TENANT, stages, missing=MissingEnds.REFUSE, on_error=lambda error: told.append(str(error))
+        )
+        assert (done.written + done.unchanged, done.relationships, done.errors) == (9, 3, 2)
+        assert {edge.predicate: edge.invalid_at for edge in stages.graph.relationships(TENANT, ids=["r0"])} == ENDS
+    assert [line.removeprefix(f"{path}:").split(":")[0] for line in told] == ["2", "3"] * 2
 
 
 def test_every_line_that_is_wrong_is_named_and_the_others_are_written(stages: DemoStages, tmp_path: Path) -> None:

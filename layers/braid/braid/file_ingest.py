@@ -4,8 +4,8 @@
 ``lost`` notes one that failed; ``finish`` gathers what they noted into a report. Everything is of the one version
 of the object that ``split`` saw.
 
-Two phases: all records and entities first, then all edges and supersessions, so that the order of the lines does not
-matter.
+Three phases: all records and entities, then all edges and what records supersede, then what edges supersede, so that
+the order of the lines does not matter.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ from braid.file_jobs import (
     Phase,
     Split,
 )
-from braid.models import Relationship
+from braid.file_phases import may_end, may_link, part_of
 from braid.object_content import read_object
 from braid.write_items import read_lines, write_body
-from braid.writes import ItemError, MissingEnds, Places, WriteRequest, WriteStore, write
-from braid.writes_supersession import SUPERSEDES
+from braid.writes import ItemError, MissingEnds, WriteStore, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +50,6 @@ PAGE_BATCHES = 100
 """Batches that one step hands out: their places take 15 KB of a state's 256."""
 INBOX = "inbox/"
 """Where a file is put that is to be written as it arrives, behind the tenant."""
-_LINKS = (b'"relationship"', b'"supersedes"')
 _PLACES = TypeAdapter(tuple[BatchPlace, ...])
 _IN_MEMORY = 8 * 1024 * 1024
 
@@ -100,18 +98,19 @@ def split(task: Split, store: FileStore) -> Job:
 
 
 def page(task: Page, store: FileStore) -> PageOut:
-    """Return where the next batches lie; in the phase of links, only those that may hold any."""
+    """Return where the next batches lie, but for those that hold nothing of the phase."""
     phase, number = task.cursor.phase, task.cursor.page
     pages = -(-task.job.batches // PAGE_BATCHES)
     places = _page(task.job, number, store) if number < pages else ()
     following = Cursor(phase=phase, page=number + 1)
-    if following.page >= pages:
-        following = Cursor(phase=Phase.LINKS)
+    last = following.page >= pages
+    if last and phase is not Phase.ENDS:
+        following = Cursor(phase=Phase.LINKS if phase is Phase.ITEMS else Phase.ENDS)
     return PageOut(
         phase=phase,
-        batches=tuple(place for place in places if phase is Phase.ITEMS or place.links),
+        batches=tuple(place for place in places if place.has(phase)),
         next=following,
-        done=phase is Phase.LINKS and number + 1 >= pages,
+        done=phase is Phase.ENDS and last,
     )
 
 
@@ -131,13 +130,13 @@ def batch(task: Batch, store: FileStore) -> Noted:
     numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=place.line)]
     items = read_lines(numbered, task.job.tenant_id)
     request = items.request(partial=True, missing=task.job.missing)
-    request = items_of(request) if task.phase is Phase.ITEMS else links_of(request)
-    report = write(request, store)
+    refused = _noted(task.job, Phase.LINKS, place, store).errors if task.phase is Phase.ENDS else ()
+    report = write(part_of(request, task.phase, {error.place for error in refused}), store)
     out = BatchOut(
         written=report.written,
         unchanged=report.unchanged,
         embedded=report.embedded,
-        relationships=report.relationships,
+        relationships=0 if task.phase is Phase.ENDS else report.relationships,  # they were counted as links
         superseded=report.superseded,
         errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
     )
@@ -231,50 +230,16 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
 def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
     """Yield where batches lie: whole lines, as many as fit into both bounds and at least one."""
     number = start = end = 0
-    first, size, links = 1, 0, False
+    first, size, links, ends = 1, 0, False, False
     for line in lines:
         length = len(line) + 1
         if size and (size == BATCH_LINES or end - start + length > BATCH_BYTES):
-            yield BatchPlace(number=number, start=start, end=end, line=first, lines=size, links=links)
-            number, start, first, size, links = number + 1, end, first + size, 0, False
+            yield BatchPlace(number=number, start=start, end=end, line=first, lines=size, links=links, ends=ends)
+            number, start, first, size, links, ends = number + 1, end, first + size, 0, False, False
         end, size = min(end + length, total), size + 1  # the last line may have no line feed
-        links = links or may_link(line)
+        links, ends = links or may_link(line), ends or may_end(line)
     if size:
-        yield BatchPlace(number=number, start=start, end=end, line=first, lines=size, links=links)
-
-
-# --- what is written of a batch ---------------------------------------------------------------------------------------
-
-
-def may_link(line: bytes) -> bool:
-    """Return whether a line may be an edge, or a record that supersedes."""
-    return any(mark in line for mark in _LINKS)
-
-
-def items_of(request: WriteRequest) -> WriteRequest:
-    """Return the records and vertices of a request; what they supersede is written later."""
-    places = Places(records=request.places.records, vertices=request.places.vertices)
-    return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
-
-
-def links_of(request: WriteRequest) -> WriteRequest:
-    """Return the edges of a request, those that say what its records supersede among them."""
-    edges = list(request.relationships)
-    places = list(request.places.relationships)
-    for place, record in zip(request.places.records, request.records, strict=True):
-        for old in record.supersedes:
-            since = record.valid_at or record.timestamp
-            edges.append(
-                Relationship(tenant_id=record.tenant_id, source=record.id, type=SUPERSEDES, target=old, valid_at=since)
-            )
-            places.append(place)
-    return WriteRequest(
-        tenant_id=request.tenant_id,
-        relationships=tuple(edges),
-        places=Places(relationships=tuple(places)),
-        missing=request.missing,
-        partial=True,
-    )
+        yield BatchPlace(number=number, start=start, end=end, line=first, lines=size, links=links, ends=ends)
 
 
 # --- what is noted ----------------------------------------------------------------------------------------------------
@@ -295,9 +260,7 @@ def _page(job: Job, number: int, store: FileStore) -> tuple[BatchPlace, ...]:
 def _all_places(job: Job, store: FileStore) -> Iterator[tuple[Phase, BatchPlace]]:
     for number in range(-(-job.batches // PAGE_BATCHES)):
         for place in _page(job, number, store):
-            yield Phase.ITEMS, place
-            if place.links:
-                yield Phase.LINKS, place
+            yield from ((phase, place) for phase in Phase if place.has(phase))
 
 
 def _result_key(job: Job, phase: Phase, place: BatchPlace) -> str:

@@ -19,6 +19,7 @@ class Phase(StrEnum):
 
     ITEMS = "items"
     LINKS = "links"
+    ENDS = "ends"
 
 
 class Job(Frozen):
@@ -43,6 +44,12 @@ class BatchPlace(Frozen):
     lines: int = Field(ge=1)
     links: bool = False
     """Whether it may hold an edge, or a record that supersedes."""
+    ends: bool = False
+    """Whether it may hold an edge that supersedes another."""
+
+    def has(self, phase: Phase) -> bool:
+        """Whether there may be something to write in a phase."""
+        return {Phase.ITEMS: True, Phase.LINKS: self.links, Phase.ENDS: self.ends}[phase]
 
 
 class Split(Frozen):
