@@ -230,6 +230,14 @@ def test_the_firewall_lets_every_method_through_and_keeps_no_answer() -> None:
     assert behaviour["OriginRequestPolicyId"] == "b689b0a8-53d0-40ab-baf2-68738e2966ac"  # AllViewerExceptHostHeader
 
 
+def test_the_firewall_keeps_no_error_either_which_else_others_would_be_given() -> None:
+    distribution = RESOURCES["FirewallDistribution"]["Properties"]["DistributionConfig"]
+    errors = {each["ErrorCode"]: each for each in distribution["CustomErrorResponses"]}
+    assert set(errors) == {400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504}  # all of which it can be told
+    for code, each in errors.items():
+        assert each == {"ErrorCode": code, "ErrorCachingMinTTL": 0}  # and the body stays the interface's
+
+
 def test_nobody_walks_round_the_firewall() -> None:
     (origin,) = RESOURCES["FirewallDistribution"]["Properties"]["DistributionConfig"]["Origins"]
     (header,) = origin["OriginCustomHeaders"]
