@@ -450,8 +450,8 @@ def test_a_home_that_is_a_file_is_named(braid: Braid, tmp_path: Path) -> None:
     (tmp_path / "home").write_text("not a folder")
     for command in (("search", "q"), ("ingest", str(DEMO / "pellworth")), ("eval", str(DEMO / "pellworth"))):
         done = braid(*command, home=tmp_path / "home")
-        assert done.status == 1
-        assert str(tmp_path / "home") in one_line(done)
+        assert done.status == 2
+        assert one_line(done) == f"braid: BRAID_HOME: {tmp_path / 'home'} is not a folder\n"
 
 
 def test_a_file_that_may_not_be_read_is_named(braid: Braid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

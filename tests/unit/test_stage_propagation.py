@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.ports import Expansion
+from braid.errors import StoreError
 from braid.models import Answer, Fusion, FusionParameters, GraphHit, Intent, Path, Plan, Query
 from braid.stages import graph_expand
 from braid.stages.fuse_rerank import Limits
@@ -79,8 +80,69 @@ def test_what_a_causal_walk_found_is_spread_over_what_lies_around_it() -> None:
     assert [identity for identity, _ in request.hits] == ["b", "a"]
     assert [(hit.id, hit.score, hit.path.ids, hit.path.types) for hit in answer.hits] == [
         ("z", pytest.approx(from_a), ("a", "z"), ("CAUSES",)),
-        ("code", pytest.approx(0.4 * 0.5), ("a", "z", "code"), ("CAUSES", "IMPLEMENTS")),
+        ("code", pytest.approx(0.5 * 0.5), ("a", "z", "code"), ("CAUSES", "IMPLEMENTS")),
     ]
+
+
+CAUSAL = plan(Intent.CAUSAL, fusion=Fusion.PROPAGATE)
+
+
+def a_cause(_: object) -> Expansion:
+    return Expansion(hits=(walked("a", "z", score=0.9, types=("CAUSES",)),))
+
+
+def test_what_the_walks_know_keeps_their_score_and_path() -> None:
+    """A name that a walk left from counts less than its share of what is spread would make of it."""
+    graph = FakeGraph(
+        walk=a_cause,
+        spread=lambda _: Expansion(hits=(walked("z", "e", score=0.9), walked("z", "y", score=0.9))),
+    )
+    led = LINKED.model_copy(update={"hits": (walked("e", "y", score=0.6, types=("PREVENTS",)),)})
+    assert [hit.id for hit in expand(graph, CAUSAL, linked=led).hits] == ["z"]
+
+
+def test_a_record_that_tells_of_an_answer_is_no_place_to_go_on_from() -> None:
+    """Its path leads to what it tells of, so that a way on from the record itself would be made up."""
+    graph = FakeGraph(walk=a_cause, spread=lambda _: Expansion(hits=(walked("page", "code"),)))
+    tells = walked("e", "y", score=0.9, types=("CAUSES",)).model_copy(update={"id": "page"})
+    answer = expand(graph, CAUSAL, linked=LINKED.model_copy(update={"hits": (tells,)}))
+    assert [name for name, _ in graph.propagated[0].names] == ["z"]
+    assert [hit.path.ids for hit in answer.hits if hit.id == "code"] == [("page", "code")]
+
+
+def test_what_the_walks_found_stands_when_the_graph_then_fails() -> None:
+    def lost(_: object) -> Expansion:
+        message = "the graph is gone"
+        raise StoreError(message)
+
+    answer = expand(FakeGraph(walk=a_cause, spread=lost), CAUSAL)
+    assert [hit.id for hit in answer.hits] == ["z"]
+    assert answer.truncated
+
+
+def test_a_stage_that_has_taken_long_asks_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = FakeGraph(walk=a_cause, spread=reached)
+    monkeypatch.setattr(graph_expand.Stopwatch, "ms", lambda _: graph_expand.TIME_FOR_MORE_MS + 1)
+    answer = expand(graph, CAUSAL)
+    assert [hit.id for hit in answer.hits] == ["z"]
+    assert answer.truncated
+    assert not graph.propagated
+
+
+def test_a_path_goes_on_only_from_its_end() -> None:
+    with pytest.raises(ValueError, match="a path to 'b' does not go on from 'c'"):
+        Path(ids=("a", "b"), types=("T",)).onwards(Path(ids=("c", "d"), types=("T",)))
+
+
+def test_what_is_found_fits_into_a_state_however_long_its_ids() -> None:
+    """The best stay, in their order; the state of a workflow may have 256 KiB, and two such answers are in it."""
+    there = tuple(walked("a", f"{number:0256}", score=1 - number / 1000) for number in range(200))
+    answer = expand(FakeGraph(spread=lambda _: Expansion(hits=there)), SPREADING)
+    assert 20 < len(answer.hits) < 200
+    assert [hit.id for hit in answer.hits] == [hit.id for hit in there[: len(answer.hits)]]
+    assert answer.frontier == tuple(hit.id for hit in answer.hits)
+    assert answer.truncated
+    assert len(answer.model_dump_json().encode()) < 120 * 1024
 
 
 def test_a_temporal_walk_is_left_as_it_is() -> None:

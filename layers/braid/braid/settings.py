@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError
@@ -267,6 +267,14 @@ class Settings(BaseSettings):
     trace_ttl_s: Annotated[int, Field(ge=0, le=604_800)] = 3_600
     """For how long it can be asked how an answer came about; 0 keeps nothing."""
 
+    @field_validator("home")
+    @classmethod
+    def _home_is_a_folder(cls, home: Path) -> Path:
+        if home.exists() and not home.is_dir():
+            message = f"{home} is not a folder"
+            raise ValueError(message)
+        return home
+
     @model_validator(mode="after")
     def _aws_needs_endpoints(self) -> Self:
         if self.engine is EngineKind.AWS:
@@ -337,12 +345,10 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        clauses = [
-            f"BRAID_{'_'.join(str(part) for part in detail['loc']).upper()}: {detail['msg']}"
-            if detail["loc"]
-            else detail["msg"].removeprefix("Value error, ")
-            for detail in error.errors(include_url=False)
-        ]
+        clauses = []
+        for detail in error.errors(include_url=False):
+            name = f"BRAID_{'_'.join(map(str, detail['loc'])).upper()}: " if detail["loc"] else ""
+            clauses.append(name + detail["msg"].removeprefix("Value error, "))
         raise ConfigurationError("; ".join(clauses)) from error
     except SettingsError as error:
         # A setting of several values, such as slow_stage_ms; the message quotes the field's name.

@@ -62,7 +62,16 @@ class Path(Frozen):
         return self
 
     def onwards(self, further: Path) -> Path:
-        """Return this path continued by one that begins at its end; that one alone where it comes back to this."""
+        """Return this path continued by one that begins at its end; that one alone where it comes back to this.
+
+        Raises
+        ------
+        ValueError
+            If the other one begins elsewhere.
+        """
+        if self.ids[-1] != further.ids[0]:
+            message = f"a path to {self.ids[-1]!r} does not go on from {further.ids[0]!r}"
+            raise ValueError(message)
         if set(self.ids[:-1]) & set(further.ids) or not further.types:
             return further if further.types else self
         sides = (self, further)

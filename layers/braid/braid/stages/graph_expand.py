@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid import typed_walks
 from braid.engines.ports import ExpandRequest
+from braid.errors import StoreError
 from braid.models import Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 from braid.stages import constraints, graph_hits
@@ -24,12 +26,16 @@ if TYPE_CHECKING:
     from braid.models import GraphConstraint, Plan, Query
     from braid.stages.states import Searched
 
+_LOG = logging.getLogger(__name__)
+
 MENTIONS = "MENTIONS"
+TIME_FOR_MORE_MS = 2_000
+"""How long a stage may have taken that still asks the graph for what it can do without."""
+_WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
 
 
 def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: Budget) -> GraphFound:
     """Answer one graph operation. Each kind of call to the graph is made at most once, whatever the number of seeds."""
-    watch = Stopwatch()
     walk = _Walk(graph, request.query, request.plan, request.query.as_of or now, budget)
     match request.operation:
         case GraphOperation.LINK:
@@ -42,7 +48,9 @@ def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: 
             found = walk.check(request)
         case GraphOperation.STEP:
             found = walk.step(request)
-    return found.model_copy(update={"took_ms": watch.ms()})
+    if request.operation in _WALKS and len(hits := graph_hits.fitting(found.hits)) < len(found.hits):
+        found = found.model_copy(update={"hits": hits, "frontier": _ids(hits), "truncated": True})
+    return found.model_copy(update={"took_ms": walk.watch.ms()})
 
 
 def expansion_for(
@@ -85,6 +93,7 @@ class _Walk:
 
     def __init__(self, graph: KnowledgeGraph, query: Query, plan: Plan, as_of: datetime, budget: Budget) -> None:
         self.graph, self.query, self.plan, self.as_of, self.budget = graph, query, plan, as_of, budget
+        self.watch = Stopwatch()
 
     def link(self) -> GraphFound:
         """Find the question's names, the records that mention them, and what is reached from them by intent."""
@@ -143,11 +152,20 @@ class _Walk:
 
     def _around(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
         """Add what lies around a walk's answers and the first hits: what tells of a cause, or carries out a measure."""
-        request = around(self.query, graph_hits.ranked(answers), searched, as_of=self.as_of, budget=self.budget)
+        reached = graph_hits.ranked(filter(graph_hits.ends_there, answers))
+        request = around(self.query, reached, searched, as_of=self.as_of, budget=self.budget)
         if request is None:
             return found
-        nearby = self.graph.propagate(request)
-        hits = graph_hits.ranked([*found.hits, *graph_hits.beyond(nearby.hits, answers)])
+        if self.watch.ms() > TIME_FOR_MORE_MS:
+            return found.model_copy(update={"truncated": True})
+        try:
+            nearby = self.graph.propagate(request)
+        except StoreError as error:
+            # What the walks found stands.
+            _LOG.warning("what lies around a walk's answers is lost: %s", error)
+            return found.model_copy(update={"truncated": True})
+        known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
+        hits = graph_hits.ranked([*found.hits, *graph_hits.beyond(nearby.hits, reached, known)])
         return _found(hits[: self.budget.limit], truncated=found.truncated or nearby.truncated)
 
     @cached_property

@@ -17,8 +17,22 @@ ONE_HOP_WITH_EVIDENCE = 0.6
 """The same where the mention names the record that it is known from: it was read there, not guessed."""
 WHERE_IT_BEGAN, TOLD_OF_IT = 0.25, 0.5
 """What an entity counts from which a walk along causes or time began, and what a mention of it does."""
-AROUND_IT = 0.4
+AROUND_IT = 0.5
 """What counts that lies around the answers of a walk, by its share of what is spread from them."""
+
+MAX_HITS_BYTES = 56 * 1024
+"""Of hits as JSON. A state may have 256 KiB: names and walks this much each, the search's ids, the question twice."""
+
+
+def fitting(hits: Sequence[GraphHit]) -> tuple[GraphHit, ...]:
+    """Return the best hits that fit into a state beside the rest, in the order that they came in."""
+    size, kept = 0, set[int]()
+    for place in sorted(range(len(hits)), key=lambda place: hits[place].rank):
+        size += len(hits[place].model_dump_json().encode()) + 1
+        if size > MAX_HITS_BYTES:
+            break
+        kept.add(place)
+    return tuple(hit for place, hit in enumerate(hits) if place in kept)
 
 
 def weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
@@ -93,14 +107,26 @@ def evidence(hits: Iterable[GraphHit]) -> list[GraphHit]:
     ]
 
 
-def beyond(nearby: Iterable[GraphHit], answers: Iterable[GraphHit]) -> list[GraphHit]:
-    """Return what lies around a walk's answers, each reached by the walk to an answer and the way on from there."""
-    ways = {hit.id: hit.path for hit in reversed([*answers])}
+def ends_there(hit: GraphHit) -> bool:
+    """Whether a hit is what its path led to, rather than the record that tells of it."""
+    return hit.path.ids[-1] == hit.id
+
+
+def beyond(nearby: Iterable[GraphHit], answers: Iterable[GraphHit], known: Collection[str]) -> list[GraphHit]:
+    """Return what lies around a walk's answers, each reached by the walk to an answer and the way on from there.
+
+    Parameters
+    ----------
+    known
+        What the walks reached, or began at: that they know its score already.
+    """
+    ways = {hit.id: hit.path for hit in answers}
     return [
         hit.model_copy(update={"score": clamp(AROUND_IT * hit.score), "path": ways[begun].onwards(hit.path)})
         if (begun := hit.path.ids[0]) in ways
         else scaled(hit, AROUND_IT)
         for hit in nearby
+        if hit.id not in known
     ]
 
 
