@@ -245,7 +245,7 @@ def test_nobody_walks_round_the_firewall() -> None:
     assert header["HeaderValue"] == "{{resolve:secretsmanager:${FrontKey}}}"
     assert origin["CustomOriginConfig"]["OriginProtocolPolicy"] == "https-only"
     given = FUNCTIONS["SearchApiFunction"]["Properties"]["Environment"]["Variables"]
-    assert given["BRAID_FRONT_KEY_SECRET"] == ["HasFirewall", "FrontKey", ""]
+    assert given["BRAID_FRONT_KEY_SECRET"] == ["EnforcesFirewall", "FrontKey", ""]
     readers = [name for name, each in statements() if each["Resource"] == "FrontKey"]
     assert readers == ["AnswerRequestsPolicy"]
     assert TEMPLATE["Outputs"]["Url"]["Value"] == [
@@ -253,6 +253,21 @@ def test_nobody_walks_round_the_firewall() -> None:
         "https://${FirewallDistribution.DomainName}",
         "FrontDoor.ApiEndpoint",
     ]
+
+
+def test_a_firewall_that_is_switched_on_refuses_nobody_until_it_is_told_to() -> None:
+    assert TEMPLATE["Parameters"]["FirewallEnforced"]["Default"] == "false"
+    assert TEMPLATE["Conditions"]["EnforcesFirewall"] == ["HasFirewall", ["FirewallEnforced", "true"]]
+    rule = TEMPLATE["Rules"]["EnforcedHasFirewall"]
+    assert rule["RuleCondition"] == ["FirewallEnforced", "true"]
+    assert rule["Assertions"][0]["Assert"] == [["FirewallAclArn", ""]]
+    # Its key may be read beforehand, so that enforcing changes nothing but the function's settings.
+    (readable,) = [
+        each
+        for each in RESOURCES["AnswerRequestsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+        if isinstance(each, list) and each[0] == "HasFirewall"
+    ]
+    assert readable[1]["Resource"] == "FrontKey"
 
 
 KNOWN_BAD = {
