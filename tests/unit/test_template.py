@@ -58,6 +58,10 @@ DEFINITION: dict[str, Any] = yaml.safe_load((ROOT / MACHINE["DefinitionUri"]).re
 SAMCONFIG = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
 ENVIRONMENTS = ("default", "dev", "prod")
 
+USES_KEY = ["HasKey", "UseKeyPolicy", "AWS::NoValue"]
+POLICIES_A_ROLE_TAKES = 10
+"""IAM's quota of managed policies, unless an account asked for more; deploying fails beyond it."""
+
 every_function = pytest.mark.parametrize("name", sorted(FUNCTIONS))
 
 
@@ -220,7 +224,26 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
     ],
 )
 def test_a_function_may_read_the_stores_that_its_stage_asks_and_write_none(name: str, policies: list[Any]) -> None:
-    assert FUNCTIONS[name]["Properties"].get("Policies", []) == policies
+    assert FUNCTIONS[name]["Properties"].get("Policies", []) == [*policies, USES_KEY]
+
+
+@every_function
+def test_a_function_may_use_the_stated_key_and_has_no_more_policies_than_a_role_takes(name: str) -> None:
+    properties = FUNCTIONS[name]["Properties"]
+    assert USES_KEY in properties["Policies"]
+    # SAM adds AWS's own for logs, for traces, for the VPC, and for the queues that start it.
+    events = {event["Type"] for event in properties.get("Events", {}).values()}
+    assert len(properties["Policies"]) + 3 + len(events) <= POLICIES_A_ROLE_TAKES
+    assert all(isinstance(policy, str | list) for policy in properties["Policies"])
+
+
+def test_the_stated_key_is_used_only_through_the_services_that_keep_something_under_it() -> None:
+    policy = RESOURCES["UseKeyPolicy"]
+    assert policy["Condition"] == "HasKey"
+    (use,) = policy["Properties"]["PolicyDocument"]["Statement"]
+    assert (use["Action"], use["Resource"]) == (["kms:Decrypt", "kms:GenerateDataKey"], "KmsKeyArn")
+    services = {service.partition(".")[0] for service in use["Condition"]["StringEquals"]["kms:ViaService"]}
+    assert services == {"dynamodb", "s3", "secretsmanager", "sqs"}
 
 
 def test_the_cache_is_a_table_as_its_adapter_asks_for_and_no_function_that_only_asks_begins_a_generation() -> None:
@@ -270,7 +293,7 @@ def test_a_hosted_reranker_is_allowed_only_where_it_is_chosen_and_no_more_than_i
     assert operation["Action"] == "bedrock:Rerank"
     assert model["Action"] == "bedrock:InvokeModel"
     assert model["Resource"][0].endswith("::foundation-model/${BedrockRerankModel}")
-    read, _ = key["Properties"]["PolicyDocument"]["Statement"]
+    (read,) = key["Properties"]["PolicyDocument"]["Statement"]
     assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", "VoyageApiKeySecretArn")
 
 
@@ -315,13 +338,14 @@ def test_a_placeholder_in_samconfig_is_refused_by_the_template(name: str) -> Non
 
 def test_writes_may_write_both_stores_and_no_other_function_may() -> None:
     writing = {"WriteIndexPolicy", "WriteGraphPolicy", "AdvanceGenerationPolicy", "IngestObjectsPolicy"}
-    assert set(FUNCTIONS["IngestFunction"]["Properties"]["Policies"]) == {*writing, "ReadSchemasPolicy"}
+    *policies, key = FUNCTIONS["IngestFunction"]["Properties"]["Policies"]
+    assert (set(policies), key) == ({*writing, "ReadSchemasPolicy"}, USES_KEY)
     for name in [*STAGES, "ContextFunction"]:
         policies = FUNCTIONS[name]["Properties"].get("Policies", [])
         assert not writing & {policy for policy in policies if isinstance(policy, str)}
     (graph,) = RESOURCES["WriteGraphPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert graph["Resource"].endswith(":${NeptuneClusterResourceId}/*")
-    _, listed, notes, _ = RESOURCES["IngestObjectsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    _, listed, notes = RESOURCES["IngestObjectsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert (listed["Resource"], notes["Resource"]) == ("ObjectsBucket.Arn", "${ObjectsBucket.Arn}/*/ingest/*")
 
 
@@ -331,8 +355,17 @@ def test_the_front_door_may_start_the_two_workflows_and_close_what_it_scanned() 
     assert given["BRAID_INGEST_STATE_MACHINE_ARN"] == "IngestStateMachine"
     assert given["BRAID_REEMBED_STATE_MACHINE_ARN"] == "ReembedStateMachine"
     assert given["BRAID_REEMBED_TABLE"] == "ReembedTable"
-    assert {"StartWorkPolicy", "KeepJobsPolicy", "RemoveRecordsPolicy"} <= set(function["Policies"])
-    start, ask = RESOURCES["StartWorkPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert {"AnswerRequestsPolicy", "KeepJobsPolicy"} <= {
+        each for each in function["Policies"] if isinstance(each, str)
+    }
+    found = RESOURCES["AnswerRequestsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    given = {
+        each["Sid"]: each
+        for every in found
+        for each in (every if isinstance(every, list) else [every])
+        if "Sid" in each
+    }
+    start, ask, close = given["StartWork"], given["AskHowFar"], given["CloseList"]
     assert (start["Action"], start["Resource"]) == (
         "states:StartExecution",
         ["IngestStateMachine", "ReembedStateMachine"],
@@ -342,7 +375,6 @@ def test_the_front_door_may_start_the_two_workflows_and_close_what_it_scanned() 
         "${AWS::StackName}-ingest:*",
     )
     assert RESOURCES["IngestStateMachine"]["Properties"]["Name"] == "${AWS::StackName}-ingest"
-    (_, _, close), *_ = RESOURCES["RemoveRecordsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert (close["Action"], close["Resource"]) == ("es:ESHttpDelete", "${OpenSearchResourceArn}/_search/point_in_time")
 
 
