@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from braid import imports_here
+
+from tests.front_door import FrontDoor, claims
+from tests.stages import DemoStages, demo_stages
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from tests.front_door import Answered
 
 CANARY = "canary-of-pellworth"
@@ -24,6 +34,26 @@ def harmless(answered: Answered) -> Answered:
         for sign in INSIDE:
             assert sign not in answered.text
     return answered
+
+
+@contextmanager
+def two_tenants(folder: Path) -> Iterator[DemoStages]:
+    """Yield stages in which a tenant and its neighbour, who has the canary, have records that answer to the words."""
+    stages = demo_stages(folder)
+    patch = pytest.MonkeyPatch()
+    # One too many is answered with 503, which is no fault, and here could hide one.
+    patch.setattr(imports_here, "WAITING", 10**6)
+    door = FrontDoor(stages)
+    for tenant, name in (("saltmarrow", "heron"), ("pellworth", CANARY)):
+        record = {"id": name, "kind": "entity", "entity_type": "Event", "name": "Canary", "content": f"{WORDS} {name}"}
+        body = {
+            "records": [record, {"id": f"{name}-2", "content": name}],
+            "relationships": [{"source": name, "type": "CAUSES", "target": f"{name}-2"}],
+        }
+        assert door.ask("POST", "/records", body, authorizer=claims(tenant)).status == 200
+    yield stages
+    patch.undo()
+    stages.close()
 
 
 def raw(text: str | bytes) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from braid import file_ingest
+from braid.fifo_batches import batch_handler, log_refused
 from braid.file_jobs import Task, TaskOut
-from braid.observability import stage_handler, stage_logger
-from braid.queued_writes import queue_handler
+from braid.observability import stage_handler
+from braid.queued_writes import write_message
 from braid.wiring import wired
 
 if TYPE_CHECKING:
@@ -16,14 +17,8 @@ def _run(request: Task) -> TaskOut:
     return file_ingest.run(request, wired())
 
 
-def _log(message_id: str, error: Exception) -> None:
-    # Not the error's text: it may quote what was sent.
-    fields = {"message_id": message_id, "error": type(error).__name__, "field": getattr(error, "field", None)}
-    stage_logger("ingest").warning("message refused", extra=fields)
-
-
 _run_task = stage_handler("ingest", Task, _run)
-_write_messages = queue_handler(wired, _log)
+_write_messages = batch_handler(lambda body: write_message(body, wired()), log_refused("ingest"))
 
 
 def handler(event: dict[str, Any], context: "LambdaContext") -> Any:  # noqa: ANN401 - what each of the two returns

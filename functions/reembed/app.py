@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from braid.observability import stage_handler, stage_logger
-from braid.reembedding.workflow import Progress, Step, queue_handler, take
+from braid.fifo_batches import batch_handler, log_refused
+from braid.observability import stage_handler
+from braid.reembedding.workflow import Progress, Step, take, work_off
 from braid.wiring import wired
 
 if TYPE_CHECKING:
@@ -15,14 +16,8 @@ def _take(step: Step) -> Progress:
     return take(step, stages.reembedding, step_s=stages.settings.reembed_step_s)
 
 
-def _log(message_id: str, error: Exception) -> None:
-    # Not the error's text: it may quote what was sent.
-    fields = {"message_id": message_id, "error": type(error).__name__, "field": getattr(error, "field", None)}
-    stage_logger("reembed").warning("message refused", extra=fields)
-
-
 _take_step = stage_handler("reembed", Step, _take)
-_work_off = queue_handler(lambda: wired().reembedding, _log)
+_work_off = batch_handler(lambda body: work_off(body, wired().reembedding), log_refused("reembed"))
 
 
 def handler(event: dict[str, Any], context: "LambdaContext") -> Any:  # noqa: ANN401 - what each of the two returns

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import file_ingest
+from braid.fifo_batches import batch_handler
 from braid.imports import ImportAsked, ImportStatus
 from braid.imports_here import ImportsHere
-from braid.queued_writes import queue_handler
+from braid.queued_writes import write_message
 from braid.writes import MissingEnds
 
 from local.ingest_file import ingest_file
@@ -72,7 +73,9 @@ def call(store: DemoStages, _: Path, lines: Sequence[Line], missing: MissingEnds
 def deliver(store: DemoStages, messages: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Hand messages, each with its group, to the queue's function; return those that stay, and why."""
     failed: dict[str, str] = {}
-    handler = queue_handler(lambda: store, lambda name, error: failed.update({name: str(error)}))
+    handler = batch_handler(
+        lambda body: write_message(body, store), lambda name, error: failed.update({name: str(error)})
+    )
     records = [
         {"messageId": str(at), "body": body, "attributes": {"MessageGroupId": group}, "eventSource": "aws:sqs"}
         for at, (group, body) in enumerate(messages)

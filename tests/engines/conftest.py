@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.settings import Settings
+from braid.engines.opensearch_client import open_client
+from braid.settings import Refresh, Settings
 
 from local.servers import state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from opensearchpy import OpenSearch
 
 
 def endpoint(name: str, variable: str) -> str:
@@ -42,3 +46,22 @@ def make_settings(tmp_path: Path) -> Callable[..., Settings]:
         return Settings(home=tmp_path, **fields)
 
     return make
+
+
+@pytest.fixture
+def settings(opensearch_endpoint: str, make_settings: Callable[..., Settings]) -> Settings:
+    """Return settings with an index of the test's own."""
+    return make_settings(
+        opensearch_endpoint=opensearch_endpoint,
+        opensearch_index=f"test-{uuid.uuid4().hex}",
+        opensearch_refresh=Refresh.NOW,
+    )
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[OpenSearch]:
+    """Return a client; whatever the test makes of its index is removed afterwards."""
+    made = open_client(settings)
+    yield made
+    made.indices.delete(index=f"{settings.opensearch_index}-*", ignore_unavailable=True)
+    made.close()

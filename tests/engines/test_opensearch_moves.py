@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.opensearch import OpenSearchIndex
 from braid.engines.opensearch_beside import next_alias, placed, previous_alias
-from braid.engines.opensearch_client import open_client
 from braid.engines.opensearch_moves import OpenSearchMoves
-from braid.settings import Refresh
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
 from tests.contract.shapes import ACME, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from braid.settings import Settings
     from opensearchpy import OpenSearch
-
-
-@pytest.fixture
-def settings(opensearch_endpoint: str, make_settings: Callable[..., Settings]) -> Settings:
-    return make_settings(
-        opensearch_endpoint=opensearch_endpoint,
-        opensearch_index=f"test-{uuid.uuid4().hex}",
-        opensearch_refresh=Refresh.NOW,
-    )
-
-
-@pytest.fixture
-def client(settings: Settings) -> Iterator[OpenSearch]:
-    made = open_client(settings)
-    yield made
-    made.indices.delete(index=f"{settings.opensearch_index}-*", ignore_unavailable=True)
-    made.close()
 
 
 @pytest.fixture

@@ -3,45 +3,25 @@
 from __future__ import annotations
 
 import random
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines import scan_cursor
 from braid.engines.opensearch import OpenSearchIndex
-from braid.engines.opensearch_client import IndexMissing, open_client
+from braid.engines.opensearch_client import IndexMissing
 from braid.errors import StoreError, TransientStoreError
-from braid.settings import OpenSearchService, Refresh
+from braid.settings import OpenSearchService
 
 from tests.contract.search_index import scanned
 from tests.contract.shapes import ACME, embedding, random_vector, record
 from tests.engines.http_proxy import HttpProxy, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from braid.engines.ports import ScanPage
     from braid.settings import Settings
     from opensearchpy import OpenSearch
 
 NAMES = [f"r{number:02}" for number in range(10)]
-
-
-@pytest.fixture
-def settings(opensearch_endpoint: str, make_settings: Callable[..., Settings]) -> Settings:
-    return make_settings(
-        opensearch_endpoint=opensearch_endpoint,
-        opensearch_index=f"test-{uuid.uuid4().hex}",
-        opensearch_refresh=Refresh.NOW,
-    )
-
-
-@pytest.fixture
-def client(settings: Settings) -> Iterator[OpenSearch]:
-    made = open_client(settings)
-    yield made
-    made.indices.delete(index=f"{settings.opensearch_index}-*", ignore_unavailable=True)
-    made.close()
 
 
 @pytest.fixture

@@ -8,17 +8,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import imports_here
 
 from tests.front_door import FrontDoor, claims
-from tests.hostile import CANARY, NEVER_READ, NO_TENANTS, UNREADABLE, VALUES, WORDS, harmless
+from tests.hostile import CANARY, NEVER_READ, NO_TENANTS, UNREADABLE, VALUES, harmless, two_tenants
 from tests.operations import OPERATIONS
-from tests.stages import DemoStages, demo_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.operations import Operation
+    from tests.stages import DemoStages
 
 LONG = "EXAMPLES" in os.environ
 """`make test-hostile` puts every value into every place; the tests put each value into every fourth of them."""
@@ -35,17 +34,8 @@ with_body = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
-    stages = demo_stages(tmp_path_factory.mktemp("everywhere"))
-    patch = pytest.MonkeyPatch()
-    # One too many is answered with 503, which is no fault, and here could hide one.
-    patch.setattr(imports_here, "WAITING", 10**6)
-    door = FrontDoor(stages)
-    for tenant, name in (("saltmarrow", "heron"), ("pellworth", CANARY)):
-        body = {"records": [{"id": name, "kind": "entity", "entity_type": "Event", "name": "Heron", "content": WORDS}]}
-        assert door.ask("POST", "/records", body, authorizer=claims(tenant)).status == 200
-    yield stages
-    patch.undo()
-    stages.close()
+    with two_tenants(tmp_path_factory.mktemp("everywhere")) as stages:
+        yield stages
 
 
 @pytest.fixture(scope="module")

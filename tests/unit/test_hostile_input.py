@@ -7,19 +7,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import imports_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.front_door import FrontDoor, claims
-from tests.hostile import CANARY, NO_TENANTS, UNREADABLE, WORDS, harmless, raw
+from tests.hostile import CANARY, NO_TENANTS, UNREADABLE, WORDS, harmless, raw, two_tenants
 from tests.operations import DOCUMENT, OPERATIONS
-from tests.stages import DemoStages, demo_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.operations import Operation
+    from tests.stages import DemoStages
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "60"))
 """Of each test that makes its own input; `make test-hostile` asks for more."""
@@ -29,19 +28,8 @@ GRAPH = {"start": {"names": ["Canary"]}}
 
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
-    stages = demo_stages(tmp_path_factory.mktemp("hostile"))
-    patch = pytest.MonkeyPatch()
-    # One too many is answered with 503, which is no fault, and here could hide one.
-    patch.setattr(imports_here, "WAITING", 10**6)
-    door = FrontDoor(stages)
-    for tenant, name in (("saltmarrow", "heron"), ("pellworth", CANARY)):
-        record = {"id": name, "kind": "entity", "entity_type": "Event", "name": "Canary", "content": f"{WORDS} {name}"}
-        body = {"records": [record, {"id": f"{name}-2", "content": name}]}
-        body["relationships"] = [{"source": name, "type": "CAUSES", "target": f"{name}-2"}]  # type: ignore[assignment]
-        assert door.ask("POST", "/records", body, authorizer=claims(tenant)).status == 200
-    yield stages
-    patch.undo()
-    stages.close()
+    with two_tenants(tmp_path_factory.mktemp("hostile")) as stages:
+        yield stages
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 from braid import file_ingest
-from braid.engines.ingest_workflow import IngestWorkflow
-from braid.engines.reembed_workflow import ReembedWorkflow
+from braid.engines.step_functions import IngestWorkflow, ReembedWorkflow
 from braid.errors import StoreError, TransientStoreError
 from braid.file_jobs import Task
 from braid.imports import ImportAsked, ImportStatus

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from braid.errors import ConfigurationError
+from braid.config_files import read_config
 from braid.models import Frozen, FusionParameters
 
 if TYPE_CHECKING:
@@ -86,15 +86,4 @@ def read_fitted(path: Path) -> FittedFile:
     ConfigurationError
         If it cannot be read or is malformed; the message names the file and the field.
     """
-    try:
-        return FittedFile.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ConfigurationError(
-            f"{path}: cannot be read ({error.strerror}); BRAID_FITTED_WEIGHTS names it, or it lies in BRAID_HOME"
-        ) from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise ConfigurationError(f"{path}: {field + ': ' if field else ''}{first['msg']}") from error
-    except ValueError as error:
-        raise ConfigurationError(f"{path}: not JSON ({error})") from error
+    return read_config(FittedFile, path, where="BRAID_FITTED_WEIGHTS names it, or it lies in BRAID_HOME")

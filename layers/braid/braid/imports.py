@@ -1,6 +1,6 @@
 """Writing an object because somebody asked for it: what is asked, and how far it is.
 
-Deployed, the workflow ``ingest`` does it (:mod:`braid.engines.ingest_workflow`), elsewhere a thread of this process
+Deployed, the workflow ``ingest`` does it (:mod:`braid.engines.step_functions`), elsewhere a thread of this process
 (:mod:`braid.imports_here`).
 """
 

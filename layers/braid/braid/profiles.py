@@ -5,11 +5,11 @@ Configuration is ``models/profiles.json`` in the shared folder. Nothing here loa
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
+from braid.config_files import read_config
 from braid.errors import ConfigurationError
 from braid.models import EmbeddingType, Frozen, TemporalContext, TimeRange
 
@@ -91,19 +91,7 @@ def load_profiles(shared_dir: Path) -> Profiles:
     ConfigurationError
         If the file is missing or malformed; the message names the file and the field.
     """
-    path = shared_dir / "models" / "profiles.json"
-    try:
-        return Profiles.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ConfigurationError(
-            f"{path}: cannot be read ({error.strerror}); BRAID_SHARED_DIR names its folder"
-        ) from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise ConfigurationError(f"{path}: {field + ': ' if field else ''}{first['msg']}") from error
-    except ValueError as error:
-        raise ConfigurationError(f"{path}: not JSON ({error})") from error
+    return read_config(Profiles, shared_dir / "models" / "profiles.json", where="BRAID_SHARED_DIR names its folder")
 
 
 def resolve(profiles: Profiles, profile: str, embedding_type: EmbeddingType, forced_model: str = AUTO) -> ModelConfig:

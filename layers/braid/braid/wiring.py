@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from braid.deletes import DeleteReport
     from braid.engines.ingest_function import IngestFunction
     from braid.engines.ports import KnowledgeGraph, SearchIndex
-    from braid.engines.reembed_workflow import ReembedWorkflow
-    from braid.engines.step_functions import RetrieveWorkflow
+    from braid.engines.step_functions import ReembedWorkflow, RetrieveWorkflow
     from braid.imports import Imports
     from braid.memory import ContextLimits
     from braid.models import Answer, FusionParameters, Query
@@ -243,7 +242,7 @@ class Wired(Engines):
     def imports(self) -> Imports:
         """What writes objects while nobody waits: the workflow where one is named, else a thread of this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.ingest_state_machine_arn:
-            from braid.engines.ingest_workflow import IngestWorkflow
+            from braid.engines.step_functions import IngestWorkflow
 
             return IngestWorkflow.connect(self.settings)
         from braid.imports_here import ImportsHere
@@ -265,7 +264,7 @@ class Wired(Engines):
 
     @cached_property
     def _reembed_workflow(self) -> ReembedWorkflow:
-        from braid.engines.reembed_workflow import ReembedWorkflow
+        from braid.engines.step_functions import ReembedWorkflow
 
         return ReembedWorkflow.connect(self.settings)
 

@@ -1,11 +1,10 @@
-"""The deployed workflow's steps, and the handler of the low-priority queue."""
+"""The deployed workflow's steps, and what a message of the low-priority queue asks for."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, process_partial_response
 from pydantic import ValidationError, model_validator
 
 from braid.engines.ports_moves import JobName, ProfileName
@@ -21,12 +20,6 @@ from braid.reembedding.writing import reembed
 from braid.reembedding_messages import Reembed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
-    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-    from aws_lambda_powertools.utilities.typing import LambdaContext
-
     from braid.reembedding.jobs import Job
     from braid.reembedding.tools import Tools
 
@@ -130,44 +123,18 @@ def take(step: Step, tools: Tools, *, step_s: float) -> Progress:
     return Progress.of(job)
 
 
-def queue_handler(
-    tools: Callable[[], Tools], on_failure: Callable[[str, Exception], None]
-) -> Callable[[dict[str, Any], LambdaContext], PartialItemFailureResponse]:
-    """Make the handler of a batch of messages that ask for records to be embedded again.
+def work_off(text: str, tools: Tools) -> None:
+    """Embed again what a message of the low-priority queue asks for.
 
-    A message that fails stays in the queue until its redrive policy sets it aside; the others of its batch are done.
-
-    Parameters
-    ----------
-    tools
-        Returns what to work with.
-    on_failure
-        Called with the id of a message and why it failed.
-
-    Returns
-    -------
-    Callable
-        ``handler(event, context)``, which returns the messages that are to stay in the queue.
+    Raises
+    ------
+    InvalidRequest
+        If the message is none.
+    StoreError, ModelError
+        As :func:`braid.reembedding.writing.reembed`.
     """
-
-    def work_off(record: SQSRecord) -> None:
-        try:
-            reembed(tools(), Reembed.read(_message(record.body)))
-        except Exception as error:
-            on_failure(record.message_id, error)
-            raise
-
-    def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-        # Each message is a group of its own: none waits for another.
-        processor = SqsFifoPartialProcessor(skip_group_on_error=True)
-        processor.raise_on_entire_batch_failure = False
-        return process_partial_response(event=event, record_handler=work_off, processor=processor, context=context)
-
-    return handler
-
-
-def _message(text: str) -> QueueMessage:
     try:
-        return QueueMessage.model_validate_json(text)
+        message = QueueMessage.model_validate_json(text)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
+    reembed(tools, Reembed.read(message))

@@ -1,0 +1,40 @@
+"""Files of this project's own that configure it: read whole, and refused with the field that is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from braid.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def read_config(model: type[_Model], path: Path, *, where: str) -> _Model:
+    """Read a JSON file.
+
+    Parameters
+    ----------
+    where
+        What says where the file lies, for whoever has none there.
+
+    Raises
+    ------
+    ConfigurationError
+        If it cannot be read or is malformed; the message names the file and the field.
+    """
+    try:
+        return model.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read ({error.strerror}); {where}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise ConfigurationError(f"{path}: {field + ': ' if field else ''}{first['msg']}") from error
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: not JSON ({error})") from error
