@@ -9,7 +9,7 @@ from braid.engines.ports_state import MAX_LINE_BYTES
 from braid.errors import DatasetError
 from braid.file_ingest import BATCH_BYTES, BATCH_LINES
 from braid.file_jobs import Phase
-from braid.file_phases import may_end, may_link, part_of
+from braid.file_phases import part_of, phases_of
 from braid.write_items import Items
 from braid.writes import write
 
@@ -42,7 +42,7 @@ class FileIngested:
         self.errors += len(errors)
         for name in ("written", "unchanged", "embedded", "superseded"):
             setattr(self, name, getattr(self, name) + getattr(report, name))
-        self.relationships += report.relationships if phase is Phase.LINKS else 0
+        self.relationships += report.relationships if phase is not Phase.ENDS else 0  # they were counted before
         self.embed_seconds += report.embed_seconds
         self.write_seconds += report.write_seconds
 
@@ -57,7 +57,7 @@ def ingest_file(
     on_progress: Callable[[int, int], None] | None = None,
     on_error: Callable[[ItemError], None] = lambda _: None,
 ) -> FileIngested:
-    """Write what is right of a file of lines: all records and entities, then all edges, then what edges supersede.
+    """Write what is right of a file of lines: in the phases of :mod:`braid.file_phases`.
 
     No more than a batch of it is held in memory. What is wrong is told line by line, and the rest is written.
 
@@ -81,11 +81,15 @@ def ingest_file(
     """
     begun = path.stat()
     done = FileIngested()
-    holding: dict[Phase, set[int]] = {Phase.LINKS: set(), Phase.ENDS: set()}
+    holding: list[set[Phase]] = []
     refused: set[str] = set()
     for phase in Phase:
+        if phase is not Phase.ITEMS and not any(phase in phases for phases in holding):
+            continue
         for number, (lines, first, offset) in enumerate(_batches(path)):
-            if number not in holding.get(phase, {number}):
+            if phase is Phase.ITEMS:
+                holding.append(set[Phase]().union(*map(phases_of, lines)))
+            if phase not in holding[number]:
                 continue
             items = Items(tenant_id)
             for at, line in enumerate(lines, start=first):
@@ -93,12 +97,9 @@ def ingest_file(
             whole = items.request(partial=True, missing=missing)
             report = write(part_of(whole, phase, refused), wired, threads=threads)
             _require_unchanged(path, begun)
-            for later, may_hold in ((Phase.LINKS, may_link), (Phase.ENDS, may_end)):
-                if any(map(may_hold, lines)):
-                    holding[later].add(number)
             errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
-            if phase is Phase.LINKS and number in holding[Phase.ENDS]:
-                refused.update(error.place for error in errors)
+            if len(holding[number]) > 1:
+                refused.update(error.place for error in report.errors)
             done.add(report, errors, phase, lines=len(lines))
             for error in errors:
                 on_error(error)

@@ -14,6 +14,7 @@ from braid.writes import WriteRequest, write
 
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
+from tests.contract.files import FilesContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.shapes import ACME, GLOBEX, record
 from tests.contract.writes import WritesContract, found
@@ -34,6 +35,10 @@ def store(tmp_path: Path) -> Iterator[DemoStages]:
 
 
 class TestWrites(WritesContract):
+    pass
+
+
+class TestFiles(FilesContract):
     pass
 
 

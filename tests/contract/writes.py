@@ -259,6 +259,23 @@ class WritesContract:
         (owns,) = store.graph.relationships(ACME, ids=["ada"])
         assert (owns.evidence, owns.invalid_at) == ("new", None)
 
+    def test_an_edge_ends_with_its_evidence_whether_it_is_written_before_or_after_that_ended(
+        self, store: WriteStore
+    ) -> None:
+        said = [edge("fee", name, "COSTS", evidence="old") for name in ("two", "zwei")]
+        vertices = [vertex(name) for name in ("fee", "two", "zwei")]
+        written(store, record("old", "the fee is two", kind=Kind.FACT, valid_at=day(1)), *vertices, said[0])
+        written(store, record("new", "the fee is three", kind=Kind.FACT, valid_at=day(9), supersedes=("old",)))
+        written(store, *said)
+        ends = {one.target: one.invalid_at for one in store.graph.relationships(ACME, ids=["fee"])}
+        assert ends == {"two": day(9), "zwei": day(9)}
+
+    def test_an_edge_goes_on_when_its_evidence_is_an_entity_that_another_follows(self, store: WriteStore) -> None:
+        entities = [record(name, f"{name} works", kind=Kind.ENTITY, name=name) for name in ("a", "b")]
+        written(store, *entities, edge("b", "a", "SUPERSEDES", valid_at=day(9)))
+        written(store, edge("a", "b", "KNOWS", evidence="a"))
+        assert [one.invalid_at for one in store.graph.relationships(ACME, evidence=["a"])] == [None]
+
     def test_a_superseded_record_that_is_written_again_stays_superseded(self, store: WriteStore) -> None:
         old = record("old", "the fee is two", valid_at=day(1))
         written(store, old)

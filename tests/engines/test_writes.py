@@ -10,6 +10,7 @@ from braid.settings import EngineKind, Refresh
 
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
+from tests.contract.files import FilesContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.writes import WritesContract
 from tests.deployed_stages import DeployedStages
@@ -42,6 +43,10 @@ def store(
 
 
 class TestWrites(WritesContract):
+    pass
+
+
+class TestFiles(FilesContract):
     pass
 
 

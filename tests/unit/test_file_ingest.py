@@ -16,13 +16,14 @@ from braid.file_jobs import Batch, Cursor, Finish, Job, JobReport, JobStatus, Lo
 from braid.settings import Settings
 from moto import mock_aws
 
+from tests.contract.files import FACTS, at_once, state
 from tests.contract.shapes import ACME
 from tests.contract.writes import found
 from tests.ended_later import ENDED_LATER, ENDS
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from braid.engines.ports_state import ObjectStore
@@ -79,6 +80,17 @@ def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
         cursor = out.next
 
 
+def put_lines(store: DemoStages, lines: Iterable[dict[str, Any]]) -> None:
+    store.objects.put(ACME, KEY, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+def all_phases(store: DemoStages, job: Job) -> JobReport:
+    for phase in Phase:
+        for task in batches(store, job, phase):
+            file_ingest.batch(task, store)
+    return finished(store, job)
+
+
 def finished(store: DemoStages, job: Job) -> JobReport:
     return file_ingest.finish(Finish(job=job), store)
 
@@ -104,17 +116,35 @@ def test_lines_longer_than_a_batch_are_batches_of_their_own(store: DemoStages, m
 
 
 def test_an_edge_ends_another_wherever_that_stands_and_is_told_once_where_it_cannot(store: DemoStages) -> None:
-    content = "".join(json.dumps(row) + "\n" for row in ENDED_LATER)
-    store.objects.put(ACME, KEY, content.encode())
-    job = begun(store)
-    for phase in Phase:
-        for task in batches(store, job, phase):
-            file_ingest.batch(task, store)
-    report = finished(store, job)
+    put_lines(store, ENDED_LATER)
+    report = all_phases(store, begun(store))
     assert (report.status, report.written, report.relationships) == (JobStatus.WITH_ERRORS, 9, 3)
     errors = store.objects.open(ACME, report.report_key)
     assert [json.loads(line)["place"] for line in errors] == ["line 2", "line 3"]
     assert {edge.predicate: edge.invalid_at for edge in store.graph.relationships(ACME, ids=["r0"])} == ENDS
+
+
+@pytest.mark.parametrize("lines", [FACTS, FACTS[::-1]], ids=["forwards", "backwards"])
+def test_in_the_end_the_same_holds_as_if_all_lines_were_written_at_once_whatever_their_order(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, lines: tuple[dict[str, Any], ...]
+) -> None:
+    monkeypatch.setattr(file_ingest, "BATCH_LINES", 1)
+    at_once(store, "once", FACTS)
+    put_lines(store, lines)
+    report = all_phases(store, begun(store))
+    assert (report.status, report.written, report.relationships) == (JobStatus.WRITTEN, 3, 5)
+    assert state(store, ACME) == state(store, "once")
+
+
+def test_nothing_ends_before_all_edges_are_there_which_other_batches_may_write_at_the_same_time(
+    store: DemoStages,
+) -> None:
+    put_lines(store, FACTS)
+    job = begun(store)
+    for phase in (Phase.ITEMS, Phase.EDGES):
+        for task in batches(store, job, phase):
+            file_ingest.batch(task, store)
+    assert {edge.type: edge.invalid_at for edge in store.graph.scan(ACME).relationships} == {"MENTIONS": None}
 
 
 @pytest.mark.parametrize("removed", [False, True])

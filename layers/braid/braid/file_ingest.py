@@ -4,8 +4,7 @@
 ``lost`` notes one that failed; ``finish`` gathers what they noted into a report. Everything is of the one version
 of the object that ``split`` saw.
 
-Three phases: all records and entities, then all edges and what records supersede, then what edges supersede, so that
-the order of the lines does not matter.
+It is written in the phases of :mod:`braid.file_phases`, so that the order of the lines does not matter.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from braid.file_jobs import (
     Phase,
     Split,
 )
-from braid.file_phases import may_end, may_link, part_of
+from braid.file_phases import part_of, phases_of
 from braid.object_content import read_object
 from braid.write_items import read_lines, write_body
 from braid.writes import ItemError, MissingEnds, WriteStore, write
@@ -104,13 +103,14 @@ def page(task: Page, store: FileStore) -> PageOut:
     places = _page(task.job, number, store) if number < pages else ()
     following = Cursor(phase=phase, page=number + 1)
     last = following.page >= pages
-    if last and phase is not Phase.ENDS:
-        following = Cursor(phase=Phase.LINKS if phase is Phase.ITEMS else Phase.ENDS)
+    phases = list(Phase)
+    if last and phase is not phases[-1]:
+        following = Cursor(phase=phases[phases.index(phase) + 1])
     return PageOut(
         phase=phase,
-        batches=tuple(place for place in places if place.has(phase)),
+        batches=tuple(place for place in places if phase in place.phases),
         next=following,
-        done=phase is Phase.ENDS and last,
+        done=phase is phases[-1] and last,
     )
 
 
@@ -130,13 +130,14 @@ def batch(task: Batch, store: FileStore) -> Noted:
     numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=place.line)]
     items = read_lines(numbered, task.job.tenant_id)
     request = items.request(partial=True, missing=task.job.missing)
-    refused = _noted(task.job, Phase.LINKS, place, store).errors if task.phase is Phase.ENDS else ()
-    report = write(part_of(request, task.phase, {error.place for error in refused}), store)
+    before = [phase for phase in list(Phase)[: list(Phase).index(task.phase)] if phase in place.phases]
+    refused = {error.place for phase in before for error in _noted(task.job, phase, place, store).errors}
+    report = write(part_of(request, task.phase, refused), store)
     out = BatchOut(
         written=report.written,
         unchanged=report.unchanged,
         embedded=report.embedded,
-        relationships=0 if task.phase is Phase.ENDS else report.relationships,  # they were counted as links
+        relationships=0 if task.phase is Phase.ENDS else report.relationships,  # they were counted before
         superseded=report.superseded,
         errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
     )
@@ -230,16 +231,22 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
 def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
     """Yield where batches lie: whole lines, as many as fit into both bounds and at least one."""
     number = start = end = 0
-    first, size, links, ends = 1, 0, False, False
+    first, size = 1, 0
+    phases = set[Phase]()
+
+    def place() -> BatchPlace:
+        held = tuple(phase for phase in Phase if phase in phases)
+        return BatchPlace(number=number, start=start, end=end, line=first, lines=size, phases=held)
+
     for line in lines:
         length = len(line) + 1
         if size and (size == BATCH_LINES or end - start + length > BATCH_BYTES):
-            yield BatchPlace(number=number, start=start, end=end, line=first, lines=size, links=links, ends=ends)
-            number, start, first, size, links, ends = number + 1, end, first + size, 0, False, False
+            yield place()
+            number, start, first, size, phases = number + 1, end, first + size, 0, set()
         end, size = min(end + length, total), size + 1  # the last line may have no line feed
-        links, ends = links or may_link(line), ends or may_end(line)
+        phases |= phases_of(line)
     if size:
-        yield BatchPlace(number=number, start=start, end=end, line=first, lines=size, links=links, ends=ends)
+        yield place()
 
 
 # --- what is noted ----------------------------------------------------------------------------------------------------
@@ -260,7 +267,7 @@ def _page(job: Job, number: int, store: FileStore) -> tuple[BatchPlace, ...]:
 def _all_places(job: Job, store: FileStore) -> Iterator[tuple[Phase, BatchPlace]]:
     for number in range(-(-job.batches // PAGE_BATCHES)):
         for place in _page(job, number, store):
-            yield from ((phase, place) for phase in Phase if place.has(phase))
+            yield from ((phase, place) for phase in place.phases)
 
 
 def _result_key(job: Job, phase: Phase, place: BatchPlace) -> str:

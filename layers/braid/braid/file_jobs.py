@@ -15,11 +15,16 @@ JobName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
 class Phase(StrEnum):
-    """What of the lines is written."""
+    """What of the lines is written, in this order."""
 
     ITEMS = "items"
+    """Records and entities."""
+    EDGES = "edges"
+    """Edges, but for those of the next phase."""
     LINKS = "links"
+    """``SUPERSEDES`` edges: those that are stated, and what records say they supersede."""
     ENDS = "ends"
+    """What edges supersede."""
 
 
 class Job(Frozen):
@@ -42,14 +47,8 @@ class BatchPlace(Frozen):
     line: int = Field(ge=1)
     """Number of its first line."""
     lines: int = Field(ge=1)
-    links: bool = False
-    """Whether it may hold an edge, or a record that supersedes."""
-    ends: bool = False
-    """Whether it may hold an edge that supersedes another."""
-
-    def has(self, phase: Phase) -> bool:
-        """Whether there may be something to write in a phase."""
-        return {Phase.ITEMS: True, Phase.LINKS: self.links, Phase.ENDS: self.ends}[phase]
+    phases: tuple[Phase, ...] = (Phase.ITEMS,)
+    """Those in which there may be something to write."""
 
 
 class Split(Frozen):

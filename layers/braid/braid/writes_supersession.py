@@ -1,7 +1,8 @@
 """What holds no longer since something else does: found before a write, ended by it, and never in a circle.
 
 A record names what it supersedes, or a ``SUPERSEDES`` edge leads there; the graph keeps the edge, so that the older one
-stays ended when it is written again. With a record end its vertex and the edges that it alone is the evidence of.
+stays ended when it is written again. With a record end its vertex and the edges that it alone is the evidence of,
+whichever of them is written first.
 Entities are not ended: a thing that another follows is still what it was.
 """
 
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from braid.models import Kind, Record, Relationship, Vertex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from braid.writes_request import WriteStore
@@ -31,6 +32,8 @@ class Supersession:
     """Since when what holds no longer."""
 
     records: dict[str, datetime] = field(default_factory=dict)
+    evidence: dict[str, datetime] = field(default_factory=dict)
+    """Stored records that ended before, and that the request's edges have as evidence."""
     edges: dict[Identity, datetime] = field(default_factory=dict)
 
     def record(self, record: Record) -> Record:
@@ -43,7 +46,8 @@ class Supersession:
 
     def edge(self, edge: Relationship) -> Relationship:
         """Return an edge with its end: its own, or that of its evidence."""
-        said_until = self.records.get(edge.evidence) if edge.evidence else None
+        said = edge.evidence
+        said_until = (self.records.get(said) or self.evidence.get(said)) if said else None
         return ended(ended(edge, self.edges.get(edge.identity())), said_until)
 
     def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[Identity]) -> int:
@@ -142,10 +146,8 @@ def find(
         dated = link if link.valid_at or link.timestamp else link.model_copy(update={"valid_at": at})
         found.made.append(dated)
         stored[identity] = dated
-    for link in stored.values():
-        old, since = known.get(link.target), link.valid_at or link.timestamp
-        if old is not None and old.kind is not Kind.ENTITY and since is not None:
-            found.supersession.records[old.id] = min(found.supersession.records.get(old.id, since), since)
+    found.supersession.records = _ended_records(stored.values(), known)
+    found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
     if refused_edge := _find_edges(edges, store, tenant_id, found.supersession):
         found.refused.append(refused_edge)
     return found
@@ -178,6 +180,25 @@ def _in_a_circle(
                 return [RefusedRecord(named[identity], message)]
             return [RefusedEdge(identity, message)]
     return []
+
+
+def _ended_evidence(
+    edges: Iterable[Relationship], records: Collection[str], store: WriteStore, tenant_id: str
+) -> dict[str, datetime]:
+    """Return since when which of the edges' evidence holds no longer, but for records of the request itself."""
+    evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
+    links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
+    return _ended_records(links, _stored_records(store, tenant_id, evidence & {link.target for link in links}))
+
+
+def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
+    """Return since when which of the known records hold no longer: the earliest that a link says."""
+    until: dict[str, datetime] = {}
+    for link in links:
+        old, since = known.get(link.target), link.valid_at or link.timestamp
+        if old is not None and old.kind is not Kind.ENTITY and since is not None:
+            until[old.id] = min(until.get(old.id, since), since)
+    return until
 
 
 def _find_edges(

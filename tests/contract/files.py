@@ -1,0 +1,77 @@
+"""What every pair of stores holds after a file of lines, whatever their order and however few are seen at once.
+
+An engine's own test file gives the fixture ``store``: empty stores of its own, with
+:class:`tests.stages.WordEncoder` as the model.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.write_items import Items, write_items
+from braid.writes import MissingEnds
+
+from local import ingest_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from local.ingest_file import FileIngested
+    from tests.stages import DemoStages
+
+FACTS: tuple[dict[str, Any], ...] = (
+    {"record": {"id": "fee-2", "kind": "fact", "content": "The fee is two.", "supersedes": ["fee-1"]}},
+    {"record": {"id": "fee-1", "kind": "fact", "content": "The fee is one.", "valid_at": "2001-01-01"}},
+    {"record": {"id": "fee-3", "kind": "fact", "content": "The fee is three."}},
+    {"relationship": {"source": "fee-3", "type": "SUPERSEDES", "target": "fee-2", "valid_at": "2003-01-01"}},
+    {"relationship": {"source": "fee", "type": "MENTIONS", "target": "fee-1", "evidence": "fee-1"}},
+    {"relationship": {"source": "fee", "type": "MENTIONS", "target": "fee-2", "evidence": "fee-2"}},
+    {"relationship": {"source": "fee", "type": "MENTIONS", "target": "fee-3", "evidence": "fee-3"}},
+    {"entity": {"id": "fee", "name": "Fee"}},
+)
+"""Lines of which most have to do with another: what is superseded, and what had it as evidence."""
+
+
+def state(store: DemoStages, tenant_id: str) -> tuple[dict[str, Any], ...]:
+    """Return since when which records, vertices and edges hold no longer."""
+    records, page = store.index.scan(tenant_id).records, store.graph.scan(tenant_id)
+    return (
+        {record.id: record.invalid_at for record in records},
+        {vertex.id: vertex.invalid_at for vertex in page.vertices},
+        {edge.identity(): edge.invalid_at for edge in page.relationships},
+    )
+
+
+def at_once(store: DemoStages, tenant_id: str, lines: Iterable[dict[str, Any]]) -> None:
+    """Write lines in one request."""
+    items = Items(tenant_id)
+    for number, line in enumerate(lines):
+        items.add(f"line {number}", line)
+    assert not write_items(items, store).errors
+
+
+def by_line(store: DemoStages, tenant_id: str, path: Path, lines: Iterable[dict[str, Any]]) -> FileIngested:
+    """Write lines as a file."""
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return ingest_file.ingest_file(path, tenant_id, store, missing=MissingEnds.REFUSE)
+
+
+class FilesContract:
+    """Writing a file of which one line at a time is seen."""
+
+    @pytest.fixture(autouse=True)
+    def single_lines(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ingest_file, "BATCH_LINES", 1)
+
+    def test_in_the_end_the_same_holds_as_if_all_lines_were_written_at_once_whatever_their_order(
+        self, store: DemoStages, tmp_path: Path
+    ) -> None:
+        at_once(store, "once", FACTS)
+        for tenant_id, lines in (("forwards", FACTS), ("backwards", FACTS[::-1])):
+            done = by_line(store, tenant_id, tmp_path / "a.jsonl", lines)
+            assert (done.written, done.relationships, done.errors) == (3, 5, 0)
+            assert state(store, tenant_id) == state(store, "once")
+        assert sum(end is not None for end in state(store, "once")[2].values()) == 2
