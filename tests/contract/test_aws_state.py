@@ -80,6 +80,16 @@ class TestDynamoCache(CacheContract):
         (item,) = boto3.client("dynamodb").scan(TableName=TABLE)["Items"]
         assert int(item["expires_at"]["N"]) == int(clock.seconds()) - 1  # whole seconds: what time to live reads
 
+    def test_a_tenant_is_removed_with_what_was_kept_a_moment_ago(
+        self, cache: DynamoCache, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[dict[str, Any]] = []
+        scan = cache._client.scan
+        monkeypatch.setattr(cache._client, "scan", lambda **request: (asked.append(request), scan(**request))[1])
+        cache.put(ACME, "a", b"1", 60)
+        assert cache.forget(ACME) == 1
+        assert [request["ConsistentRead"] for request in asked] == [True]  # moto's reads are, whatever is asked
+
 
 class TestSqsQueue(QueueContract):
     @pytest.fixture

@@ -117,6 +117,8 @@ class DynamoCache:
             "ProjectionExpression": "id",
             "FilterExpression": "begins_with(id, :tenant)",
             "ExpressionAttributeValues": {":tenant": {"S": prefix}},
+            # What was kept a moment ago must not be overlooked: nobody looks again.
+            "ConsistentRead": True,
         }
         removed = 0
         while True:
