@@ -16,7 +16,7 @@ from braid.writes import MissingEnds
 from local import ingest_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from local.ingest_file import FileIngested
@@ -33,6 +33,12 @@ FACTS: tuple[dict[str, Any], ...] = (
     {"entity": {"id": "fee", "name": "Fee"}},
 )
 """Lines of which most have to do with another: what is superseded, and what had it as evidence."""
+
+
+def escaped(line: dict[str, Any]) -> str:
+    r"""Return a line as JSON that has a letter of every word as its number, such as ``"sup\u0065rsedes"``."""
+    letters = {"e": "\\u0065", "E": "\\u0045"}
+    return "".join(letters.get(letter, letter) for letter in json.dumps(line))
 
 
 def state(store: DemoStages, tenant_id: str) -> tuple[dict[str, Any], ...]:
@@ -53,9 +59,15 @@ def at_once(store: DemoStages, tenant_id: str, lines: Iterable[dict[str, Any]]) 
     assert not write_items(items, store).errors
 
 
-def by_line(store: DemoStages, tenant_id: str, path: Path, lines: Iterable[dict[str, Any]]) -> FileIngested:
+def by_line(
+    store: DemoStages,
+    tenant_id: str,
+    path: Path,
+    lines: Iterable[dict[str, Any]],
+    spelt: Callable[[dict[str, Any]], str] = json.dumps,
+) -> FileIngested:
     """Write lines as a file."""
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    path.write_text("".join(spelt(line) + "\n" for line in lines), encoding="utf-8")
     return ingest_file.ingest_file(path, tenant_id, store, missing=MissingEnds.REFUSE)
 
 
@@ -70,8 +82,12 @@ class FilesContract:
         self, store: DemoStages, tmp_path: Path
     ) -> None:
         at_once(store, "once", FACTS)
-        for tenant_id, lines in (("forwards", FACTS), ("backwards", FACTS[::-1])):
-            done = by_line(store, tenant_id, tmp_path / "a.jsonl", lines)
+        for tenant_id, lines, spelt in (
+            ("forwards", FACTS, json.dumps),
+            ("backwards", FACTS[::-1], json.dumps),
+            ("escaped", FACTS, escaped),
+        ):
+            done = by_line(store, tenant_id, tmp_path / "a.jsonl", lines, spelt)
             assert (done.written, done.relationships, done.errors) == (3, 5, 0)
             assert state(store, tenant_id) == state(store, "once")
         assert sum(end is not None for end in state(store, "once")[2].values()) == 2

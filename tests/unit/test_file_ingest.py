@@ -16,14 +16,14 @@ from braid.file_jobs import Batch, Cursor, Finish, Job, JobReport, JobStatus, Lo
 from braid.settings import Settings
 from moto import mock_aws
 
-from tests.contract.files import FACTS, at_once, state
+from tests.contract.files import FACTS, at_once, escaped, state
 from tests.contract.shapes import ACME
 from tests.contract.writes import found
 from tests.ended_later import ENDED_LATER, ENDS
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from braid.engines.ports_state import ObjectStore
@@ -80,8 +80,10 @@ def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
         cursor = out.next
 
 
-def put_lines(store: DemoStages, lines: Iterable[dict[str, Any]]) -> None:
-    store.objects.put(ACME, KEY, "".join(json.dumps(line) + "\n" for line in lines).encode())
+def put_lines(
+    store: DemoStages, lines: Iterable[dict[str, Any]], spelt: Callable[[dict[str, Any]], str] = json.dumps
+) -> None:
+    store.objects.put(ACME, KEY, "".join(spelt(line) + "\n" for line in lines).encode())
 
 
 def all_phases(store: DemoStages, job: Job) -> JobReport:
@@ -124,13 +126,17 @@ def test_an_edge_ends_another_wherever_that_stands_and_is_told_once_where_it_can
     assert {edge.predicate: edge.invalid_at for edge in store.graph.relationships(ACME, ids=["r0"])} == ENDS
 
 
+@pytest.mark.parametrize("spelt", [json.dumps, escaped])
 @pytest.mark.parametrize("lines", [FACTS, FACTS[::-1]], ids=["forwards", "backwards"])
 def test_in_the_end_the_same_holds_as_if_all_lines_were_written_at_once_whatever_their_order(
-    store: DemoStages, monkeypatch: pytest.MonkeyPatch, lines: tuple[dict[str, Any], ...]
+    store: DemoStages,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: tuple[dict[str, Any], ...],
+    spelt: Callable[[dict[str, Any]], str],
 ) -> None:
     monkeypatch.setattr(file_ingest, "BATCH_LINES", 1)
     at_once(store, "once", FACTS)
-    put_lines(store, lines)
+    put_lines(store, lines, spelt)
     report = all_phases(store, begun(store))
     assert (report.status, report.written, report.relationships) == (JobStatus.WRITTEN, 3, 5)
     assert state(store, ACME) == state(store, "once")
@@ -145,6 +151,16 @@ def test_nothing_ends_before_all_edges_are_there_which_other_batches_may_write_a
         for task in batches(store, job, phase):
             file_ingest.batch(task, store)
     assert {edge.type: edge.invalid_at for edge in store.graph.scan(ACME).relationships} == {"MENTIONS": None}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32-le"])
+def test_a_line_that_is_not_utf_8_is_told_of_and_not_taken_for_one_without_an_edge(
+    store: DemoStages, encoding: str
+) -> None:
+    edge = json.dumps({"relationship": {"source": "a", "type": "CAUSES", "target": "b"}})
+    store.objects.put(ACME, KEY, edge.encode(encoding))
+    report = all_phases(store, begun(store))
+    assert (report.status, report.errors) == (JobStatus.WITH_ERRORS, 1)
 
 
 @pytest.mark.parametrize("removed", [False, True])

@@ -5,6 +5,7 @@ All records and entities first; then all edges; then what records supersede; the
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from braid.file_jobs import Phase
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
+_ESCAPED = re.compile(rb"\\u00[4-7]")
+"""A letter of ASCII that JSON has as a number, as it may in any word; no writer does that to plain text."""
 
 
 def phases_of(line: bytes) -> set[Phase]:
-    """Return the phases in which a line may have something to write, without reading it."""
+    """Return the phases in which a line may have something to write, without reading it; any where that is hidden."""
+    if _ESCAPED.search(line):
+        return set(Phase)
     edge, ending = _EDGE in line, _ENDING in line
     may = {
         Phase.ITEMS: True,

@@ -151,7 +151,7 @@ class Items:
         if not line.strip():
             return
         try:
-            row = json.loads(line)
+            row = json.loads(line.decode("utf-8-sig"))
         except UnicodeDecodeError:
             self._refuse(place, {}, "not UTF-8")
         except json.JSONDecodeError as error:
