@@ -133,11 +133,13 @@ class ObjectStoreContract:
         assert keys(objects, "b%") == ["b%"]
         assert keys(objects, "\x00") == keys(objects, "z") == []
 
-    def test_more_keys_than_one_page_are_listed(
+    def test_more_keys_than_one_page_are_listed_and_deleted(
         self, objects: ObjectStore, put_many: Callable[[list[str]], None]
     ) -> None:
         put_many([f"k{number:04}" for number in range(1_005)])
         assert keys(objects) == [f"k{number:04}" for number in range(1_005)]
+        objects.delete_many(ACME, [f"k{number:04}" for number in range(1, 1_005)])
+        assert keys(objects) == ["k0000"]
 
     @pytest.mark.parametrize(
         "key", ["", "/etc/passwd", "a//b", "../a", "a/..", "./a", "a/", "a\nb", "\ud800", "x" * (MAX_KEY_BYTES + 1)]
@@ -185,6 +187,18 @@ class ObjectStoreContract:
         assert keys(objects) == []
         with pytest.raises(ObjectMissing):
             objects.open(ACME, "a")
+
+    def test_many_objects_are_deleted_and_no_others(self, objects: ObjectStore) -> None:
+        for name in ("notes/1", "notes/2", "notes"):
+            objects.put(ACME, name, b"ours")
+        objects.put(GLOBEX, "notes/1", b"theirs")
+        objects.delete_many(ACME, ["notes/1", "notes/2", "never there"])
+        objects.delete_many(ACME, [])
+        assert keys(objects) == ["notes"]
+        assert keys(objects, tenant=GLOBEX) == ["notes/1"]
+        with pytest.raises(InvalidRequest):
+            objects.delete_many(ACME, ["notes", "../up"])
+        assert keys(objects) == ["notes"]
 
     def test_an_object_replaced_while_it_is_read_is_noticed(self, objects: ObjectStore, part_bytes: int) -> None:
         content = (b"x" * 999 + b"\n") * (3 * part_bytes // 1_000)

@@ -163,6 +163,21 @@ class TestS3ObjectStore(ObjectStoreContract):
         assert "Uploads" not in boto3.client("s3").list_multipart_uploads(Bucket=BUCKET)
 
 
+@pytest.mark.parametrize(
+    ("codes", "kind"),
+    [(["SlowDown"], TransientStoreError), (["AccessDenied"], StoreError), (["SlowDown", "AccessDenied"], StoreError)],
+)
+def test_objects_that_a_whole_request_left_out_are_told_of(codes: list[str], kind: type[StoreError]) -> None:
+    class Partly:
+        def delete_objects(self, **_: object) -> dict[str, Any]:
+            return {"Errors": [{"Key": "acme/a", "Code": code} for code in codes]}
+
+    objects = S3ObjectStore(Partly(), BUCKET)  # type: ignore[arg-type]
+    with pytest.raises(kind, match=f"{len(codes)} objects not removed") as caught:
+        objects.delete_many(ACME, ["a", "b"])
+    assert type(caught.value) is kind
+
+
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 CALLS: dict[str, Callable[[], object]] = {
@@ -247,6 +262,7 @@ def calls_of(client: Any) -> list[Callable[[], object]]:
         lambda: queue.delete(["receipt"]),
         queue.depth,
         lambda: objects.put(ACME, "a", b""),
+        lambda: objects.delete_many(ACME, ["a"]),
         lambda: objects.open(ACME, "a"),
         lambda: list(objects.list(ACME)),
         lambda: objects.delete(ACME, "a"),

@@ -14,6 +14,7 @@ from braid.engines.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
 from braid.file_jobs import Batch, Cursor, Finish, Job, JobReport, JobStatus, Lost, Page, Phase, Split
 from braid.settings import Settings
+from braid.tenant_deletes import delete_tenant
 from moto import mock_aws
 
 from tests.contract.files import FACTS, at_once, escaped, state
@@ -181,6 +182,40 @@ def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
         lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged", cause="…")
         file_ingest.lost(lost, store)
     assert finished(store, job).status is JobStatus.CHANGED
+
+
+def test_a_tenant_that_is_removed_meanwhile_stays_removed_and_is_told_of(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store)
+    job = begun(store)
+    first, second, third = batches(store, job, Phase.ITEMS)
+    file_ingest.batch(first, store)
+    removed = store.index.delete
+
+    def begin_another(tenant_id: str, ids: Sequence[str]) -> int:
+        with pytest.raises(ObjectChanged):
+            file_ingest.batch(second, store)
+        return removed(tenant_id, ids)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.index, "delete", begin_another)
+        report = delete_tenant(ACME, store)
+    assert report.records == 4
+    (left,) = report.left
+    assert left.startswith("imports that had not ended (j): what they were writing at that moment may come back")
+    with pytest.raises(ObjectChanged):
+        file_ingest.batch(third, store)
+    with pytest.raises(ObjectMissing):
+        file_ingest.page(Page(job=job, cursor=Cursor(page=1)), store)
+    assert found(store, "turbine") == []
+    assert delete_tenant(ACME, store).model_dump(exclude_defaults=True) == {"tenant_id": ACME}
+
+
+def test_an_import_that_has_ended_is_not_told_of_when_its_tenant_is_removed(store: DemoStages) -> None:
+    put(store)
+    finished(store, begun(store))
+    assert delete_tenant(ACME, store).left == ()
 
 
 def test_a_batch_of_which_nothing_is_noted_counts_as_lost(store: DemoStages) -> None:

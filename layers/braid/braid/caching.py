@@ -11,7 +11,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from braid.errors import StoreError
+from braid.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +41,15 @@ class NoCache:
         return 0
 
     def forget(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
-        """Return 0: there is nothing to remove."""
-        return 0
+        """Refuse: others may keep what this process does not know of.
+
+        Raises
+        ------
+        ConfigurationError
+            Always.
+        """
+        message = "BRAID_CACHE_TABLE: is not set"
+        raise ConfigurationError(message)
 
 
 class ForgivingCache:
@@ -97,8 +104,8 @@ class ForgivingCache:
 
         Raises
         ------
-        StoreError
-            If that failed: what is to be removed must not stay unnoticed.
+        StoreError, ConfigurationError
+            If that failed, or no cache is named: what is to be removed must not stay unnoticed.
         """
         return self._cache.forget(tenant_id)
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from braid.errors import ConfigurationError
 from braid.models import RerankerKind
 from braid.profiles import AUTO, Profiles, load_profiles, models_of, resolve
 from braid.settings import EngineKind
@@ -119,13 +120,32 @@ class Engines:
             timeout_s=self.settings.dynamodb_timeout_s,
         )
 
+    def _keep_here(self, setting: str) -> None:
+        """Refuse to keep on this machine what belongs to stores that are not this machine's.
+
+        Raises
+        ------
+        ConfigurationError
+            If it does, with the name of the setting that says where it is.
+        """
+        if self.settings.shared_stores():
+            message = f"{setting}: is not set"
+            raise ConfigurationError(message)
+
     @cached_property
     def members(self) -> Members:
-        """Who may ask for which tenant."""
+        """Who may ask for which tenant.
+
+        Raises
+        ------
+        ConfigurationError
+            If the stores are not this machine's, and the settings name no table.
+        """
         if self.settings.members_table:
             from braid.engines.dynamodb_members import DynamoMembers
 
             return DynamoMembers.connect(self.settings)
+        self._keep_here("BRAID_MEMBERS_TABLE")
         from braid.engines.embedded.members import EmbeddedMembers
 
         return EmbeddedMembers(self.store)
@@ -192,8 +212,15 @@ class Engines:
 
     @cached_property
     def jobs(self) -> JobStore:
-        """Re-embedding jobs."""
+        """Re-embedding jobs.
+
+        Raises
+        ------
+        ConfigurationError
+            If the stores are not this machine's, and the settings name no table.
+        """
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
+            self._keep_here("BRAID_REEMBED_TABLE")
             from braid.engines.embedded.notes import EmbeddedJobStore
 
             return EmbeddedJobStore(self.store)

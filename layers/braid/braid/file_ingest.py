@@ -38,7 +38,7 @@ from braid.write_items import read_lines, write_body
 from braid.writes import ItemError, MissingEnds, WriteStore, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from braid.engines.ports_state import ObjectStore
     from braid.file_jobs import Task, TaskOut
@@ -187,6 +187,13 @@ def finish(task: Finish, store: FileStore) -> JobReport:
         for info in list(store.objects.list(job.tenant_id, f"{_folder(job)}/{folder}/")):
             store.objects.delete(job.tenant_id, info.key)
     return report
+
+
+def unfinished(keys: Iterable[str]) -> list[str]:
+    """Return, of the keys of a tenant's objects, the names of jobs that have begun and not gathered a report."""
+    parts = [key.split("/") for key in keys if key.startswith("ingest/")]
+    begun = {part[1] for part in parts if part[2:3] == ["pages"]}
+    return sorted(begun - {part[1] for part in parts if part[2:] == ["report.json"]})
 
 
 def run(request: Task, store: FileStore) -> TaskOut:

@@ -279,8 +279,8 @@ class Settings(BaseSettings):
     def _aws_needs_endpoints(self) -> Self:
         if self.engine is EngineKind.AWS:
             needed = ["opensearch_endpoint", "neptune_endpoint"]
-            if self.opensearch_endpoint.startswith("https://"):
-                # Whoever else writes to a store that is not this machine's has to see the same versions.
+            if self.shared_stores():
+                # Whoever else writes to them has to see the same versions.
                 needed.append("schema_table")
             missing = [name for name in needed if not getattr(self, name)]
             if missing:
@@ -309,6 +309,10 @@ class Settings(BaseSettings):
             )
             raise ValueError(message)
         return self
+
+    def shared_stores(self) -> bool:
+        """Return whether the stores are not this machine's, so that nothing about them may be kept on it alone."""
+        return self.engine is EngineKind.AWS and self.opensearch_endpoint.startswith("https://")
 
     def voyage_is_set_up(self) -> bool:
         """Return whether there is a key of Voyage, or a secret that holds one."""

@@ -1,7 +1,7 @@
 """Removing a tenant: all that any store holds of it, and a word on what no store lets be removed.
 
-Members first, so that nobody writes any more; then what would write again, such as jobs and messages; then what there
-is. Whoever is stopped on the way repeats it.
+Members first, so that nobody writes any more; then what would write again, such as jobs, messages and files that are
+being imported; then what there is. Whoever is stopped on the way repeats it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from braid.deletes import DeleteReport, DeleteStore, delete_pages, record_pages
 from braid.errors import ConfigurationError
+from braid.file_ingest import unfinished
 from braid.reembedding.planning import REFRESH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from braid.engines.ports import SchemaRegistry
     from braid.engines.ports_members import Members
     from braid.engines.ports_moves import JobStore
@@ -68,6 +71,9 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     That is its members, jobs, messages, records, graph, files, schema versions and cached values. What stays is the
     number of its write generation: no answer from before may be found by a tenant that is given the name anew.
 
+    An import that is running finds its object gone and ends; a batch that it has begun to write is written to its end,
+    and may be so after this.
+
     Parameters
     ----------
     tenant_id
@@ -81,9 +87,10 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
         As the engines; repeating the delete completes it.
     """
     left: list[str] = []
-    members = store.members.forget(tenant_id)
-    jobs = int(store.jobs.remove(f"{REFRESH}:{tenant_id}"))
+    members = _named("members", left, lambda: store.members.forget(tenant_id))
+    jobs = _named("jobs", left, lambda: int(store.jobs.remove(f"{REFRESH}:{tenant_id}")))
     messages = _messages(tenant_id, store, left)
+    objects = _objects(tenant_id, store, left)
     removed = delete_pages(tenant_id, record_pages(tenant_id, store, None), store)
     vertices = relationships = cached = 0
     cursor: str | None = None
@@ -95,11 +102,11 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
             cursor = page.cursor
             if cursor is None:
                 break
-        objects, schemas = _objects(tenant_id, store, left), store.schemas.forget(tenant_id)
+        schemas = store.schemas.forget(tenant_id)
     finally:
         store.cache.advance(tenant_id)
     # Last: an answer that was on its way may have been kept until now.
-    cached = store.cache.forget(tenant_id)
+    cached = _named("cached answers", left, lambda: store.cache.forget(tenant_id))
     return TenantReport(
         tenant_id=tenant_id,
         records=removed.records,
@@ -115,24 +122,37 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     )
 
 
-def _messages(tenant_id: str, store: TenantStore, left: list[str]) -> int:
+def _named(what: str, left: list[str], remove: Callable[[], int]) -> int:
+    """Remove from a store, or note that the settings do not name it: that of this machine is another's."""
     try:
-        removed = store.queue.forget(tenant_id)
+        return remove()
     except ConfigurationError as error:
-        left.append(f"messages, if there are any: {error}")
+        left.append(f"{what}, if there are any: {error}")
         return 0
-    if removed is None:
-        left.append(_MESSAGES)
-    return removed or 0
+
+
+def _messages(tenant_id: str, store: TenantStore, left: list[str]) -> int:
+    def remove() -> int:
+        removed = store.queue.forget(tenant_id)
+        if removed is None:
+            left.append(_MESSAGES)
+        return removed or 0
+
+    return _named("messages", left, remove)
 
 
 def _objects(tenant_id: str, store: TenantStore, left: list[str]) -> int:
-    try:
+    """Remove the files, and say which imports had not ended: each batch of theirs that begins after this fails."""
+
+    def remove() -> int:
         objects = store.objects
-    except ConfigurationError as error:
-        left.append(f"files, if there are any: {error}")
-        return 0
-    keys = [info.key for info in objects.list(tenant_id)]
-    for key in keys:
-        objects.delete(tenant_id, key)
-    return len(keys)
+        keys = [info.key for info in objects.list(tenant_id)]
+        objects.delete_many(tenant_id, keys)
+        if names := unfinished(keys):
+            left.append(
+                f"imports that had not ended ({', '.join(names)}): what they were writing at that moment may come "
+                "back; delete once more when they have"
+            )
+        return len(keys)
+
+    return _named("files", left, remove)

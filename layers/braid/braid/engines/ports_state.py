@@ -197,3 +197,6 @@ class ObjectStore(Protocol):
 
     def delete(self, tenant_id: str, key: str) -> None:
         """Remove an object; one that does not exist is no error."""
+
+    def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
+        """Remove objects, many in one request; those that do not exist are no error, and repeating it completes it."""

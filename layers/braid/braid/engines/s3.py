@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from botocore.exceptions import ClientError
 
-from braid.engines.aws import code_of, named_errors, open_client, retrying, status_of
+from braid.engines.aws import TRANSIENT_CODES, code_of, named_errors, open_client, retrying, status_of
 from braid.engines.ports_state import ObjectInfo
 from braid.engines.state_formats import StoredLines, check_object_key, check_prefix, check_range, check_tenant, parts_of
-from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing
+from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from braid.settings import Settings
 
 PART_BYTES = 8 * 1024 * 1024
 """Held in memory of what is read or written. S3 takes 10,000 parts, and so 80 GB, and none below 5 MiB but the last."""
+DELETED_AT_ONCE = 1_000
+"""Keys that S3 takes in one request."""
 _NOT_FOUND = 404
 _PRECONDITION_FAILED = 412
 
@@ -33,6 +35,8 @@ class _Client(Protocol):
     def get_object(self, **request: object) -> dict[str, Any]: ...
 
     def delete_object(self, **request: object) -> dict[str, Any]: ...
+
+    def delete_objects(self, **request: object) -> dict[str, Any]: ...
 
     def list_objects_v2(self, **request: object) -> dict[str, Any]: ...
 
@@ -150,6 +154,26 @@ class S3ObjectStore:
         """Remove an object; one that does not exist is no error."""
         with named_errors(self._name(key)):
             self._client.delete_object(**self._place(tenant_id, key))
+
+    def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
+        """Remove objects, as many in one request as S3 takes.
+
+        Raises
+        ------
+        TransientStoreError
+            If some could not be removed, and trying again may.
+        StoreError
+            If S3 refused some; the others of the request are gone.
+        """
+        places = [{"Key": self._place(tenant_id, key)["Key"]} for key in keys]
+        for start in range(0, len(places), DELETED_AT_ONCE):
+            some = places[start : start + DELETED_AT_ONCE]
+            with named_errors(f"bucket {self._bucket}"):
+                answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": some, "Quiet": True})
+            if failed := answer.get("Errors", []):
+                codes = sorted({str(failure.get("Code")) for failure in failed})
+                kind = TransientStoreError if TRANSIENT_CODES.issuperset(codes) else StoreError
+                raise kind(f"bucket {self._bucket}: {len(failed)} objects not removed: {', '.join(codes)}")
 
     def _place(self, tenant_id: str, key: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": f"{check_tenant(tenant_id)}/{check_object_key(key)}"}

@@ -14,7 +14,7 @@ from braid.engines.state_formats import StoredLines, check_object_key, check_pre
 from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from io import RawIOBase
     from pathlib import Path
 
@@ -109,16 +109,25 @@ class EmbeddedObjectStore:
 
     def delete(self, tenant_id: str, key: str) -> None:
         """Remove an object; one that does not exist is no error."""
+        self.delete_many(tenant_id, [key])
+
+    def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
+        """Remove objects in one transaction."""
         check_tenant(tenant_id)
-        check_object_key(key)
+        for key in keys:
+            check_object_key(key)
+        files: list[str] = []
         with self._store.transaction() as connection:
-            row = connection.execute(
-                "DELETE FROM objects WHERE key = ? AND tenant = (SELECT number FROM tenants WHERE tenant = ?)"
-                " RETURNING file",
-                (key, tenant_id),
-            ).fetchone()
-        if row is not None:
-            self._discard(row[0])
+            for key in keys:
+                row = connection.execute(
+                    "DELETE FROM objects WHERE key = ? AND tenant = (SELECT number FROM tenants WHERE tenant = ?)"
+                    " RETURNING file",
+                    (key, tenant_id),
+                ).fetchone()
+                if row is not None:
+                    files.append(row[0])
+        for name in files:
+            self._discard(name)
 
     def _find(self, tenant_id: str, key: str) -> tuple[ObjectInfo, str] | None:
         with self._store.read() as connection:
