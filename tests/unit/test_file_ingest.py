@@ -24,7 +24,7 @@ from tests.ended_later import ENDED_LATER, ENDS
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from braid.engines.ports_state import ObjectStore
