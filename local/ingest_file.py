@@ -9,7 +9,7 @@ from braid.engines.ports_state import MAX_LINE_BYTES
 from braid.errors import DatasetError
 from braid.file_ingest import BATCH_BYTES, BATCH_LINES
 from braid.file_jobs import Phase
-from braid.file_phases import part_of, phases_of
+from braid.file_phases import ended_by, part_of, phases_of
 from braid.write_items import Items
 from braid.writes import write
 
@@ -59,7 +59,8 @@ def ingest_file(
 ) -> FileIngested:
     """Write what is right of a file of lines: in the phases of :mod:`braid.file_phases`.
 
-    No more than a batch of it is held in memory. What is wrong is told line by line, and the rest is written.
+    No more than a batch of it is held in memory, beside the places of what is refused and sixteen bytes for each edge
+    that another ends. What is wrong is told line by line, and the rest is written.
 
     Parameters
     ----------
@@ -83,23 +84,19 @@ def ingest_file(
     done = FileIngested()
     holding: list[set[Phase]] = []
     refused: set[str] = set()
+    ended = bytearray()
     for phase in Phase:
-        if phase is not Phase.ITEMS and not any(phase in phases for phases in holding):
-            continue
-        for number, (lines, first, offset) in enumerate(_batches(path)):
-            if phase is Phase.ITEMS:
-                holding.append(set[Phase]().union(*map(phases_of, lines)))
-            if phase not in holding[number]:
-                continue
+        for lines, first, offset in _holding(path, phase, holding):
             items = Items(tenant_id)
             for at, line in enumerate(lines, start=first):
                 items.add_line(f"{path}:{at}", line)
             whole = items.request(partial=True, missing=missing)
-            report = write(part_of(whole, phase, refused), wired, threads=threads)
+            if phase is Phase.ITEMS:
+                ended += b"".join(ended_by(whole))
+            report = write(part_of(whole, phase, refused, bytes(ended)), wired, threads=threads)
             _require_unchanged(path, begun)
             errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
-            if len(holding[number]) > 1:
-                refused.update(error.place for error in report.errors)
+            refused.update(error.place for error in report.errors)
             done.add(report, errors, phase, lines=len(lines))
             for error in errors:
                 on_error(error)
@@ -112,6 +109,17 @@ def _require_unchanged(path: Path, begun: os.stat_result) -> None:
     now = path.stat()
     if (now.st_mtime_ns, now.st_size) != (begun.st_mtime_ns, begun.st_size):
         raise DatasetError(f"{path} changed while it was read; ingest it again")
+
+
+def _holding(path: Path, phase: Phase, holding: list[set[Phase]]) -> Iterator[tuple[list[bytes], int, int]]:
+    """Yield the batches that may hold something of a phase; which those are is noted in the first."""
+    if phase is not Phase.ITEMS and not any(phase in phases for phases in holding):
+        return
+    for number, batch in enumerate(_batches(path)):
+        if phase is Phase.ITEMS:
+            holding.append(set[Phase]().union(*map(phases_of, batch[0])))
+        if phase in holding[number]:
+            yield batch
 
 
 def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:

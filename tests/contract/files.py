@@ -7,6 +7,7 @@ An engine's own test file gives the fixture ``store``: empty stores of its own, 
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from braid.models import Relationship
+
     from local.ingest_file import FileIngested
     from tests.stages import DemoStages
 
+_COSTS = {"source": "fee", "type": "COSTS", "target": "fee-3"}
 FACTS: tuple[dict[str, Any], ...] = (
     {"record": {"id": "fee-2", "kind": "fact", "content": "The fee is two.", "supersedes": ["fee-1"]}},
     {"record": {"id": "fee-1", "kind": "fact", "content": "The fee is one.", "valid_at": "2001-01-01"}},
@@ -30,9 +34,19 @@ FACTS: tuple[dict[str, Any], ...] = (
     {"relationship": {"source": "fee", "type": "MENTIONS", "target": "fee-1", "evidence": "fee-1"}},
     {"relationship": {"source": "fee", "type": "MENTIONS", "target": "fee-2", "evidence": "fee-2"}},
     {"relationship": {"source": "fee", "type": "MENTIONS", "target": "fee-3", "evidence": "fee-3"}},
+    {"relationship": {**_COSTS, "predicate": "now", "supersedes": [{**_COSTS, "predicate": "then"}]}},
+    {
+        "relationship": {
+            **_COSTS,
+            "predicate": "then",
+            "valid_at": "2002-01-01",
+            "supersedes": [{**_COSTS, "predicate": "once"}],
+        }
+    },
+    {"relationship": {**_COSTS, "predicate": "once", "valid_at": "2001-01-01"}},
     {"entity": {"id": "fee", "name": "Fee"}},
 )
-"""Lines of which most have to do with another: what is superseded, and what had it as evidence."""
+"""Lines of which most have to do with another: what is superseded, and what had it as evidence or is ended in turn."""
 
 
 def escaped(line: dict[str, Any]) -> str:
@@ -71,6 +85,19 @@ def by_line(
     return ingest_file.ingest_file(path, tenant_id, store, missing=MissingEnds.REFUSE)
 
 
+def watched(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> list[Relationship]:
+    """Return the edges that are written from now on, as they are."""
+    upsert = store.graph.upsert
+    sent: list[Relationship] = []
+
+    def upserted(vertices: Any, relationships: Any) -> None:
+        sent.extend(relationships)
+        upsert(vertices, relationships)
+
+    monkeypatch.setattr(store.graph, "upsert", upserted)
+    return sent
+
+
 class FilesContract:
     """Writing a file of which one line at a time is seen."""
 
@@ -88,6 +115,28 @@ class FilesContract:
             ("escaped", FACTS, escaped),
         ):
             done = by_line(store, tenant_id, tmp_path / "a.jsonl", lines, spelt)
-            assert (done.written, done.relationships, done.errors) == (3, 5, 0)
+            assert (done.written, done.relationships, done.errors) == (3, 8, 0)
             assert state(store, tenant_id) == state(store, "once")
-        assert sum(end is not None for end in state(store, "once")[2].values()) == 2
+        assert sum(end is not None for end in state(store, "once")[2].values()) == 4
+
+    def test_written_again_no_edge_changes_in_between_and_none_ends_later(
+        self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        by_line(store, "acme", tmp_path / "a.jsonl", FACTS)
+        before = state(store, "acme")
+        later = store.now() + timedelta(days=30)
+        monkeypatch.setattr(store, "now", lambda: later)
+        sent = watched(store, monkeypatch)
+        for lines in (FACTS, FACTS[::-1]):
+            assert by_line(store, "acme", tmp_path / "a.jsonl", lines).relationships == 8
+        assert (sent, state(store, "acme")) == ([], before)
+
+    def test_an_edge_that_the_file_ends_no_longer_holds_again(self, store: DemoStages, tmp_path: Path) -> None:
+        lines = [row if "relationship" not in row else {"relationship": dict(row["relationship"])} for row in FACTS]
+        by_line(store, "acme", tmp_path / "a.jsonl", lines)
+        now = next(row["relationship"] for row in lines if row.get("relationship", {}).get("predicate") == "now")
+        now["supersedes"] = []
+        by_line(store, "acme", tmp_path / "a.jsonl", lines)
+        ends = state(store, "acme")[2]
+        held = {predicate: end is None for (_, kind, _, predicate), end in ends.items() if kind == "COSTS"}
+        assert held == {"now": True, "then": True, "once": False}

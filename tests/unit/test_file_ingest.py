@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from braid import file_ingest
+from braid import file_ingest, file_notes
 from braid.engines.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
 from braid.file_jobs import Batch, Cursor, Finish, Job, JobReport, JobStatus, Lost, Page, Phase, Split
@@ -17,7 +18,7 @@ from braid.settings import Settings
 from braid.tenant_deletes import delete_tenant
 from moto import mock_aws
 
-from tests.contract.files import FACTS, at_once, escaped, state
+from tests.contract.files import FACTS, at_once, escaped, state, watched
 from tests.contract.shapes import ACME
 from tests.contract.writes import found
 from tests.ended_later import ENDED_LATER, ENDS
@@ -51,7 +52,7 @@ class OverS3(DemoStages):
 @pytest.fixture(params=["laptop", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
     monkeypatch.setattr(file_ingest, "BATCH_LINES", 4)
-    monkeypatch.setattr(file_ingest, "PAGE_BATCHES", 2)
+    monkeypatch.setattr(file_notes, "PAGE_BATCHES", 2)
     with mock_aws():
         stages = (OverS3 if request.param == "s3" else DemoStages)(Settings(home=tmp_path))
         yield stages
@@ -65,8 +66,8 @@ def put(store: DemoStages, count: int = 11, *, end: bytes = b"") -> bytes:
     return content
 
 
-def begun(store: DemoStages) -> Job:
-    return file_ingest.split(Split(job="j", event={"tenant_id": ACME, "key": KEY}), store)
+def begun(store: DemoStages, name: str = "j") -> Job:
+    return file_ingest.split(Split(job=name, event={"tenant_id": ACME, "key": KEY}), store)
 
 
 def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
@@ -127,8 +128,9 @@ def test_an_edge_ends_another_wherever_that_stands_and_is_told_once_where_it_can
     assert {edge.predicate: edge.invalid_at for edge in store.graph.relationships(ACME, ids=["r0"])} == ENDS
 
 
-@pytest.mark.parametrize("spelt", [json.dumps, escaped])
-@pytest.mark.parametrize("lines", [FACTS, FACTS[::-1]], ids=["forwards", "backwards"])
+@pytest.mark.parametrize(
+    ("lines", "spelt"), [(FACTS, json.dumps), (FACTS[::-1], escaped)], ids=["forwards", "backwards"]
+)
 def test_in_the_end_the_same_holds_as_if_all_lines_were_written_at_once_whatever_their_order(
     store: DemoStages,
     monkeypatch: pytest.MonkeyPatch,
@@ -139,8 +141,21 @@ def test_in_the_end_the_same_holds_as_if_all_lines_were_written_at_once_whatever
     at_once(store, "once", FACTS)
     put_lines(store, lines, spelt)
     report = all_phases(store, begun(store))
-    assert (report.status, report.written, report.relationships) == (JobStatus.WRITTEN, 3, 5)
+    assert (report.status, report.written, report.relationships) == (JobStatus.WRITTEN, 3, 8)
     assert state(store, ACME) == state(store, "once")
+
+
+def test_written_again_no_edge_changes_in_between_and_none_ends_later(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_lines(store, FACTS)
+    all_phases(store, begun(store, "first"))
+    before, later = state(store, ACME), store.now() + timedelta(days=30)
+    monkeypatch.setattr(store, "now", lambda: later)
+    sent = watched(store, monkeypatch)
+    report = all_phases(store, begun(store, "second"))
+    assert (report.unchanged, report.relationships, report.superseded) == (3, 8, 0)
+    assert (sent, state(store, ACME)) == ([], before)
 
 
 def test_nothing_ends_before_all_edges_are_there_which_other_batches_may_write_at_the_same_time(
@@ -151,7 +166,9 @@ def test_nothing_ends_before_all_edges_are_there_which_other_batches_may_write_a
     for phase in (Phase.ITEMS, Phase.EDGES):
         for task in batches(store, job, phase):
             file_ingest.batch(task, store)
-    assert {edge.type: edge.invalid_at for edge in store.graph.scan(ACME).relationships} == {"MENTIONS": None}
+    edges = store.graph.scan(ACME).relationships
+    assert len(edges) == 6
+    assert not [edge for edge in edges if edge.invalid_at or edge.type == "SUPERSEDES"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32-le"])

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import file_ingest
+from braid import file_ingest, file_notes
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 from braid.file_jobs import Batch, Phase, Task
 from braid.observability import stage_handler
@@ -52,7 +52,7 @@ def _machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Steps, 
 def steps(_machine: tuple[Steps, Workflow], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
     """Return the steps over an empty store, in batches of five lines and pages of two batches."""
     monkeypatch.setattr(file_ingest, "BATCH_LINES", 5)
-    monkeypatch.setattr(file_ingest, "PAGE_BATCHES", 2)
+    monkeypatch.setattr(file_notes, "PAGE_BATCHES", 2)
     steps = _machine[0]
     steps.store.close()
     steps.store, steps.calls, steps.meet = DemoStages(Settings(home=tmp_path)), [], lambda _: None

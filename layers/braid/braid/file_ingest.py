@@ -10,10 +10,11 @@ It is written in the phases of :mod:`braid.file_phases`, so that the order of th
 from __future__ import annotations
 
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from braid import file_notes
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing
 from braid.file_jobs import (
     Batch,
@@ -32,7 +33,7 @@ from braid.file_jobs import (
     Phase,
     Split,
 )
-from braid.file_phases import part_of, phases_of
+from braid.file_phases import ended_by, part_of, phases_of
 from braid.object_content import read_object
 from braid.write_items import read_lines, write_body
 from braid.writes import ItemError, MissingEnds, WriteStore, write
@@ -45,11 +46,8 @@ if TYPE_CHECKING:
 
 BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024
-PAGE_BATCHES = 100
-"""Batches that one step hands out: their places take 15 KB of a state's 256."""
 INBOX = "inbox/"
 """Where a file is put that is to be written as it arrives, behind the tenant."""
-_PLACES = TypeAdapter(tuple[BatchPlace, ...])
 _IN_MEMORY = 8 * 1024 * 1024
 
 
@@ -83,24 +81,20 @@ def split(task: Split, store: FileStore) -> Job:
         job = Job(name=task.job, tenant_id=tenant_id, object=lines.info, missing=missing)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-    batches = total = 0
-    page: list[BatchPlace] = []
-    for place in _places(iter(lines), lines.info.size_bytes):
-        page.append(place)
-        batches, total = batches + 1, total + place.lines
-        if len(page) == PAGE_BATCHES:
-            _put_page(job, (batches - 1) // PAGE_BATCHES, page, store)
-            page = []
-    if page:
-        _put_page(job, (batches - 1) // PAGE_BATCHES, page, store)
-    return job.model_copy(update={"lines": total, "batches": batches})
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as ended:
+        read = _each_telling(iter(lines), tenant_id, ended)
+        job = file_notes.put_places(job, _places(read, lines.info.size_bytes), store.objects)
+        if ended.tell():
+            file_notes.put_ended(job, ended, store.objects)
+            job = job.model_copy(update={"ends": True})
+    return job
 
 
 def page(task: Page, store: FileStore) -> PageOut:
     """Return where the next batches lie, but for those that hold nothing of the phase."""
     phase, number = task.cursor.phase, task.cursor.page
-    pages = -(-task.job.batches // PAGE_BATCHES)
-    places = _page(task.job, number, store) if number < pages else ()
+    pages = file_notes.pages(task.job)
+    places = file_notes.places(task.job, number, store.objects) if number < pages else ()
     following = Cursor(phase=phase, page=number + 1)
     last = following.page >= pages
     phases = list(Phase)
@@ -131,8 +125,10 @@ def batch(task: Batch, store: FileStore) -> Noted:
     items = read_lines(numbered, task.job.tenant_id)
     request = items.request(partial=True, missing=task.job.missing)
     before = [phase for phase in list(Phase)[: list(Phase).index(task.phase)] if phase in place.phases]
-    refused = {error.place for phase in before for error in _noted(task.job, phase, place, store).errors}
-    report = write(part_of(request, task.phase, refused), store)
+    noted = [file_notes.noted(task.job, phase, place, store.objects) for phase in before]
+    refused = {error.place for out in noted for error in out.errors}
+    ended = file_notes.ended(task.job, store.objects) if task.job.ends and before else b""
+    report = write(part_of(request, task.phase, refused, ended), store)
     out = BatchOut(
         written=report.written,
         unchanged=report.unchanged,
@@ -141,12 +137,12 @@ def batch(task: Batch, store: FileStore) -> Noted:
         superseded=report.superseded,
         errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
     )
-    return _note(task.job, task.phase, place, out, store)
+    return file_notes.note(task.job, task.phase, place, out, store.objects)
 
 
 def lost(task: Lost, store: FileStore) -> Noted:
     """Note a batch that could not be written at all."""
-    return _note(task.job, task.phase, task.batch, BatchOut(lost=task.error), store)
+    return file_notes.note(task.job, task.phase, task.batch, BatchOut(lost=task.error), store.objects)
 
 
 def finish(task: Finish, store: FileStore) -> JobReport:
@@ -155,17 +151,17 @@ def finish(task: Finish, store: FileStore) -> JobReport:
     A batch of which nothing is noted counts as lost. Repeating it returns the report that is there.
     """
     job = task.job
-    done = f"{_folder(job)}/report.json"
+    done = f"{file_notes.folder(job)}/report.json"
     try:
         return JobReport.model_validate_json(read_object(store.objects, job.tenant_id, done))
     except ObjectMissing:
         pass
     totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
     errors, causes = 0, list[str]()
-    report_key = f"{_folder(job)}/errors.jsonl"
+    report_key = f"{file_notes.folder(job)}/errors.jsonl"
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as lines:
-        for phase, place in _all_places(job, store):
-            out = _noted(job, phase, place, store)
+        for phase, place in file_notes.all_places(job, store.objects):
+            out = file_notes.noted(job, phase, place, store.objects)
             for name in totals:
                 totals[name] += getattr(out, name)
             found = out.errors
@@ -183,9 +179,7 @@ def finish(task: Finish, store: FileStore) -> JobReport:
         status = JobStatus.CHANGED if ObjectChanged.__name__ in causes else JobStatus.INCOMPLETE
     report = JobReport(job=job, status=status, errors=errors, lost_batches=len(causes), report_key=report_key, **totals)
     store.objects.put(job.tenant_id, done, report.model_dump_json().encode())
-    for folder in ("pages", "results"):
-        for info in list(store.objects.list(job.tenant_id, f"{_folder(job)}/{folder}/")):
-            store.objects.delete(job.tenant_id, info.key)
+    file_notes.forget(job, store.objects)
     return report
 
 
@@ -235,6 +229,15 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
     return event["tenant_id"], event["key"], None, MissingEnds(missing)
 
 
+def _each_telling(lines: Iterator[bytes], tenant_id: str, ended: IO[bytes]) -> Iterator[bytes]:
+    """Yield lines, and write which edges they end, one a line."""
+    for line in lines:
+        if Phase.ENDS in phases_of(line):
+            request = read_lines([("", line)], tenant_id).request(partial=True)
+            ended.writelines(edge + b"\n" for edge in ended_by(request))
+        yield line
+
+
 def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
     """Yield where batches lie: whole lines, as many as fit into both bounds and at least one."""
     number = start = end = 0
@@ -254,45 +257,6 @@ def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
         phases |= phases_of(line)
     if size:
         yield place()
-
-
-# --- what is noted ----------------------------------------------------------------------------------------------------
-
-
-def _folder(job: Job) -> str:
-    return f"ingest/{job.name}"
-
-
-def _put_page(job: Job, number: int, places: list[BatchPlace], store: FileStore) -> None:
-    store.objects.put(job.tenant_id, f"{_folder(job)}/pages/{number:06}.json", _PLACES.dump_json(tuple(places)))
-
-
-def _page(job: Job, number: int, store: FileStore) -> tuple[BatchPlace, ...]:
-    return _PLACES.validate_json(read_object(store.objects, job.tenant_id, f"{_folder(job)}/pages/{number:06}.json"))
-
-
-def _all_places(job: Job, store: FileStore) -> Iterator[tuple[Phase, BatchPlace]]:
-    for number in range(-(-job.batches // PAGE_BATCHES)):
-        for place in _page(job, number, store):
-            yield from ((phase, place) for phase in place.phases)
-
-
-def _result_key(job: Job, phase: Phase, place: BatchPlace) -> str:
-    return f"{_folder(job)}/results/{place.number:08}-{phase.value}.json"
-
-
-def _note(job: Job, phase: Phase, place: BatchPlace, out: BatchOut, store: FileStore) -> Noted:
-    store.objects.put(job.tenant_id, _result_key(job, phase, place), out.model_dump_json().encode())
-    return Noted(written=out.written, errors=len(out.errors))
-
-
-def _noted(job: Job, phase: Phase, place: BatchPlace, store: FileStore) -> BatchOut:
-    try:
-        # A step that is done twice may note its result again at this very moment.
-        text = read_object(store.objects, job.tenant_id, _result_key(job, phase, place))
-    except ObjectMissing:
-        return BatchOut(lost="nothing is noted of it")
-    return BatchOut.model_validate_json(text)
 
 
 def _lost_lines(place: BatchPlace, cause: str) -> ItemError:

@@ -36,6 +36,8 @@ class Job(Frozen):
     missing: MissingEnds = MissingEnds.REFUSE
     lines: int = 0
     batches: int = 0
+    ends: bool = False
+    """Whether edges of it supersede others."""
 
 
 class BatchPlace(Frozen):

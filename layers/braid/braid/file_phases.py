@@ -1,11 +1,14 @@
 """What of a file's batch is written when, so that the order of the lines does not matter.
 
-All records and entities first; then all edges; then what records supersede; then what edges supersede.
+All records and entities first; then all edges; then what records supersede; then what edges supersede. An edge that
+the file ends keeps the end that is stored of it, which is there when the file was written before.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from braid.file_jobs import Phase
@@ -16,7 +19,10 @@ from braid.writes_supersession import SUPERSEDES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from braid.writes_supersession import Identity
+
 _EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
+_SHORT = 16
 _ESCAPED = re.compile(rb"\\u00[4-7]")
 """A letter of ASCII that JSON has as a number, as it may in any word; no writer does that to plain text."""
 
@@ -35,25 +41,39 @@ def phases_of(line: bytes) -> set[Phase]:
     return {phase for phase, holds in may.items() if holds}
 
 
-def part_of(request: WriteRequest, phase: Phase, refused: Collection[str]) -> WriteRequest:
+def ended_by(request: WriteRequest) -> list[bytes]:
+    """Return which edges the edges of a request supersede, in sixteen bytes each, for :func:`part_of`."""
+    return [_short(key.identity()) for edge in request.relationships for key in edge.supersedes]
+
+
+def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], ended: bytes) -> WriteRequest:
     """Return what of a batch is written in a phase.
 
     Parameters
     ----------
     refused
         Places of which something was refused in a phase before; nothing more of them is written.
+    ended
+        The edges that any line of the file ends, as :func:`ended_by` has them, one after the other.
     """
     if phase is Phase.ITEMS:
         places = Places(records=request.places.records, vertices=request.places.vertices)
         return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
     chosen = [(place, edge) for place, edge in _edges(request, phase) if place not in refused]
+    named = {_short(edge.identity()): edge.identity() for _, edge in chosen}
+    each = (ended[at : at + _SHORT] for at in range(0, len(ended), _SHORT))
     return WriteRequest(
         tenant_id=request.tenant_id,
+        ended_apart=frozenset(named[short] for short in each if short in named),
         relationships=tuple(edge for _, edge in chosen),
         places=Places(relationships=tuple(place for place, _ in chosen)),
         missing=request.missing,
         partial=True,
     )
+
+
+def _short(identity: Identity) -> bytes:
+    return blake2b(json.dumps(identity).encode(), digest_size=_SHORT // 2).hexdigest().encode()
 
 
 def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relationship]]:

@@ -182,7 +182,7 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
         wanted.update((end, Vertex(id=end, tenant_id=tenant_id)) for _, end in missing)
         before = stored.get(identity)
         meant = accepted.supersession.edge(edge.model_copy(update={"supersedes": ()}))
-        if before is not None and identity in accepted.supersession.edges:
+        if before is not None and (identity in accepted.supersession.edges or identity in given.request.ended_apart):
             # What ends it may bear no date, and then ends it now: the first time counts.
             meant = ended(meant, before.invalid_at)
         accepted.stated.add(identity)
