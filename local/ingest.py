@@ -301,7 +301,7 @@ def _write_items(
 
 def _write_edges(dataset: Source, ledger: Ledger, wired: Wired, done: _Done, *, rewrite: bool) -> None:
     """Write edges, each page with what ends some of them, and then all that supersedes."""
-    for page in _pages(dataset.edges(), EDGES_AT_ONCE):
+    for page in _pages(ledger.standing(dataset.edges()), EDGES_AT_ONCE):
         plain = [(place, edge) for place, edge in page if edge.type != SUPERSEDES]
         done.add(_write_page([*plain, *ledger.ending([edge for _, edge in plain])], dataset, wired, rewrite=rewrite))
     for page in _pages(ledger.links(), EDGES_AT_ONCE):

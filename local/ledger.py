@@ -30,7 +30,8 @@ CREATE TABLE beside (id TEXT PRIMARY KEY, vertex TEXT) WITHOUT ROWID;
 CREATE TABLE superseding (id TEXT PRIMARY KEY, record TEXT, place TEXT) WITHOUT ROWID;
 CREATE TABLE links (source TEXT, target TEXT, predicate TEXT, edge TEXT, place TEXT,
     PRIMARY KEY (target, source, predicate)) WITHOUT ROWID;
-CREATE TABLE claims (key TEXT, edge TEXT, place TEXT, PRIMARY KEY (key, edge)) WITHOUT ROWID;
+CREATE TABLE claims (key TEXT, by TEXT, edge TEXT, place TEXT, PRIMARY KEY (by, key)) WITHOUT ROWID;
+CREATE INDEX claims_on ON claims (key);
 CREATE TABLE held (whose TEXT, kind TEXT, a TEXT, b TEXT, c TEXT, d TEXT,
     PRIMARY KEY (whose, kind, a, b, c, d)) WITHOUT ROWID;
 """
@@ -107,15 +108,17 @@ class Ledger:
             self._note_link("IGNORE", link, place)
 
     def note_edge(self, place: str, edge: Relationship) -> None:
-        """Note an edge; of one identity the last stands."""
-        self._at += 1
+        """Note an edge; of one identity the last stands, whatever those before it ended."""
         self.relationships += 1
-        self._db.execute("INSERT OR REPLACE INTO edges VALUES (?, ?, ?, ?, ?, ?)", (*edge.identity(), place, self._at))
+        row = (*edge.identity(), place, self.relationships)
+        self._db.execute("INSERT OR REPLACE INTO edges VALUES (?, ?, ?, ?, ?, ?)", row)
         if edge.type == SUPERSEDES:  # what is stated is so, whatever a record makes of it
             self._note_link("REPLACE", edge, place)
+        by = json.dumps(edge.identity())
+        self._db.execute("DELETE FROM claims WHERE by = ?", (by,))
         for key in edge.supersedes:
-            said = (json.dumps(key.identity()), edge.model_dump_json(), place)
-            self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", said)
+            said = (json.dumps(key.identity()), by, edge.model_dump_json(), place)
+            self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", said)
 
     def _note_link(self, otherwise: str, edge: Relationship, place: str) -> None:
         source, _, target, predicate = edge.identity()
@@ -230,6 +233,13 @@ class Ledger:
         return list(found.values())
 
     # --- what is written, and what is gone ------------------------------------------------------------------------
+
+    def standing(self, edges: Iterable[tuple[str, Relationship]]) -> Iterator[tuple[str, Relationship]]:
+        """Yield those among all edges, in the order in which they were noted, that are the last of their identity."""
+        where = "source = ? AND type = ? AND target = ? AND predicate = ?"
+        for at, (place, edge) in enumerate(edges, start=1):
+            if self._one(f"SELECT at FROM edges WHERE {where}", *edge.identity()) == at:  # noqa: S608 - the line above
+                yield place, edge
 
     def vertices_beside(self, ids: Iterable[str]) -> dict[str, Vertex]:
         """Return the vertices among these ids that stand by themselves while a corpus has their record."""

@@ -175,6 +175,21 @@ def test_a_folder_is_checked_in_no_more_memory_the_longer_it_is(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("paged")
+def test_of_an_edge_that_stands_there_twice_the_last_holds_and_what_the_first_would_have_ended_goes_on(
+    tmp_path: Path, stages: DemoStages
+) -> None:
+    price = {"source": "a", "type": "COSTS", "target": "b"}
+    old, new = {**price, "predicate": "old"}, {**price, "predicate": "new"}
+    fill = [{"source": "b", "type": "COSTS", "target": name} for name in "abc"]
+    edges = [old, {**new, "confidence": 0.1, "supersedes": [old]}, *fill, {**new, "confidence": 0.9}]
+    lines(tmp_path / "corpus.jsonl", [{"_id": name, "text": name} for name in "abc"])
+    lines(tmp_path / "relationships.jsonl", edges)
+    write(tmp_path, stages)
+    held = {edge.predicate: (edge.confidence, edge.invalid_at) for edge in stored(stages)[2] if edge.predicate}
+    assert held == {"old": (1.0, None), "new": (0.9, None)}
+
+
+@pytest.mark.usefixtures("paged")
 def test_the_demo_archive_is_the_same_by_pages(stages: DemoStages) -> None:
     with open_dataset(DEMO / "saltmarrow", TENANT) as files:
         ingest(files, stages)
