@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import tracemalloc
 from datetime import timedelta
 from functools import cached_property
@@ -13,7 +14,20 @@ import pytest
 from braid import file_ingest, file_notes
 from braid.engines.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
-from braid.file_jobs import Batch, Cursor, Finish, Job, JobReport, JobStatus, Lost, Page, Phase, Split
+from braid.file_jobs import (
+    Batch,
+    BatchOut,
+    BatchPlace,
+    Cursor,
+    Finish,
+    Job,
+    JobReport,
+    JobStatus,
+    Lost,
+    Page,
+    Phase,
+    Split,
+)
 from braid.settings import Settings
 from braid.tenant_deletes import delete_tenant
 from moto import mock_aws
@@ -199,6 +213,82 @@ def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
         lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged", cause="…")
         file_ingest.lost(lost, store)
     assert finished(store, job).status is JobStatus.CHANGED
+
+
+def written_whole(store: DemoStages) -> Job:
+    """Write every batch of an object, and finish nothing."""
+    put(store)
+    job = begun(store)
+    for phase in Phase:
+        for batch in batches(store, job, phase):
+            file_ingest.batch(batch, store)
+    return job
+
+
+def names(store: DemoStages) -> list[str]:
+    return [info.key for info in store.objects.list(ACME)]
+
+
+KEPT = [KEY, "ingest/j/errors.jsonl", "ingest/j/report.json"]
+
+
+def test_notes_are_read_many_at_once_and_removed_by_few_requests(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = written_whole(store)
+    together = threading.Barrier(2, timeout=10)  # which no one who reads one after the other gets through
+    read, removed, requests = file_notes.noted, store.objects.delete_many, list[int]()
+
+    def read_with_another(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchOut:
+        if place.number < 2:  # the first page's two
+            together.wait()
+        return read(job, phase, place, objects)
+
+    def count(tenant_id: str, keys: Sequence[str]) -> None:
+        requests.append(len(keys))
+        removed(tenant_id, keys)
+
+    monkeypatch.setattr(file_notes, "noted", read_with_another)
+    monkeypatch.setattr(store.objects, "delete_many", count)
+    report = file_ingest.finish(Finish(job=job), store)
+    assert (report.status, report.written) == (JobStatus.WRITTEN, 11)
+    assert requests == [2, 3]  # pages, results
+    assert names(store) == KEPT
+
+
+def test_a_finish_that_was_cut_off_before_it_had_tidied_up_does_so_when_it_is_repeated(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = written_whole(store)
+
+    def stop(*_: Any) -> None:
+        message = "stopped"
+        raise StoreError(message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.objects, "delete_many", stop)
+        with pytest.raises(StoreError, match="stopped"):
+            file_ingest.finish(Finish(job=job), store)
+    assert len(names(store)) == len(KEPT) + 5
+    assert file_ingest.finish(Finish(job=job), store).status is JobStatus.WRITTEN
+    assert names(store) == KEPT
+
+
+def test_a_finish_that_another_one_overtook_tells_what_that_one_found(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = written_whole(store)
+    read, first = file_notes.all_noted, list[JobReport]()
+
+    def overtaken(*arguments: Any) -> Iterator[tuple[BatchPlace, BatchOut]]:
+        monkeypatch.setattr(file_notes, "all_noted", read)
+        places = [place for place, _ in read(*arguments)]
+        first.append(file_ingest.finish(Finish(job=job), store))
+        return iter([(place, BatchOut(lost="nothing is noted of it")) for place in places])
+
+    monkeypatch.setattr(file_notes, "all_noted", overtaken)
+    assert file_ingest.finish(Finish(job=job), store) == first[0]
+    assert (first[0].status, first[0].written) == (JobStatus.WRITTEN, 11)
 
 
 def test_a_tenant_that_is_removed_meanwhile_stays_removed_and_is_told_of(

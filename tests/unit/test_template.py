@@ -421,6 +421,15 @@ def test_every_step_of_writing_a_file_gives_up_before_its_function_and_is_tried_
         assert state["Parameters"]["FunctionName"] == "${IngestFunctionArn}"
 
 
+def test_gathering_that_took_too_long_is_gone_on_with_once_the_function_of_before_has_ended() -> None:
+    definition = yaml.safe_load((ROOT / "shared/statemachines/ingest.asl.yaml").read_text(encoding="utf-8"))
+    finish = definition["States"]["Finish"]
+    (again,) = [each for each in finish["Retry"] if "States.Timeout" in each["ErrorEquals"]]
+    overlap = FUNCTIONS["IngestFunction"]["Properties"]["Timeout"] - finish["TimeoutSeconds"]
+    assert again["IntervalSeconds"] > overlap
+    assert "JitterStrategy" not in again  # which may begin at once
+
+
 def test_embedding_again_is_started_by_the_schedule_and_by_the_queue_with_no_more_than_it_needs() -> None:
     schedule = RESOURCES["ReembedNightly"]["Properties"]
     assert schedule["Target"]["Arn"] == "ReembedStateMachine"

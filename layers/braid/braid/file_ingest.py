@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 from pydantic import ValidationError
 
 from braid import file_notes
-from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing
+from braid.errors import InvalidRequest, ObjectChanged
 from braid.file_jobs import (
     Batch,
     BatchOut,
@@ -34,12 +34,11 @@ from braid.file_jobs import (
     Split,
 )
 from braid.file_phases import ended_by, part_of, phases_of
-from braid.object_content import read_object
 from braid.write_items import read_lines, write_body
 from braid.writes import ItemError, MissingEnds, WriteStore, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from braid.engines.ports_state import ObjectStore
     from braid.file_jobs import Task, TaskOut
@@ -150,44 +149,17 @@ def finish(task: Finish, store: FileStore) -> JobReport:
 
     A batch of which nothing is noted counts as lost. Repeating it returns the report that is there.
     """
-    job = task.job
-    done = f"{file_notes.folder(job)}/report.json"
-    try:
-        return JobReport.model_validate_json(read_object(store.objects, job.tenant_id, done))
-    except ObjectMissing:
-        pass
-    totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
-    errors, causes = 0, list[str]()
-    report_key = f"{file_notes.folder(job)}/errors.jsonl"
-    with SpooledTemporaryFile(max_size=_IN_MEMORY) as lines:
-        for phase, place in file_notes.all_places(job, store.objects):
-            out = file_notes.noted(job, phase, place, store.objects)
-            for name in totals:
-                totals[name] += getattr(out, name)
-            found = out.errors
-            if out.lost is not None:
-                causes.append(out.lost)
-                found = (_lost_lines(place, out.lost),)
-            errors += len(found)
-            for error in found:
-                lines.write(error.model_dump_json().encode() + b"\n")
-        lines.seek(0)
-        store.objects.put(job.tenant_id, report_key, cast("BinaryIO", lines))
-    store.cache.advance(job.tenant_id)
-    status = JobStatus.WITH_ERRORS if errors else JobStatus.WRITTEN
-    if causes:
-        status = JobStatus.CHANGED if ObjectChanged.__name__ in causes else JobStatus.INCOMPLETE
-    report = JobReport(job=job, status=status, errors=errors, lost_batches=len(causes), report_key=report_key, **totals)
-    store.objects.put(job.tenant_id, done, report.model_dump_json().encode())
-    file_notes.forget(job, store.objects)
+    report = file_notes.report(task.job, store.objects)
+    if report is None:
+        gathered = _gathered(task.job, store)
+        # Whoever was given up may have finished meanwhile, and then notes were removed that were still to be read.
+        report = file_notes.report(task.job, store.objects)
+        if report is None:
+            store.cache.advance(task.job.tenant_id)
+            file_notes.put_report(gathered, store.objects)
+            report = gathered
+    file_notes.forget(task.job, store.objects)
     return report
-
-
-def unfinished(keys: Iterable[str]) -> list[str]:
-    """Return, of the keys of a tenant's objects, the names of jobs that have begun and not gathered a report."""
-    parts = [key.split("/") for key in keys if key.startswith("ingest/")]
-    begun = {part[1] for part in parts if part[2:3] == ["pages"]}
-    return sorted(begun - {part[1] for part in parts if part[2:] == ["report.json"]})
 
 
 def run(request: Task, store: FileStore) -> TaskOut:
@@ -257,6 +229,33 @@ def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
         phases |= phases_of(line)
     if size:
         yield place()
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+
+def _gathered(job: Job, store: FileStore) -> JobReport:
+    """Write the object of errors, and return what became of all batches."""
+    totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
+    errors, causes = 0, list[str]()
+    report_key = f"{file_notes.folder(job)}/errors.jsonl"
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as lines:
+        for place, out in file_notes.all_noted(job, store.objects):
+            for name in totals:
+                totals[name] += getattr(out, name)
+            found = out.errors
+            if out.lost is not None:
+                causes.append(out.lost)
+                found = (_lost_lines(place, out.lost),)
+            errors += len(found)
+            for error in found:
+                lines.write(error.model_dump_json().encode() + b"\n")
+        lines.seek(0)
+        store.objects.put(job.tenant_id, report_key, cast("BinaryIO", lines))
+    status = JobStatus.WITH_ERRORS if errors else JobStatus.WRITTEN
+    if causes:
+        status = JobStatus.CHANGED if ObjectChanged.__name__ in causes else JobStatus.INCOMPLETE
+    return JobReport(job=job, status=status, errors=errors, lost_batches=len(causes), report_key=report_key, **totals)
 
 
 def _lost_lines(place: BatchPlace, cause: str) -> ItemError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pydantic import TypeAdapter
 
 from braid.errors import ObjectMissing
-from braid.file_jobs import BatchOut, BatchPlace, Noted
+from braid.file_jobs import BatchOut, BatchPlace, JobReport, Noted
 from braid.object_content import read_object
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PAGE_BATCHES = 100
 """Batches that one step hands out: their places take 20 KB of a state's 256."""
+NOTES_AT_ONCE = 10
+"""Notes that are read at the same time: as many as a client of AWS keeps connections."""
 _PLACES = TypeAdapter(tuple[BatchPlace, ...])
 
 
@@ -27,11 +30,34 @@ def folder(job: Job) -> str:
     return f"ingest/{job.name}"
 
 
+def report(job: Job, objects: ObjectStore) -> JobReport | None:
+    """Return the report of a job, None before there is one."""
+    try:
+        return JobReport.model_validate_json(read_object(objects, job.tenant_id, _report_key(job)))
+    except ObjectMissing:
+        return None
+
+
+def put_report(found: JobReport, objects: ObjectStore) -> None:
+    """Keep the report: whoever finishes the job again is given it."""
+    objects.put(found.job.tenant_id, _report_key(found.job), found.model_dump_json().encode())
+
+
+def unfinished(keys: Iterable[str]) -> list[str]:
+    """Return, of the keys of a tenant's objects, the names of jobs that have begun and have no report yet."""
+    parts = [key.split("/") for key in keys if key.startswith("ingest/")]
+    begun = {part[1] for part in parts if part[2:3] == ["pages"]}
+    return sorted(begun - {part[1] for part in parts if part[2:] == ["report.json"]})
+
+
 def forget(job: Job, objects: ObjectStore) -> None:
     """Remove what nobody needs once there is a report."""
     for part in ("pages", "results"):
-        for info in list(objects.list(job.tenant_id, f"{folder(job)}/{part}/")):
-            objects.delete(job.tenant_id, info.key)
+        objects.delete_many(job.tenant_id, [info.key for info in objects.list(job.tenant_id, f"{folder(job)}/{part}/")])
+
+
+def _report_key(job: Job) -> str:
+    return f"{folder(job)}/report.json"
 
 
 # --- where batches lie ------------------------------------------------------------------------------------------------
@@ -60,13 +86,6 @@ def pages(job: Job) -> int:
 def places(job: Job, page: int, objects: ObjectStore) -> tuple[BatchPlace, ...]:
     """Return a page of places."""
     return _PLACES.validate_json(read_object(objects, job.tenant_id, _page_key(job, page)))
-
-
-def all_places(job: Job, objects: ObjectStore) -> Iterator[tuple[Phase, BatchPlace]]:
-    """Yield every batch of every phase."""
-    for page in range(pages(job)):
-        for place in places(job, page, objects):
-            yield from ((phase, place) for phase in place.phases)
 
 
 def _put_page(job: Job, page: int, places: list[BatchPlace], objects: ObjectStore) -> None:
@@ -108,6 +127,25 @@ def noted(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> Ba
     except ObjectMissing:
         return BatchOut(lost="nothing is noted of it")
     return BatchOut.model_validate_json(text)
+
+
+def all_noted(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchOut]]:
+    """Yield what became of every batch in every phase, in order; no more than a page of it is held.
+
+    Raises
+    ------
+    ObjectMissing
+        If a page of places is gone.
+    """
+
+    def read(task: tuple[Phase, BatchPlace]) -> BatchOut:
+        phase, place = task
+        return noted(job, phase, place, objects)
+
+    with ThreadPoolExecutor(NOTES_AT_ONCE, thread_name_prefix="braid-notes") as pool:
+        for page in range(pages(job)):
+            tasks = [(phase, place) for place in places(job, page, objects) for phase in place.phases]
+            yield from ((place, out) for (_, place), out in zip(tasks, pool.map(read, tasks), strict=True))
 
 
 def _result_key(job: Job, phase: Phase, place: BatchPlace) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from braid.deletes import DeleteReport, DeleteStore, delete_pages, record_pages
 from braid.errors import ConfigurationError
-from braid.file_ingest import unfinished
+from braid.file_notes import unfinished
 from braid.reembedding.planning import REFRESH
 
 if TYPE_CHECKING:
