@@ -300,26 +300,22 @@ def _write_items(
 
 
 def _write_edges(dataset: Source, ledger: Ledger, wired: Wired, done: _Done, *, rewrite: bool) -> None:
-    """Write edges, each page with what ends some of them, and then all that supersedes."""
-    for page in _pages(ledger.standing(dataset.edges()), EDGES_AT_ONCE):
-        plain = [(place, edge) for place, edge in page if edge.type != SUPERSEDES]
-        done.add(_write_page([*plain, *ledger.ending([edge for _, edge in plain])], dataset, wired, rewrite=rewrite))
-    for page in _pages(ledger.links(), EDGES_AT_ONCE):
-        done.add(_write_page(page, dataset, wired, rewrite=rewrite))
+    """Write edges, then what records supersede, then what edges supersede, as files of lines are written.
 
-
-def _write_page(
-    page: Sequence[tuple[str, Relationship]], dataset: Source, wired: Wired, *, rewrite: bool
-) -> WriteReport:
-    return write(
-        WriteRequest(
-            tenant_id=dataset.tenant_id,
-            relationships=tuple(edge for _, edge in page),
-            places=Places(relationships=tuple(place for place, _ in page)),
-            rewrite=rewrite,
-        ),
-        wired,
-    )
+    See :mod:`braid.file_phases`: an edge and what ends it may stand on pages far apart.
+    """
+    plain = ((place, edge) for place, edge in ledger.standing(dataset.edges()) if edge.type != SUPERSEDES)
+    for edges, ending in ((plain, False), (ledger.links(), False), (ledger.ends(), True)):
+        for page in _pages(edges, EDGES_AT_ONCE):
+            stated = [edge if ending else edge.model_copy(update={"supersedes": ()}) for _, edge in page]
+            request = WriteRequest(
+                tenant_id=dataset.tenant_id,
+                relationships=tuple(stated),
+                places=Places(relationships=tuple(place for place, _ in page)),
+                ended_apart=ledger.ended(stated),
+                rewrite=rewrite and not ending,
+            )
+            done.add(write(request, wired))
 
 
 def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:

@@ -16,7 +16,7 @@ from braid.models import Kind, Record, Relationship, Vertex
 from braid.writes_supersession import SUPERSEDES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Identity = tuple[str, str, str, str]
 
@@ -218,19 +218,17 @@ class Ledger:
         for place, text in self._db.execute("SELECT place, edge FROM links ORDER BY source, target"):
             yield place, Relationship.model_validate_json(text)
 
-    def ending(self, edges: Collection[Relationship]) -> list[tuple[str, Relationship]]:
-        """Return what ends some of these edges: what supersedes their evidence, and edges that name them."""
-        found: dict[Identity, tuple[str, Relationship]] = {}
-        said_by = json.dumps(sorted({edge.evidence for edge in edges if edge.evidence}))
-        keys = json.dumps([json.dumps(edge.identity()) for edge in edges])
-        for place, text in self._db.execute(
-            "SELECT place, edge FROM links WHERE target IN (SELECT value FROM json_each(?))"
-            " UNION ALL SELECT place, edge FROM claims WHERE key IN (SELECT value FROM json_each(?))",
-            (said_by, keys),
-        ):
-            edge = Relationship.model_validate_json(text)
-            found[edge.identity()] = (place, edge)
-        return list(found.values())
+    def ends(self) -> Iterator[tuple[str, Relationship]]:
+        """Yield the edges that end others, with their places."""
+        for place, text in self._db.execute("SELECT place, edge FROM claims GROUP BY by"):
+            yield place, Relationship.model_validate_json(text)
+
+    def ended(self, edges: Iterable[Relationship]) -> frozenset[Identity]:
+        """Return the identities of those of these edges that others of the dataset end."""
+        named = {json.dumps(edge.identity()): edge.identity() for edge in edges}
+        keys = json.dumps(list(named))
+        query = "SELECT DISTINCT key FROM claims WHERE key IN (SELECT value FROM json_each(?))"
+        return frozenset(named[key] for (key,) in self._db.execute(query, (keys,)))
 
     # --- what is written, and what is gone ------------------------------------------------------------------------
 

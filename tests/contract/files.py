@@ -1,4 +1,4 @@
-"""What every pair of stores holds after a file of lines, whatever their order and however few are seen at once.
+"""What every pair of stores holds after a file or a folder, whatever its order and however few lines are seen at once.
 
 An engine's own test file gives the fixture ``store``: empty stores of its own, with
 :class:`tests.stages.WordEncoder` as the model.
@@ -14,7 +14,9 @@ import pytest
 from braid.write_items import Items, write_items
 from braid.writes import MissingEnds
 
+from local import ingest as ingesting
 from local import ingest_file
+from local.dataset import read_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -99,7 +101,7 @@ def watched(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> list[Relation
 
 
 class FilesContract:
-    """Writing a file of which one line at a time is seen."""
+    """Writing a file or a folder of which one line at a time is seen."""
 
     @pytest.fixture(autouse=True)
     def single_lines(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +120,22 @@ class FilesContract:
             assert (done.written, done.relationships, done.errors) == (3, 8, 0)
             assert state(store, tenant_id) == state(store, "once")
         assert sum(end is not None for end in state(store, "once")[2].values()) == 4
+
+    def test_a_folder_of_which_one_item_at_a_time_is_seen_ends_as_one_write_does(
+        self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ingesting, "ITEMS_AT_ONCE", 1)
+        monkeypatch.setattr(ingesting, "EDGES_AT_ONCE", 1)
+        at_once(store, "once", FACTS)
+        of = {kind: [row[kind] for row in FACTS if kind in row] for kind in ("record", "entity", "relationship")}
+        corpus = [{"_id": row["id"], "text": row["content"], **row} for row in of["record"]]
+        for row in corpus:
+            del row["id"], row["content"]
+        for name, rows in (("corpus", corpus), ("entities", of["entity"]), ("relationships", of["relationship"])):
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (tmp_path / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        ingesting.ingest(read_dataset(tmp_path, "acme"), store)
+        assert state(store, "acme") == state(store, "once")
 
     def test_written_again_no_edge_changes_in_between_and_none_ends_later(
         self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

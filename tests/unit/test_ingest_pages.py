@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from local import ingest as ingesting
 from local.dataset import read_dataset
 from local.dataset_files import open_dataset
 from local.ingest import Ingested, ingest
+from tests.contract.files import watched
 from tests.stages import DEMO, NOW, DemoStages
 
 if TYPE_CHECKING:
@@ -49,13 +51,22 @@ def folder(tmp_path: Path) -> Path:
     ]
     price = {"source": "bare", "type": "COSTS", "target": "fee-2010"}
     relationships = [
-        {**price, "predicate": "new", "valid_at": "2010-01-01", "supersedes": [{**price, "predicate": "old"}]},
+        # It ends one of the page and others of the first and the last, and is ended in turn.
+        {**price, "predicate": "newest", "supersedes": [{**price, "predicate": "new"}]},
+        {**price, "predicate": "older", "valid_at": "2001-01-01"},
         {**price, "predicate": "old", "valid_at": "2001-01-01"},
+        {
+            **price,
+            "predicate": "new",
+            "valid_at": "2010-01-01",
+            "supersedes": [{**price, "predicate": name} for name in ("old", "older", "oldest")],
+        },
         {"source": "e1", "type": "SUPERSEDES", "target": "fee-2010", "valid_at": "2012-01-01"},
         *(
             {"source": "bare", "type": "MENTIONS", "target": f"e{number}", "evidence": f"fee-{2001 + number}"}
             for number in range(7)
         ),
+        {**price, "predicate": "oldest", "valid_at": "2001-01-01"},
     ]
     lines(folder / "corpus.jsonl", corpus)
     lines(folder / "entities.jsonl", entities)
@@ -98,8 +109,8 @@ def test_pages_end_as_one_write_of_everything_does(
         whole = DemoStages(Settings(home=tmp_path / "whole"))
         of_memory = ingest(read_dataset(folder, TENANT), whole)
     assert stored(stages) == stored(whole)
-    assert (done.records, done.vertices, done.relationships) == (18, 10, 10)
-    assert (of_memory.records, of_memory.vertices, of_memory.relationships) == (18, 10, 10)
+    assert (done.records, done.vertices, done.relationships) == (18, 10, 13)
+    assert (of_memory.records, of_memory.vertices, of_memory.relationships) == (18, 10, 13)
     assert not repair(TENANT, stages, dry_run=True).counts
     whole.close()
 
@@ -114,8 +125,8 @@ def test_what_is_superseded_from_another_page_holds_no_longer(folder: Path, stag
         "2012",
     ]
     assert {edge.predicate: edge.invalid_at is not None for edge in edges if edge.type == "COSTS"} == {
-        "new": False,
-        "old": True,
+        "newest": False,
+        **dict.fromkeys(("new", "old", "older", "oldest"), True),
     }
     assert all(edge.invalid_at for edge in edges if edge.type == "MENTIONS")
     guide = next(vertex for vertex in vertices if vertex.id == "guide")
@@ -124,13 +135,17 @@ def test_what_is_superseded_from_another_page_holds_no_longer(folder: Path, stag
 
 
 @pytest.mark.usefixtures("paged")
-def test_written_again_nothing_is_written(folder: Path, stages: DemoStages) -> None:
+def test_written_again_later_nothing_is_written_in_between_either(
+    folder: Path, stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(folder, stages)
     before = stored(stages)
     stages.cache.advance(TENANT)  # as if somebody else had written, so that everything is compared
+    monkeypatch.setattr(stages, "now", lambda: NOW + timedelta(days=30))
+    sent = watched(stages, monkeypatch)
     again = write(folder, stages)
     assert (again.written, again.unchanged) == (0, True)
-    assert stored(stages) == before
+    assert (sent, stored(stages)) == ([], before)
 
 
 @pytest.mark.usefixtures("paged")
@@ -148,7 +163,7 @@ def test_an_edge_that_ends_none_is_named_by_its_line(folder: Path, stages: DemoS
     with (folder / "relationships.jsonl").open("a", encoding="utf-8") as file:
         edge = {"source": "bare", "type": "COSTS", "target": "e1"}
         file.write(json.dumps({**edge, "supersedes": [{**edge, "target": "e2"}]}) + "\n")
-    with pytest.raises(DatasetError, match=r"relationships\.jsonl:11: supersedes: there is no edge 'bare' COSTS 'e2'"):
+    with pytest.raises(DatasetError, match=r"relationships\.jsonl:14: supersedes: there is no edge 'bare' COSTS 'e2'"):
         write(folder, stages)
     assert stages.store.tenants() == []
 
