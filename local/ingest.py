@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.deletes import delete_records
-from braid.errors import DatasetError, NewerSchema
 from braid.models import Relationship
-from braid.write_items import printable
 from braid.writes import Places, WriteRequest, write
-from braid.writes_supersession import SUPERSEDES, RefusedRecord, find
+from braid.writes_supersession import SUPERSEDES
 
+from local.contradictions import refuse_contradictions, require_accepted
 from local.ledger import Whose
 from local.manifest import (
     FOLDER,
@@ -42,7 +41,6 @@ BATCH = 512
 ITEMS_AT_ONCE = 1_024
 """Records and entities that are checked together and embedded in the order of their lengths."""
 EDGES_AT_ONCE = 1_024
-SHOWN = 10
 _T = TypeVar("_T")
 
 
@@ -140,7 +138,7 @@ def ingest(
         wired.encoder_for(model, threads=threads)
     began = time.perf_counter()
     with dataset.noted() as ledger:
-        _refuse_contradictions(dataset, ledger, wired)
+        refuse_contradictions(dataset, ledger, wired)
         ledger.hold_now()
         if objects:
             read_manifest(objects, tenant_id, key, ledger, Whose.BEFORE)
@@ -200,48 +198,6 @@ def ensure_models(wired: Wired, *, on_progress: Callable[[int, int], None] | Non
         on_progress(1, 1)
 
 
-# --- what contradicts the stores --------------------------------------------------------------------------------------
-
-
-def _refuse_contradictions(dataset: Source, ledger: Ledger, wired: Wired) -> None:
-    """Look for what only the stores can tell is wrong, before anything is written."""
-    tenant_id = dataset.tenant_id
-    current = max([wired.schemas.current(tenant_id), *(schema.version for schema in dataset.schemas)])
-    newer = [
-        f"{place}: schema_version: {version} is newer than the current version {current} of tenant {tenant_id!r}"
-        for place, version in ledger.newer(current)
-    ]
-    if newer:
-        raise NewerSchema(f"{_shown(newer)}; state it in schemas.jsonl", field="schema_version")
-    records, places = ledger.superseding()
-    edges, edge_places = ledger.superseding_edges()
-    wrong: list[str] = []
-    while records or edges:
-        in_graph = [vertex.id for vertex in wired.graph.get_many(tenant_id, sorted(records))]
-        refused = find(records, edges, in_graph, wired, tenant_id).refused
-        if not refused:
-            break
-        for one in refused:
-            if isinstance(one, RefusedRecord):
-                place, _ = places[one.id], records.pop(one.id)
-            else:
-                place, _ = edge_places[one.identity], edges.pop(one.identity)
-            wrong.append(f"{place}: supersedes: {one.message}")
-    if wrong:
-        raise DatasetError(_shown(wrong))
-
-
-def _refuse(report: WriteReport) -> None:
-    """Refuse what became wrong since it was looked at, because somebody else wrote meanwhile."""
-    if report.errors:
-        raise DatasetError(_shown([str(error) for error in report.errors]))
-
-
-def _shown(messages: Sequence[str]) -> str:
-    more = len(messages) - SHOWN
-    return "\n".join([*map(printable, messages[:SHOWN]), *([f"and {more} more"] if more > 0 else [])])
-
-
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -253,7 +209,7 @@ class _Done:
         self.embed_seconds = 0.0
 
     def add(self, report: WriteReport) -> None:
-        _refuse(report)
+        require_accepted(report)
         self.written += report.written
         self.vertices += report.vertices
         self.embed_seconds += report.embed_seconds
