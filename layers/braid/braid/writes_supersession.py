@@ -76,11 +76,7 @@ class Supersession:
         if self.records:
             said = store.graph.relationships(tenant_id, evidence=sorted(self.records))
             found.update((edge.identity(), edge) for edge in said)
-        if self.edges:
-            sources = {source for source, _, _, _ in self.edges}
-            types = {kind for _, kind, _, _ in self.edges}
-            named = store.graph.relationships(tenant_id, ids=sources, types=types)
-            found.update((edge.identity(), edge) for edge in named if edge.identity() in self.edges)
+        found.update((edge.identity(), edge) for edge in _edges_named(self.edges, store, tenant_id))
         return list(found.values())
 
 
@@ -208,9 +204,8 @@ def _find_edges(
     pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
     if not pairs:
         return None
-    absent = [key for _, key in pairs if key.identity() not in edges]
-    sources, types = {key.source for key in absent}, {key.type for key in absent}
-    known = {edge.identity() for edge in store.graph.relationships(tenant_id, ids=sources, types=types)} | set(edges)
+    absent = {key.identity() for _, key in pairs} - set(edges)
+    known = {edge.identity() for edge in _edges_named(absent, store, tenant_id)} | set(edges)
     edge_circle = _circle([(edge.identity(), key.identity()) for edge, key in pairs])
     for edge, key in pairs:
         if key.identity() not in known:
@@ -252,6 +247,14 @@ def _wrong(link: Relationship, old: Record | None) -> str | None:
 def _stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
     present = sorted(store.index.written(tenant_id, sorted(ids))) if ids else []
     return {record.id: record for record in store.index.get_many(tenant_id, present)} if present else {}
+
+
+def _edges_named(identities: Collection[Identity], store: WriteStore, tenant_id: str) -> list[Relationship]:
+    named = [
+        Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
+        for source, kind, target, predicate in identities
+    ]
+    return store.graph.as_stored(tenant_id, named) if named else []
 
 
 def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Identity, Relationship]:
