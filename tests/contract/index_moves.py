@@ -168,7 +168,7 @@ class IndexMovesContract:
     def test_everything_is_pending_when_a_move_begins(self, moving: IndexMoves) -> None:
         assert moving.serving() == Serving(active="old", next="new")
         assert names(pending(moving, limit=2)) == ["r1", "r2", "r3", "r4", "r5"]
-        assert moving.count_pending(ACME, WIDE) >= 5
+        assert moving.count_pending([ACME], WIDE) >= 5
 
     def test_a_filled_index_is_whole_and_the_active_one_answers_as_before(
         self, index: SearchIndex, moving: IndexMoves
@@ -177,10 +177,18 @@ class IndexMovesContract:
         fill(moving)
         assert pending(moving) == []
         assert reconcile(moving) == 0
-        assert moving.count_pending(ACME, WIDE) == 0
+        assert moving.count_pending([ACME], WIDE) == 0
         assert found(index, embedding(AXIS)) == before
         assert sorted(found(moving, wide(1.0))) == ["r1", "r2", "r3", "r4", "r5"]
         assert found(moving, embedding(AXIS)) == before
+
+    def test_what_is_pending_of_many_tenants_is_counted_together(self, index: SearchIndex, moving: IndexMoves) -> None:
+        fill(moving)
+        whole = moving.count_pending([ACME], WIDE)
+        index.upsert([record("r", "theirs", tenant_id=GLOBEX, cosine=0.5)])
+        of_theirs = moving.count_pending([GLOBEX], WIDE)
+        assert (whole, moving.count_pending([ACME, "nobody"], WIDE), moving.count_pending([], WIDE)) == (0, 0, 0)
+        assert moving.count_pending([ACME, GLOBEX], WIDE) == of_theirs >= 1
 
     def test_what_is_filled_already_is_not_pending_again(self, moving: IndexMoves) -> None:
         first, second, *_ = pending(moving)
@@ -191,14 +199,14 @@ class IndexMovesContract:
         read = pending(moving)
         fill(moving, read)
         fill(moving, read)
-        assert moving.count_pending(ACME, WIDE) == 0
+        assert moving.count_pending([ACME], WIDE) == 0
 
     def test_writes_during_a_move_land_in_both(self, index: SearchIndex, moving: IndexMoves) -> None:
         fill(moving)
         index.upsert([record("r6", "pump", cosine=0.95).model_copy(update={"embeddings": (*both(0.95),)})])
         index.upsert([record("r1", "valve").model_copy(update={"embeddings": (*both(0.05),)})])
         index.delete(ACME, ["r2"])
-        assert moving.count_pending(ACME, WIDE) == 0
+        assert moving.count_pending([ACME], WIDE) == 0
         for asked in (embedding(AXIS), wide(1.0)):
             assert sorted(found(moving, asked)) == ["r1", "r3", "r4", "r5", "r6"]
         moving.switch()
@@ -208,11 +216,11 @@ class IndexMovesContract:
         fill(moving)
         index.upsert([record("r3", "changed", cosine=0.3), record("r7", "late", cosine=0.7)])
         assert names(pending(moving)) == ["r3", "r7"]
-        assert moving.count_pending(ACME, WIDE) >= 2
+        assert moving.count_pending([ACME], WIDE) >= 2
         fill(moving)
         reconcile(moving)
         assert pending(moving) == []
-        assert moving.count_pending(ACME, WIDE) == 0
+        assert moving.count_pending([ACME], WIDE) == 0
 
     def test_a_record_that_changes_while_it_is_embedded_keeps_its_change(
         self, index: SearchIndex, moving: IndexMoves
@@ -222,7 +230,7 @@ class IndexMovesContract:
         index.delete(ACME, ["r2"])
         fill(moving, read)
         fill(moving)
-        assert moving.count_pending(ACME, WIDE) == 0
+        assert moving.count_pending([ACME], WIDE) == 0
         moving.switch()
         after = stored(index)
         assert set(after) == {"r1", "r3", "r4", "r5"}
@@ -293,7 +301,7 @@ class IndexMovesContract:
         for asked in (embedding(AXIS), wide(1.0)):
             assert found(moving, asked)[0] == "r1"
         assert found(index, embedding(AXIS))[0] == "r1"
-        assert moving.count_pending(ACME, WIDE) == 0
+        assert moving.count_pending([ACME], WIDE) == 0
         assert reconcile(moving) == 0
 
 

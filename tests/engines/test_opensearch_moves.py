@@ -63,7 +63,7 @@ def test_a_write_by_somebody_who_has_not_heard_of_the_move_is_put_right(
     assert names(pending(moves)) == ["added", "changed"]
     fill(moves)
     assert reconcile(moves) == 0
-    assert moves.count_pending(ACME, ("wide-space",)) == 0
+    assert moves.count_pending([ACME], ("wide-space",)) == 0
     moves.switch()
     assert {each.id: each.content for each in index.scan(ACME).records} == {
         "added": "",

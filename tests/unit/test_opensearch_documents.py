@@ -11,6 +11,7 @@ from braid.engines import opensearch_query as query
 from braid.engines.opensearch import OpenSearchIndex
 from braid.engines.opensearch_bulk import MAX_BYTES, MAX_ITEMS, _chunks
 from braid.engines.opensearch_client import open_client, refusal
+from braid.engines.opensearch_moves import OpenSearchMoves
 from braid.engines.ports import SearchRequest
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.models import Filters, TimeRange
@@ -172,3 +173,34 @@ def test_retired_texts_that_are_newer_are_counted_and_take_no_place() -> None:
     assert [hit.rank for hit in hits] == [1, 2, 3]
     assert hits[1].score == query.from_lucene_bm25(9.0)
     assert retired == {"old"}
+
+
+# --- a move of many tenants -------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """A client that counts what is asked of it, and has ten records a tenant, two of which lack a vector."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.indices = self
+
+    def refresh(self, **_: Any) -> None:
+        self.calls.append("refresh")
+
+    def search(self, *, index: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append("search")
+        terms = body["aggs"]["tenants"]["terms"]
+        (asked,) = body["query"]["bool"]["filter"]
+        assert terms["size"] == len(asked["terms"]["tenant_id"])
+        there = asked["terms"]["tenant_id"][1:] if index.endswith("_next") else asked["terms"]["tenant_id"]
+        buckets = [{"key": tenant, "doc_count": 10, "space_0": {"doc_count": 2}} for tenant in there]
+        return {"aggregations": {"tenants": {"buckets": buckets}}}
+
+
+def test_what_is_left_of_a_move_is_counted_by_two_requests_however_many_tenants_there_are() -> None:
+    client = Counting()
+    moves = OpenSearchMoves(client, Settings())  # type: ignore[arg-type]
+    tenants = [f"tenant-{number:03}" for number in range(500)]
+    assert moves.count_pending(tenants, ("wide",)) == 10 + 499 * 2  # the first is missing as a whole
+    assert client.calls == ["refresh", "search", "search"]

@@ -187,6 +187,20 @@ def test_a_step_ends_with_its_budget_and_the_next_goes_on(stages: DemoStages, to
     assert reembedding.batch(tools, job.name, job.run, budget) == job
 
 
+def test_a_job_of_more_tenants_than_can_be_counted_in_a_minute_begins_all_the_same(
+    stages: DemoStages, tools: Tools
+) -> None:
+    raise_schema(stages, 5)
+    whole = reembedding.plan(tools).total
+    minutes = iter(range(1_000))
+    slow = dataclasses.replace(tools, seconds=lambda: 61.0 * next(minutes))
+    finish(tools)
+    raise_schema(stages, 9)
+    job = reembedding.plan(slow)
+    assert (job.status, job.total) == (Status.RUNNING, 0)
+    assert reembedding.run_to_end(tools, job).written == whole > 0
+
+
 def test_whoever_takes_a_job_over_goes_on_and_the_other_one_stops(stages: DemoStages, tools: Tools) -> None:
     raise_schema(stages, 5)
     first = reembedding.plan(tools)

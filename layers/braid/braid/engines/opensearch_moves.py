@@ -216,19 +216,18 @@ class OpenSearchMoves:
             following = encode_phase(1, None) if number == 0 else None
         return Reconciled(cursor=following, compared=len(page.records), repaired=repaired)
 
-    def count_pending(self, tenant_id: str, spaces: Sequence[str]) -> int:
-        """Return by how many records the two indexes differ, and of how many a vector is missing."""
+    def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
+        """Return by how many records the two indexes differ, and of how many a vector is missing, from two requests."""
+        if not tenant_ids:
+            return 0
         self._refresh()
-        everything = query.outdated_clause(
-            tenant_id, schema_below=None, space_missing=None, model_missing=None, document=None
+        active, following = (self._by_tenant(alias, tenant_ids, spaces) for alias in (self._alias, self._next))
+        none = query.TenantCounts(records=0, missing=0)
+        return sum(
+            abs(active.get(tenant, none).records - following.get(tenant, none).records)
+            + following.get(tenant, none).missing
+            for tenant in tenant_ids
         )
-        pending = abs(self._count(self._alias, everything) - self._count(self._next, everything))
-        for space in spaces:
-            clause = query.outdated_clause(
-                tenant_id, schema_below=None, space_missing=space, model_missing=None, document=None
-            )
-            pending += self._count(self._next, clause)
-        return pending
 
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Answer from the next index."""
@@ -343,6 +342,10 @@ class OpenSearchMoves:
 
     def _count(self, alias: str, clause: dict[str, Any]) -> int:
         return int(self._call(self._client.count, index=alias, body={"query": clause})["count"])
+
+    def _by_tenant(self, alias: str, tenant_ids: Sequence[str], spaces: Sequence[str]) -> dict[str, query.TenantCounts]:
+        answer = self._call(self._client.search, index=alias, body=query.by_tenant(tenant_ids, spaces))
+        return query.tenant_counts(answer)
 
     def _refresh(self) -> None:
         """Make what was written searchable; a serverless collection does so by itself, a little later."""

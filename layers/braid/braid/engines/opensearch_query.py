@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid import scoring
 from braid.engines.opensearch_mapping import (
@@ -106,6 +106,41 @@ def outdated_clause(
     ]
     # Each must be missing, not all at once: ``must_not`` refuses what meets any of them.
     return {"bool": {"filter": clauses, "must_not": missing}}
+
+
+class TenantCounts(NamedTuple):
+    """What there is of a tenant."""
+
+    records: int
+    missing: int
+    """Records that lack a vector, counted once a space."""
+
+
+def by_tenant(tenant_ids: Sequence[str], spaces: Sequence[str]) -> dict[str, Any]:
+    """Return the search that counts the records of some tenants, and those of them that lack a space's vector."""
+    lacking = {
+        f"space_{number}": {"filter": {"bool": {"must_not": [{"term": {SPACES: space}}]}}}
+        for number, space in enumerate(spaces)
+    }
+    # As many buckets as tenants: none is left out, and so no count is an estimate.
+    tenants = {"terms": {"field": "tenant_id", "size": len(tenant_ids)}, "aggs": lacking}
+    return {
+        "size": 0,
+        "track_total_hits": False,
+        "query": {"bool": {"filter": [{"terms": {"tenant_id": list(tenant_ids)}}]}},
+        "aggs": {"tenants": tenants},
+    }
+
+
+def tenant_counts(answer: Mapping[str, Any]) -> dict[str, TenantCounts]:
+    """Return what :func:`by_tenant` counted, by tenant; one without records is not among them."""
+    return {
+        str(bucket["key"]): TenantCounts(
+            records=int(bucket["doc_count"]),
+            missing=sum(int(found["doc_count"]) for name, found in bucket.items() if name.startswith("space_")),
+        )
+        for bucket in answer["aggregations"]["tenants"]["buckets"]
+    }
 
 
 def any_vector(tenant_id: str, space: str | None = None) -> dict[str, Any]:

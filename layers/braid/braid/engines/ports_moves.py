@@ -198,8 +198,11 @@ class IndexMoves(Protocol):
     def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> Reconciled:
         """Compare the next part of both indexes, vectors aside, and bring the next one into line."""
 
-    def count_pending(self, tenant_id: str, spaces: Sequence[str]) -> int:
-        """Return how many records :meth:`pending` would return; 0 says that the next index is whole."""
+    def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
+        """Return how many records of these tenants, up to 1,000, :meth:`pending` would return.
+
+        0 says that the next index is whole, as far as they go. It takes no more requests for many than for one.
+        """
 
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Answer from the next index, as ``SearchIndex.search`` from the active one."""

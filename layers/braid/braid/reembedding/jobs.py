@@ -91,7 +91,7 @@ class Job(Frozen):
     rounds: Annotated[int, Field(ge=0)] = 0
     """How often a move began again because something was left."""
     total: Annotated[int, Field(ge=0)] = 0
-    """Records to be embedded, as counted when the job was planned."""
+    """Records to be embedded, as counted when the job was planned, for a minute at most."""
     seen: Annotated[int, Field(ge=0)] = 0
     written: Annotated[int, Field(ge=0)] = 0
     lost: Annotated[int, Field(ge=0)] = 0

@@ -69,7 +69,7 @@ def _left(tools: Tools, job: Job) -> int:
     left, after = 0, None
     spaces = tools.spaces_of(job.profile or "")
     while tenants := tools.moves.tenants(after=after):
-        left += sum(tools.moves.count_pending(tenant, spaces) for tenant in tenants)
+        left += tools.moves.count_pending(tenants, spaces)
         after = tenants[-1]
     return left
 

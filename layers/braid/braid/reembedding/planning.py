@@ -12,6 +12,8 @@ from braid.reembedding.jobs import Job, JobKind, Phase, Status, require, save
 if TYPE_CHECKING:
     from braid.reembedding.tools import Tools
 
+COUNTED_S: Final = 60.0
+"""Seconds for which a new job's records are counted, tenant by tenant; well below what the first step may take."""
 MOVE: Final = "move"
 REFRESH: Final = "refresh"
 
@@ -85,9 +87,12 @@ def _begin_move(tools: Tools, profile: str) -> None:
 
 
 def _total(tools: Tools, job: Job) -> int:
-    total, after = 0, None
+    """Count what there is to do, or what of it can be in the time there is: only an estimate hangs on it."""
+    began, total, after = tools.seconds(), 0, None
     while tenants := tenants_of(tools, job, after):
         for tenant in tenants:
+            if tools.seconds() - began > COUNTED_S:
+                return total
             total += (
                 tools.index.stats(tenant).records if job.kind is JobKind.MOVE else sum(outdated(tools, tenant).values())
             )

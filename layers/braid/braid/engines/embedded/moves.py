@@ -144,9 +144,9 @@ class EmbeddedMoves:
         """Return that nothing differs: both profiles' vectors belong to the same rows."""
         return Reconciled()
 
-    def count_pending(self, tenant_id: str, spaces: Sequence[str]) -> int:
+    def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
         """Return of how many records a vector is missing, counted once a space."""
-        return sum(self.count(tenant_id, space_missing=space) for space in spaces)
+        return sum(self.count(tenant_id, space_missing=space) for tenant_id in tenant_ids for space in spaces)
 
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Answer from the same rows."""
