@@ -215,6 +215,21 @@ def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
     assert finished(store, job).status is JobStatus.CHANGED
 
 
+def test_pages_that_hold_nothing_of_a_phase_take_no_step_of_their_own(store: DemoStages) -> None:
+    edge = {"relationship": {"source": "r0", "type": "MENTIONS", "target": "r1"}}
+    rows = [{"id": f"r{at}", "content": f"turbine {at}"} for at in range(40)]
+    store.objects.put(ACME, KEY, "\n".join(json.dumps(row) for row in [*rows, edge]).encode())
+    job, cursor = begun(store), Cursor()
+    handed: list[tuple[Phase, int]] = []
+    while True:
+        out = file_ingest.page(Page(job=job, cursor=cursor), store)
+        handed.append((out.phase, len(out.batches)))
+        if out.done:
+            break
+        cursor = out.next
+    assert handed == [*[(Phase.ITEMS, 2)] * 5, (Phase.ITEMS, 1), (Phase.EDGES, 1), (Phase.LINKS, 0), (Phase.ENDS, 0)]
+
+
 def written_whole(store: DemoStages) -> Job:
     """Write every batch of an object, and finish nothing."""
     put(store)

@@ -13,7 +13,9 @@ import pytest
 import yaml
 from braid.engines.bedrock import USD_PER_1000_QUERIES
 from braid.engines.embedded.queue import MAX_RECEIVES
-from braid.file_ingest import INBOX
+from braid.file_ingest import BATCH_LINES, INBOX
+from braid.file_jobs import BatchPlace, Cursor, PageOut, Phase
+from braid.file_notes import PAGE_BATCHES
 from braid.models import RerankerKind
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 
@@ -419,6 +421,30 @@ def test_every_step_of_writing_a_file_gives_up_before_its_function_and_is_tried_
         assert state["TimeoutSeconds"] < FUNCTIONS["IngestFunction"]["Properties"]["Timeout"]
         assert state["Retry"][0]["MaxAttempts"] > 1
         assert state["Parameters"]["FunctionName"] == "${IngestFunctionArn}"
+
+
+EVENTS_AN_EXECUTION_HAS = 25_000
+TASK, CHOICE, PASS = 5, 2, 2
+"""Events: a task is entered, scheduled, started, done and left; other states are entered and left."""
+MAP = 5
+"""Entered, begun, its run started and done, left; its batches are executions of their own."""
+
+
+def test_writing_a_file_stays_within_the_history_and_the_state_of_an_execution() -> None:
+    lines = 80_000_000
+    pages = lines / BATCH_LINES / PAGE_BATCHES
+    assert pages * len(Phase) * (TASK + MAP + CHOICE + PASS) < EVENTS_AN_EXECUTION_HAS
+    far = 80 * 1024**3  # bytes, as long as an object can be
+    place = BatchPlace(number=lines, start=far, end=far, line=lines, lines=BATCH_LINES, phases=tuple(Phase))
+    page = PageOut(phase=Phase.ITEMS, batches=(place,) * PAGE_BATCHES, next=Cursor(), done=False)
+    assert len(page.model_dump_json()) < 128 * 1024  # of 256, with what is said of the job
+
+
+def test_embedding_again_ends_before_its_history_is_full_and_leaves_room_for_steps_that_are_repeated() -> None:
+    definition = yaml.safe_load((ROOT / "shared/statemachines/reembed.asl.yaml").read_text(encoding="utf-8"))
+    step_s = float(FUNCTIONS["ReembedFunction"]["Properties"]["Environment"]["Variables"]["BRAID_REEMBED_STEP_S"])
+    steps = definition["TimeoutSeconds"] / step_s
+    assert steps * (TASK + CHOICE) < 0.8 * EVENTS_AN_EXECUTION_HAS
 
 
 def test_gathering_that_took_too_long_is_gone_on_with_once_the_function_of_before_has_ended() -> None:

@@ -90,18 +90,21 @@ def split(task: Split, store: FileStore) -> Job:
 
 
 def page(task: Page, store: FileStore) -> PageOut:
-    """Return where the next batches lie, but for those that hold nothing of the phase."""
+    """Return where the next batches lie, without those that hold nothing of the phase, and pages of such alone."""
     phase, number = task.cursor.phase, task.cursor.page
     pages = file_notes.pages(task.job)
-    places = file_notes.places(task.job, number, store.objects) if number < pages else ()
-    following = Cursor(phase=phase, page=number + 1)
+    batches: tuple[BatchPlace, ...] = ()
+    while number < pages and not batches:
+        places = file_notes.places(task.job, number, store.objects)
+        batches, number = tuple(place for place in places if phase in place.phases), number + 1
+    following = Cursor(phase=phase, page=number)
     last = following.page >= pages
     phases = list(Phase)
     if last and phase is not phases[-1]:
         following = Cursor(phase=phases[phases.index(phase) + 1])
     return PageOut(
         phase=phase,
-        batches=tuple(place for place in places if phase in place.phases),
+        batches=batches,
         next=following,
         done=phase is phases[-1] and last,
     )
