@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from braid.file_jobs import Job, Phase
 
 PAGE_BATCHES = 400
-"""Batches that one step hands out: their places take 80 KB of a state's 256, and each page 14 of the 25,000 events that
+"""Batches that one step hands out: their places take 50 KB of a state's 256, and each page 14 of the 25,000 events that
 an execution may have."""
 NOTES_AT_ONCE = 10
 """Notes that are read at the same time: as many as a client of AWS keeps connections."""
