@@ -72,9 +72,9 @@ def test_a_walk_or_a_query_is_one_round_trip_whatever_the_number_of_seeds_and_ho
     sent: list[object] = []
     submit = graph._connection.submit
 
-    def counted(build: Any) -> list[Any]:
+    def counted(build: Any, **within: Any) -> list[Any]:
         sent.append(build)
-        return submit(build)
+        return submit(build, **within)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(graph._connection, "submit", counted)

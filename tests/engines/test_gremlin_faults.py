@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.gremlin import GremlinGraph
 from braid.engines.gremlin_connection import GremlinConnection
-from braid.errors import StoreError, TransientStoreError
+from braid.errors import StoreError, StoreTooSlow, TransientStoreError
 from gremlin_python.process.graph_traversal import __
 
 from tests.contract.shapes import ACME, vertex
@@ -135,6 +135,19 @@ def test_a_server_that_hangs_costs_no_more_than_the_budget(
     with pytest.raises(TransientStoreError):
         echo(connection, 1)
     assert time.monotonic() - begun < 1.6
+    proxy.faults.clear()
+    assert echo(connection, 2) == [2]
+
+
+def test_a_server_that_hangs_costs_a_question_no_more_than_its_time_however_patient_writes_are(
+    proxy: GremlinProxy, connect: Callable[..., GremlinConnection]
+) -> None:
+    connection = connect(read_timeout_s=5.0)
+    proxy.faults.extend(["hang"] * 10)
+    begun = time.monotonic()
+    with pytest.raises(StoreTooSlow, match=r"within 0\.5 s"):
+        GremlinGraph(connection, question_s=0.5).stats(ACME)
+    assert time.monotonic() - begun < 1.5
     proxy.faults.clear()
     assert echo(connection, 2) == [2]
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import pipeline
-from braid.errors import InvalidRequest, StoresUnavailable, TransientModelError, TransientStoreError, UnknownTenant
+from braid.errors import (
+    InvalidRequest,
+    StoresUnavailable,
+    StoreTooSlow,
+    TransientModelError,
+    TransientStoreError,
+    UnknownTenant,
+)
 from braid.models import Answer, GraphConstraint, Hints, Plan, PlanStep, StepOperation, Strategy, Weights
 from braid.stages.states import (
     Embedded,
@@ -276,8 +283,9 @@ def test_what_is_worth_trying_again_is_tried_three_times(error: Exception) -> No
     assert hopeless.names().count("search") == 3
 
 
-def test_what_is_not_worth_it_is_tried_once() -> None:
-    stages = FakeStages(Strategy.SEMANTIC, search=RuntimeError("malformed"))
+@pytest.mark.parametrize("error", [RuntimeError("malformed"), StoreTooSlow("all the time is gone")])
+def test_what_is_not_worth_it_is_tried_once(error: Exception) -> None:
+    stages = FakeStages(Strategy.SEMANTIC, search=error)
     run(stages)
     assert stages.names().count("search") == 1
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from braid.engines.bedrock import USD_PER_1000_QUERIES
 from braid.engines.embedded.queue import MAX_RECEIVES
+from braid.errors import StoreTooSlow
 from braid.file_ingest import BATCH_LINES, INBOX
 from braid.file_jobs import BatchPlace, Cursor, PageOut, Phase
 from braid.file_notes import PAGE_BATCHES
@@ -77,6 +78,7 @@ def tasks(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 TASKS = dict(tasks(DEFINITION["States"]))
+ASKING_THE_GRAPH = sorted(name for name, task in TASKS.items() if re.search("Plan|Graph", str(task["Parameters"])))
 
 
 def invoked(name: str) -> Any:
@@ -150,6 +152,12 @@ def test_the_workflow_substitutes_exactly_the_functions_that_the_template_gives(
     given = MACHINE["DefinitionSubstitutions"]
     assert used == {f"${{{name}}}" for name in given}
     assert given == {f"{name}Arn": invoked(name) for name in STAGES}
+
+
+@pytest.mark.parametrize("state", ASKING_THE_GRAPH)
+def test_a_stage_gives_up_on_a_graph_that_hangs_before_the_workflow_does_and_is_not_tried_again(state: str) -> None:
+    assert Settings().neptune_question_s < TASKS[state]["TimeoutSeconds"]
+    assert not any(StoreTooSlow.__name__ in retried["ErrorEquals"] for retried in TASKS[state]["Retry"])
 
 
 @pytest.mark.parametrize("state", sorted(TASKS))

@@ -21,6 +21,7 @@ change. A name that begins with ``Transient`` is worth trying again; no other is
     │   ├── StoreCorrupt            the store's file is damaged
     │   ├── ObjectMissing           there is no such object
     │   ├── ObjectChanged           an object was replaced or removed while it was read
+    │   ├── StoreTooSlow            a store took all the time that a question has for it
     │   └── TransientStoreError     a store did not answer in time, was throttled or unreachable
     ├── TransientModelError         an encoder or reranker service did not answer in time
     ├── TakenOver               somebody else goes on with a re-embedding job
@@ -132,6 +133,10 @@ class ObjectMissing(StoreError):
 
 class ObjectChanged(StoreError):
     """An object was replaced or removed while it was read."""
+
+
+class StoreTooSlow(StoreError):
+    """A store took all the time that a question has for it: whoever asks does not wait for another try."""
 
 
 class TransientStoreError(StoreError):

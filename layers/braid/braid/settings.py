@@ -170,6 +170,8 @@ class Settings(BaseSettings):
     """After which the server gives up; below the read time-out."""
     neptune_read_timeout_s: Annotated[float, Field(gt=0, le=600)] = 4.0
     neptune_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    neptune_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
+    """Bound on all attempts together where a question waits: below what the workflow gives a stage of it."""
 
     retrieve_state_machine_arn: Annotated[
         str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")

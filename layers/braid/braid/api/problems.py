@@ -14,6 +14,7 @@ from braid.errors import (
     ObjectChanged,
     ObjectMissing,
     StoresUnavailable,
+    StoreTooSlow,
     TransientModelError,
     TransientStoreError,
     UnknownTenant,
@@ -167,7 +168,7 @@ def from_error(error: BraidError) -> Problem:
             return Problem(HTTPStatus.CONFLICT, "conflict", "the object was changed while it was read")
         case StoresUnavailable():
             return unavailable("neither the search index nor the knowledge graph answered")
-        case TransientStoreError() | TransientModelError():
+        case StoreTooSlow() | TransientStoreError() | TransientModelError():
             return unavailable("a store or model did not answer in time")
         case _:
             # Read-only, full, damaged, misconfigured: an operator's to mend, and the log says which.

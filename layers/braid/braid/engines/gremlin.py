@@ -49,10 +49,12 @@ class GremlinGraph:
     ----------
     connection
         Where traversals are sent.
+    question_s
+        Bound on all attempts of a traversal that a question waits for; the connection's own when None.
     """
 
-    def __init__(self, connection: GremlinConnection) -> None:
-        self._connection = connection
+    def __init__(self, connection: GremlinConnection, *, question_s: float | None = None) -> None:
+        self._connection, self._question_s = connection, question_s
 
     @classmethod
     def connect(cls, settings: Settings) -> GremlinGraph:
@@ -76,7 +78,8 @@ class GremlinGraph:
                 evaluation_timeout_ms=int(settings.neptune_evaluation_timeout_s * 1_000),
                 attempts=settings.neptune_attempts,
                 headers=iam_headers() if signed else None,
-            )
+            ),
+            question_s=settings.neptune_question_s,
         )
 
     def close(self) -> None:
@@ -178,7 +181,7 @@ class GremlinGraph:
         if not wanted:
             return []
         keys = list(wanted)
-        rows = self._connection.submit(
+        rows = self._ask(
             lambda g: (
                 elements.valid(
                     g.V().has(elements.LINK_KEY, P.within(keys)).has(elements.TENANT, tenant_id),
@@ -199,7 +202,7 @@ class GremlinGraph:
         """Walk from the seeds. One traversal whatever the number of seeds."""
         if not request.seeds:
             return Expansion()
-        (collected,) = self._connection.submit(lambda g: neighbourhood(g, request))
+        (collected,) = self._ask(lambda g: neighbourhood(g, request))
         return expansion(collected, request)
 
     def propagate(self, request: PropagateRequest) -> Expansion:
@@ -208,28 +211,24 @@ class GremlinGraph:
             return Expansion()
         from braid.engines.propagation import spread
 
-        (collected,) = self._connection.submit(lambda g: gremlin_neighbourhood.traversal(g, request))
+        (collected,) = self._ask(lambda g: gremlin_neighbourhood.traversal(g, request))
         nodes, edges, truncated = gremlin_neighbourhood.gathered(collected, request)
         return spread(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query. One traversal whatever its number of steps and starts."""
-        (collected,) = self._connection.submit(lambda g: gremlin_query.traversal(g, query))
+        (collected,) = self._ask(lambda g: gremlin_query.traversal(g, query))
         return query_walks.answer(query, gremlin_query.gathered(collected, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts."""
-        (vertices,) = self._connection.submit(
-            lambda g: g.V().has(elements.TENANT, tenant_id).group_count().by(elements.ENTITY_TYPE)
-        )
-        (records,) = self._connection.submit(
-            lambda g: g.V().has(elements.TENANT, tenant_id).has(elements.HAS_RECORD, True).count()
-        )
-        (edges,) = self._connection.submit(lambda g: g.E().has(elements.TENANT, tenant_id).group_count().by(__.label()))
-        (sources,) = self._connection.submit(
+        (vertices,) = self._ask(lambda g: g.V().has(elements.TENANT, tenant_id).group_count().by(elements.ENTITY_TYPE))
+        (records,) = self._ask(lambda g: g.V().has(elements.TENANT, tenant_id).has(elements.HAS_RECORD, True).count())
+        (edges,) = self._ask(lambda g: g.E().has(elements.TENANT, tenant_id).group_count().by(__.label()))
+        (sources,) = self._ask(
             lambda g: g.E().has(elements.TENANT, tenant_id).group().by(__.label()).by(__.out_v().dedup().count())
         )
-        (targets,) = self._connection.submit(
+        (targets,) = self._ask(
             lambda g: g.E().has(elements.TENANT, tenant_id).group().by(__.label()).by(__.in_v().dedup().count())
         )
         by_entity_type, by_relationship_type = _counts(vertices), _counts(edges)
@@ -246,10 +245,14 @@ class GremlinGraph:
     def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
         """Return the first moment after ``after`` when validity changes something; None if there is none."""
         found = [
-            *self._connection.submit(lambda g: elements.next_change(g.V(), tenant_id, after)),
-            *self._connection.submit(lambda g: elements.next_change(g.E(), tenant_id, after)),
+            *self._ask(lambda g: elements.next_change(g.V(), tenant_id, after)),
+            *self._ask(lambda g: elements.next_change(g.E(), tenant_id, after)),
         ]
         return min((elements.moment_of(stored) for stored in found), default=None)
+
+    def _ask(self, build: Callable[[GraphTraversalSource], GraphTraversal]) -> list[Any]:
+        """Run a traversal that a question waits for."""
+        return self._connection.submit(build, within_s=self._question_s)
 
     def _require_ends(self, written: set[str], edges: Sequence[Relationship]) -> None:
         ends = {

@@ -22,9 +22,9 @@ from gremlin_python.driver.serializer import GraphBinarySerializersV1
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import TraversalStrategies, Traverser
 from gremlin_python.structure.graph import Graph
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
-from braid.errors import StoreError, TransientStoreError
+from braid.errors import StoreError, StoreTooSlow, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -99,37 +99,44 @@ class GremlinConnection:
         self._session: aiohttp.ClientSession | None = None
         self._socket: aiohttp.ClientWebSocketResponse | None = None
 
-    def submit(self, build: Callable[[GraphTraversalSource], GraphTraversal]) -> list[Any]:
+    def submit(
+        self, build: Callable[[GraphTraversalSource], GraphTraversal], *, within_s: float | None = None
+    ) -> list[Any]:
         """Run one traversal and return all its results.
 
         Parameters
         ----------
         build
             Makes the traversal from a source. Only its bytecode is sent: no text that a value could break out of.
+        within_s
+            Bound on all tries together for somebody who waits, if that is less than the budget.
 
         Raises
         ------
+        StoreTooSlow
+            If ``within_s`` is over.
         TransientStoreError
             If the endpoint is unreachable, too slow, throttled or in conflict, also after the last try.
         StoreError
             If the endpoint refused the traversal; it is not tried again.
         """
         bytecode = build(GraphTraversalSource(Graph(), TraversalStrategies())).bytecode
-        deadline = time.monotonic() + self._budget_s
+        budget_s = min(self._budget_s, within_s or self._budget_s)
+        deadline = time.monotonic() + budget_s
         retrying = Retrying(
-            stop=stop_after_attempt(self._attempts),
+            stop=lambda state: state.attempt_number >= self._attempts or time.monotonic() >= deadline,
             wait=wait_random_exponential(multiplier=0.05, max=1.0),
             retry=retry_if_exception_type(TransientStoreError),
             sleep=lambda seconds: time.sleep(max(0.0, min(seconds, deadline - time.monotonic()))),
             reraise=True,
         )
-        for attempt in retrying:
-            with attempt:
-                if attempt.retry_state.attempt_number > 1 and time.monotonic() >= deadline:
-                    message = f"the knowledge graph did not answer within {self._budget_s:.1f} s"
-                    raise TransientStoreError(message)
-                return self._attempt(bytecode, deadline)
-        raise AssertionError  # pragma: no cover - Retrying returns or raises
+        try:
+            return retrying(self._attempt, bytecode, deadline)
+        except TransientStoreError as error:
+            if within_s is None or time.monotonic() < deadline:
+                raise
+            message = f"the knowledge graph did not answer within {budget_s:.1f} s"
+            raise StoreTooSlow(message) from error
 
     def close(self) -> None:
         """Close the socket and end the thread that reads it; the next traversal opens a new one."""
@@ -141,7 +148,7 @@ class GremlinConnection:
 
     def _attempt(self, bytecode: object, deadline: float) -> list[Any]:
         if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            message = f"the knowledge graph was busy for {self._budget_s:.1f} s"
+            message = "the knowledge graph was busy until it was too late to ask it"
             raise TransientStoreError(message)
         try:
             remaining = max(0.001, deadline - time.monotonic())
