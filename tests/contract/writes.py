@@ -310,6 +310,21 @@ class WritesContract:
         ends = {one.target: one.invalid_at for one in store.graph.relationships(ACME, ids=["a"])}
         assert ends == {"b": day(9), "c": None}
 
+    @pytest.mark.parametrize("missing", MissingEnds)
+    def test_what_is_refused_because_it_leads_nowhere_ends_nothing(
+        self, store: WriteStore, missing: MissingEnds
+    ) -> None:
+        written(store, record("old", "the fee is two"), vertex("a"), edge("a", "a", "WORKS_AT", valid_at=day(1)))
+        key = RelationshipKey(source="a", type="WORKS_AT", target="a")
+        astray = edge("a", "nobody", "WORKS_AT", valid_at=day(9), supersedes=(key,))
+        link = edge("nobody", "old", "SUPERSEDES", valid_at=day(9))
+        report = written(store, astray, link, partial=True, missing=missing)
+        ends = [stored(store, "old").invalid_at]
+        ends += [one.invalid_at for one in store.graph.relationships(ACME, ids=["a"]) if one.target == "a"]
+        refused = missing is MissingEnds.REFUSE
+        assert len(report.errors) == (2 if refused else 0)
+        assert ends == [None if refused else day(9)] * 2
+
     def test_an_edge_that_an_undated_one_ended_ends_when_it_first_did_however_often_that_is_written(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from braid.errors import InvalidRequest
 from braid.models import Kind, Record, Relationship, Vertex
 from braid.writes_request import ItemError, MissingEnds
-from braid.writes_supersession import RefusedRecord, Supersession, ended, find
+from braid.writes_supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,9 +87,26 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     _refuse_newer(given, store, accepted.errors)
     named = sorted({*given.records, *given.vertices})
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
+    if request.partial and request.missing is MissingEnds.REFUSE:
+        _refuse_astray(given, store, accepted.errors)
     _find_supersession(given, store, accepted)
     _join(given, store, accepted)
     return accepted
+
+
+def _refuse_astray(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+    """Refuse edges that supersede something and lead nowhere, so that nothing ends by what is not written."""
+    tenant_id = given.request.tenant_id
+    ending = {name: edge for name, edge in given.edges.items() if edge.supersedes or edge.type == SUPERSEDES}
+    absent = {end for edge in ending.values() for end in (edge.source, edge.target)}
+    absent -= {*given.records, *given.vertices}
+    absent -= {vertex.id for vertex in store.graph.get_many(tenant_id, sorted(absent))} if absent else set()
+    absent -= set(store.index.written(tenant_id, sorted(absent))) if absent else set()
+    for identity, edge in ending.items():
+        sides = (("source", edge.source), ("target", edge.target))
+        if missing := [(side, end) for side, end in sides if end in absent]:
+            errors += _dangling(edge, given.edge_places[identity], missing)
+            del given.edges[identity]
 
 
 def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> None:
