@@ -127,7 +127,13 @@ class Captured:
 
 def _spread_by(parameters: FusionParameters) -> tuple[float, ...]:
     """Return the parameters of what the graph is asked, rather than of what is made of it."""
-    return parameters.name_weight, parameters.damping, parameters.lexical_share, parameters.hit_share
+    return (
+        parameters.name_weight,
+        parameters.damping,
+        parameters.bridging,
+        parameters.lexical_share,
+        parameters.hit_share,
+    )
 
 
 def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list[str]:

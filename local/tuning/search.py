@@ -50,6 +50,7 @@ KNOBS = (
     Knob("count_shift", _steps(0.0, 0.5, 0.05)),
     Knob("coherence", _steps(0.0, 1.0, 0.1)),
     Knob("name_weight", (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 10.0)),
+    Knob("bridging", (0.0, 0.25, 0.5, 0.75, 1.0)),
     Knob("damping", (0.5, 0.6, 0.7, 0.8, 0.85, 0.9)),
 )
 """``exploratory_shift`` is none of them: it would say again what the base weights say. Steps are coarser where the

@@ -181,3 +181,40 @@ class PropagationContract:
         assert [hit.id for hit in found.hits] == ["unheard-of", "pier-page"]
         assert found.hits[0].path.types == ()
         assert "unheard-of" not in {hit.id for hit in propagate(graph, names=(("unheard-of", 1.0),)).hits}
+
+    def test_a_text_like_the_question_is_raised_that_shares_an_entity_with_a_better_one(
+        self, graph: KnowledgeGraph
+    ) -> None:
+        """The fewer others share it the more; what the question names is shared by all that is found for it."""
+        pages = [vertex(name, has_record=True) for name in ("film-page", "port-page", "rain-page", "other-page")]
+        graph.upsert(
+            [*pages, *(vertex(name, has_record=False) for name in ("film", "port", "rain"))],
+            [
+                edge(entity, page, "MENTIONS", confidence=1.0)
+                for entity, page in (
+                    *(("film", page) for page in ("film-page", "port-page", "rain-page", "other-page")),
+                    *(("port", page) for page in ("film-page", "port-page")),
+                    *(("rain", page) for page in ("film-page", "rain-page", "other-page")),
+                )
+            ],
+        )
+        hits = (("film-page", 1.0),)
+        asked: dict[str, Any] = {"names": (("film", 1.0),), "hits": hits}
+        plain = {hit.id: hit.score for hit in propagate(graph, **asked).hits}
+        texts = (("film-page", 1.0), ("port-page", 0.5), ("rain-page", 0.5))
+        raised = {hit.id: hit.score for hit in propagate(graph, **asked, texts=texts, bridging=0.8).hits}
+        assert raised["film-page"] == plain["film-page"] == 1
+        gain = {page: (raised[page] - plain[page]) / (1 - plain[page]) for page in ("port-page", "rain-page")}
+        assert gain["port-page"] == pytest.approx(0.8 * 0.5, abs=1e-6)
+        assert gain["rain-page"] == pytest.approx(0.8 * 0.5 / 2**0.5, abs=1e-6)
+        assert raised["other-page"] == plain["other-page"]
+        assert [hit.rank for hit in propagate(graph, **asked, texts=texts, bridging=0.8).hits] == [1, 2, 3, 4]
+
+    def test_no_bridge_leads_over_an_entity_that_has_a_record_itself(self, graph: KnowledgeGraph) -> None:
+        graph.upsert(
+            [vertex(name, has_record=True) for name in ("film-page", "port-page", "port")],
+            [edge("port", page, "MENTIONS", confidence=1.0) for page in ("film-page", "port-page")],
+        )
+        asked: dict[str, Any] = {"hits": (("film-page", 1.0),)}
+        texts = (("film-page", 1.0), ("port-page", 1.0))
+        assert propagate(graph, **asked, texts=texts, bridging=1.0) == propagate(graph, **asked)

@@ -47,6 +47,19 @@ def test_names_and_first_hits_are_spread_in_one_call() -> None:
     assert not graph.expanded
 
 
+def test_all_texts_are_told_with_how_like_the_question_they_are_the_best_being_1() -> None:
+    graph = FakeGraph(spread=reached)
+    expand(graph, SPREADING)
+    assert graph.propagated[0].texts == (("a", 1.0), ("b", 0.5))
+    assert graph.propagated[0].bridging == FusionParameters().bridging
+
+
+def test_words_tell_it_where_vectors_are_lost() -> None:
+    graph = FakeGraph(spread=reached)
+    expand(graph, SPREADING, searched=SEARCHED.model_copy(update={"vector": ()}))
+    assert graph.propagated[0].texts == (("b", 1.0),)
+
+
 @pytest.mark.parametrize(("intent", "kind"), [(Intent.CAUSAL, "CAUSES"), (Intent.TEMPORAL, "BEFORE")])
 def test_a_causal_or_temporal_walk_that_found_something_is_preferred(intent: Intent, kind: str) -> None:
     graph = FakeGraph(walk=lambda _: Expansion(hits=(walked("a", "z", types=(kind,)),)), spread=reached)

@@ -39,7 +39,7 @@ OTHERS = (
     FusionParameters(graph_weight=0.9, vector_weight=0.1, hit_share=0.2),
     FusionParameters(lexical_share=0.8, causal_shift=0.4, entity_shift=0.2, hit_share=1.0),
     FusionParameters(temporal_shift=-0.5, lookup_shift=-0.3, count_shift=0.4, hit_share=0.0),
-    FusionParameters(name_weight=1.0, damping=0.5, coherence=0.0, lexical_share=0.7),
+    FusionParameters(name_weight=1.0, damping=0.5, bridging=1.0, coherence=0.0, lexical_share=0.7),
 )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from braid.models import MAX_DAMPING, Frozen, RecordId, TenantId, Timestamp
+from braid.models import MAX_DAMPING, Frozen, RecordId, Score, TenantId, Timestamp, Weight
 
 MAX_SEEDS = 100
 
@@ -26,8 +26,12 @@ class PropagateRequest(Frozen):
     """Entities that the question names, with how much each counts; paths begin at them where they can."""
     hits: tuple[Seed, ...] = ()
     """First hits of the text search, with how much each counts."""
+    texts: tuple[tuple[RecordId, Score], ...] = ()
+    """All that the text search found, with how like the question each is, the best being 1."""
     damping: float = Field(default=0.7, gt=0, le=MAX_DAMPING)
     """Probability of walking on rather than beginning again at a seed."""
+    bridging: Weight = 0.0
+    """What one of the texts gains that shares an entity with one of the best records."""
     max_hops: int = Field(default=3, ge=1, le=3)
     fan_out: int = Field(default=100, ge=1)
     hub: int = Field(default=20, ge=1)

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from braid.engines.bridging import MENTIONS, bridged
 from braid.engines.ports import Expansion
 from braid.engines.query_walks import Node
 from braid.models import GraphHit, Path
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from braid.engines.ports_propagation import PropagateRequest
 
-MENTIONS = "MENTIONS"
 TOLERANCE = 1e-12
 DIGITS = 9
 """Of shares and scores: what lies beyond differs between machines, and would order equals differently."""
@@ -52,7 +52,8 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable
     An entity tied to many others is visited often whatever the question is, so its share is divided by the root of its
     number of ties; that a text mentions many things says nothing against it, and mentions of a record are not counted.
     A hit's score is the root of what remains relative to the best record's: shares fall steeply, and the root, which
-    changes no order, keeps the tenth in sight of the first.
+    changes no order, keeps the tenth in sight of the first. What a bridge leads to is then raised
+    (:mod:`braid.engines.bridging`).
 
     Parameters
     ----------
@@ -79,13 +80,16 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable
         if nodes[identity].has_record
     ]
     # What rounds to nothing was not reached: only an edge of no confidence leads there.
-    chosen = sorted(entry for entry in visited if entry[0] < 0)[: request.limit]
-    if not chosen:
+    visited = sorted(entry for entry in visited if entry[0] < 0)
+    if not visited:
         return Expansion(truncated=truncated)
-    most = -chosen[0][0]
+    most = -visited[0][0]
+    scores = {identity: math.sqrt(-negative / most) for negative, identity in visited}
+    raised = bridged(scores, request, nodes, ties.values())
+    chosen = sorted((-clamp(round(score, DIGITS)), identity) for identity, score in raised.items())[: request.limit]
     ways = _ways(request, ties, {identity for _, identity in chosen}, nodes)
     hits = tuple(
-        _hit(rank, nodes[identity], clamp(round(math.sqrt(-negative / most), DIGITS)), ways[identity], nodes)
+        _hit(rank, nodes[identity], -negative, ways[identity], nodes)
         for rank, (negative, identity) in enumerate(chosen, start=1)
     )
     return Expansion(hits=hits, truncated=truncated)

@@ -37,6 +37,8 @@ class FusionParameters(Frozen):
     """Where propagation begins: what a certain name counts, all hits of the text search together counting 1."""
     damping: Annotated[float, Field(gt=0, le=MAX_DAMPING)] = 0.7
     """Of propagation: the probability of walking on rather than beginning again."""
+    bridging: Weight = 0.5
+    """What a text gains, the more the more it is like the question, that shares an entity with a better one."""
     coherence: Weight = 0.4
     """What a text gains that a better one mentions in the question's own words."""
     rank_constant: Annotated[int, Field(ge=1, le=10_000)] = 60

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from braid.models import FusionParameters, GraphHit, Query
+    from braid.models import FusionParameters, GraphHit, Hit, Query
     from braid.stages.states import GraphFound, Searched
 
 
@@ -45,7 +45,9 @@ def propagation_of(
     hits = _hits(searched, budget) if searched else []
     if not names and not hits:
         return None
-    return _request(query, names, hits, as_of=as_of, budget=budget)
+    request = _request(query, names, hits, as_of=as_of, budget=budget)
+    texts = _likeness(searched.vector or searched.lexical) if searched else ()
+    return request.model_copy(update={"texts": texts, "bridging": parameters.bridging})
 
 
 def around(
@@ -90,3 +92,10 @@ def _hits(searched: Searched, budget: Budget) -> list[tuple[str, float]]:
     first = sorted(((-score, identity) for identity, score in scores.items() if score > 0))[: budget.seeds]
     total = sum(score * score for score, _ in first)
     return [(identity, score * score / total) for score, identity in first]
+
+
+def _likeness(hits: Sequence[Hit]) -> tuple[tuple[str, float], ...]:
+    """Return how like the question each hit is, the best being 1."""
+    scores = {identity: score for identity, score in best_scores(hits).items() if score > 0}
+    best = max(scores.values(), default=1.0)
+    return tuple((identity, score / best) for identity, score in scores.items())
