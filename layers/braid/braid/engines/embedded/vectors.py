@@ -39,6 +39,7 @@ COSINE_ERROR = 0.001
 """A graph keeps 11 significant bits: of two unit vectors each product is off by at most 2 × 2**-11 of itself."""
 DEAD_SHARE = 0.2
 """Share of removed vectors at which a graph is built again: removed ones still cost memory and reachability."""
+_CHUNK = 2**20
 _BATCH = 4_096
 _FORMAT = 1
 _MIN_UNSAVED = 256
@@ -202,16 +203,16 @@ class VectorGraph:
             said = json.loads(self._description.read_text(encoding="utf-8"))
             expected = (_FORMAT, self._store.identity, self._tenant, self._space, dimension)
             found = tuple(said[name] for name in ("format", "store", "tenant", "space", "dimension"))
-            content = (self._folder / str(said["file"])).read_bytes() if found == expected else b""
-            if not content:
+            if found != expected:
                 return
+            file = self._folder / str(said["file"])
             # usearch believes what it reads, so that a damaged file must not reach it.
-            if zlib.crc32(content) != said["crc32"]:
+            if _checksum(file) != said["crc32"]:
                 _LOG.warning("vector index %s is damaged and is built again", self._description)
                 return
             generation, newest, removed = (int(said[name]) for name in ("generation", "newest", "removed"))
             index = self._new(dimension)
-            index.load(content)
+            index.load(str(file))
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
@@ -227,6 +228,7 @@ class VectorGraph:
         """
         if self._store.read_only:
             return
+        # To memory first: writing to a full disk by itself, usearch says that all went well.
         content = bytes(self._index.save())
         name = f"{self._stem}-{os.getpid()}-{self._generation}.usearch"
         said = {
@@ -259,3 +261,12 @@ class VectorGraph:
             if other.name != name:
                 with suppress(OSError):
                     other.unlink(missing_ok=True)
+
+
+def _checksum(path: Path) -> int:
+    """Return the CRC-32 of a file, which may be larger than what ought to be in memory twice."""
+    checksum = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
