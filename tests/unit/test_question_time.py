@@ -1,4 +1,4 @@
-"""A question does not wait for a graph that hangs as long as a write does."""
+"""A question does not wait for a store that hangs as long as a write does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.gremlin import GremlinGraph
+from braid.engines.opensearch import OpenSearchIndex
+from braid.engines.ports import SearchRequest
 from braid.errors import StoreTooSlow, TransientStoreError
 from braid.settings import Settings
 
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def silent(tmp_path: Path) -> Iterator[Settings]:
-    """Return the settings of a graph that takes connections and never says a word."""
+    """Return the settings of stores that take connections and never say a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
         yield Settings(
             home=tmp_path,
-            neptune_endpoint=f"ws://127.0.0.1:{server.getsockname()[1]}/gremlin",
+            opensearch_endpoint=f"http://{address}",
+            opensearch_timeout_s=0.2,
+            opensearch_question_s=0.3,
+            neptune_endpoint=f"ws://{address}/gremlin",
             neptune_connect_timeout_s=0.5,
             neptune_question_s=0.3,
         )
@@ -44,3 +50,19 @@ def test_a_write_has_the_time_of_all_its_attempts(silent: Settings) -> None:
     with pytest.raises(TransientStoreError):
         graph.upsert([vertex("a")], [])
     graph.close()
+
+
+def test_an_index_that_hangs_is_given_up_when_the_time_of_a_question_is_over(silent: Settings) -> None:
+    index = OpenSearchIndex.connect(silent)
+    begun = time.monotonic()
+    with pytest.raises(StoreTooSlow, match=r"within 0\.3 s"):
+        index.search(SearchRequest(tenant_id=ACME, text="valve", k=5, as_of=AS_OF))
+    assert time.monotonic() - begun < silent.opensearch_attempts * silent.opensearch_timeout_s
+    index.close()
+
+
+def test_reading_records_has_the_time_of_all_attempts(silent: Settings) -> None:
+    index = OpenSearchIndex.connect(silent)
+    with pytest.raises(TransientStoreError):
+        index.get_many(ACME, ["a"])
+    index.close()

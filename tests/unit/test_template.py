@@ -79,6 +79,7 @@ def tasks(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 TASKS = dict(tasks(DEFINITION["States"]))
 ASKING_THE_GRAPH = sorted(name for name, task in TASKS.items() if re.search("Plan|Graph", str(task["Parameters"])))
+SEARCHING = sorted(name for name, task in TASKS.items() if "VectorSearch" in str(task["Parameters"]))
 
 
 def invoked(name: str) -> Any:
@@ -154,9 +155,17 @@ def test_the_workflow_substitutes_exactly_the_functions_that_the_template_gives(
     assert given == {f"{name}Arn": invoked(name) for name in STAGES}
 
 
-@pytest.mark.parametrize("state", ASKING_THE_GRAPH)
-def test_a_stage_gives_up_on_a_graph_that_hangs_before_the_workflow_does_and_is_not_tried_again(state: str) -> None:
-    assert Settings().neptune_question_s < TASKS[state]["TimeoutSeconds"]
+@pytest.mark.parametrize(
+    ("state", "bound_s"),
+    [
+        *((state, Settings().neptune_question_s) for state in ASKING_THE_GRAPH),
+        *((state, Settings().opensearch_question_s) for state in SEARCHING),
+    ],
+)
+def test_a_stage_gives_up_on_a_store_that_hangs_before_the_workflow_does_and_is_not_tried_again(
+    state: str, bound_s: float
+) -> None:
+    assert bound_s < TASKS[state]["TimeoutSeconds"]
     assert not any(StoreTooSlow.__name__ in retried["ErrorEquals"] for retried in TASKS[state]["Retry"])
 
 

@@ -161,6 +161,8 @@ class Settings(BaseSettings):
     opensearch_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
     """Bound on one attempt of one request; bulk writes have five times as long."""
     opensearch_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    opensearch_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
+    """Bound on all attempts of a search together: below what the workflow gives its stage."""
 
     neptune_endpoint: str = ""
     """``wss://`` address with its path, signed with IAM; a ``ws://`` address, which is a local server, is not."""

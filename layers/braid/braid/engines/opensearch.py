@@ -14,7 +14,17 @@ from braid.engines import opensearch_mapping as mapping
 from braid.engines import opensearch_query as query
 from braid.engines.opensearch_beside import everywhere, placed
 from braid.engines.opensearch_bulk import write
-from braid.engines.opensearch_client import IndexMissing, P, R, call, change_timeout_s, complete, open_client, refusal
+from braid.engines.opensearch_client import (
+    IndexMissing,
+    P,
+    R,
+    call,
+    call_within,
+    change_timeout_s,
+    complete,
+    open_client,
+    refusal,
+)
 from braid.engines.opensearch_scan import page
 from braid.engines.opensearch_spaces import Spaces
 from braid.engines.opensearch_strands import strands
@@ -183,7 +193,7 @@ class OpenSearchIndex:
         bodies = asked.bodies()
         if not bodies:
             return SearchHits(space_empty=self._only_elsewhere(request))
-        answers = self._msearch(bodies)
+        answers = self._ask(bodies)
         hits = asked.hits(answers)
         if asked.any_near(answers):
             return hits
@@ -195,7 +205,7 @@ class OpenSearchIndex:
         if embedding is None:
             return False
         asked = [query.any_vector(request.tenant_id, space) for space in (embedding.space, None)]
-        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._msearch(asked))
+        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(asked))
         return anywhere and not here
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
@@ -280,15 +290,22 @@ class OpenSearchIndex:
             return call(self._attempts, function, *args, **kwargs)
 
     def _msearch(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
-        lines: list[str] = []
-        for body in bodies:
-            lines += ["{}", json.dumps(body)]
+        return self._call(self._answers, bodies, self._settings.opensearch_timeout_s)
 
-        def ask() -> list[Mapping[str, Any]]:
-            answer = self._client.msearch(body="\n".join(lines) + "\n", index=self._alias)
-            return [complete(response) for response in answer["responses"]]
+    def _ask(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
+        """Search for a question that waits."""
+        settings = self._settings
+        with self._spaces.forgotten_on_failure():
+            return call_within(
+                self._attempts,
+                settings.opensearch_question_s,
+                lambda left_s: self._answers(bodies, min(left_s, settings.opensearch_timeout_s)),
+            )
 
-        return self._call(ask)
+    def _answers(self, bodies: Sequence[dict[str, Any]], timeout_s: float) -> list[Mapping[str, Any]]:
+        lines = [line for body in bodies for line in ("{}", json.dumps(body))]
+        answer = self._client.msearch(body="\n".join(lines) + "\n", index=self._alias, request_timeout=timeout_s)
+        return [complete(response) for response in answer["responses"]]
 
     def _entries(self, keys: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
         answer = self._client.mget(index=self._alias, body={"ids": list(keys)}, _source_includes=list(fields))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from opensearchpy import OpenSearch, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
@@ -16,9 +17,9 @@ from opensearchpy.exceptions import (
     SSLError,
     TransportError,
 )
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.errors import ConfigurationError, StoreError, StoreTooSlow, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +36,10 @@ _MISSING = "index_not_found_exception"
 
 class IndexMissing(StoreError):
     """The index does not exist: nothing was ever written, or somebody removed it."""
+
+
+_LEAST_S = 0.001
+"""A request may not have no time at all."""
 
 
 def open_client(settings: Settings) -> OpenSearch:
@@ -100,6 +105,34 @@ def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwa
     for attempt in retrying(attempts):
         with attempt, named_errors():
             return function(*args, **kwargs)
+    raise AssertionError  # pragma: no cover - Retrying returns or raises
+
+
+def call_within(attempts: int, within_s: float, function: Callable[[float], R]) -> R:
+    """Call as :func:`call` for somebody who waits: the function is told the seconds that are left.
+
+    Raises
+    ------
+    StoreTooSlow
+        If the time is over.
+    """
+    deadline = time.monotonic() + within_s
+
+    def over(state: RetryCallState) -> bool:
+        return state.attempt_number >= attempts or time.monotonic() >= deadline
+
+    def left() -> float:
+        return max(_LEAST_S, deadline - time.monotonic())
+
+    try:
+        for attempt in retrying(attempts).copy(stop=over, sleep=lambda seconds: time.sleep(min(seconds, left()))):
+            with attempt, named_errors():
+                return function(left())
+    except TransientStoreError as error:
+        if time.monotonic() < deadline:
+            raise
+        message = f"the search index did not answer within {within_s:.1f} s"
+        raise StoreTooSlow(message) from error
     raise AssertionError  # pragma: no cover - Retrying returns or raises
 
 
