@@ -27,11 +27,11 @@ EXPECTED = (
     ("GraphExpandFunction", "graph_expand.json", "TransientStoreError"),
     ("EmbedFunction", "embed.json", "ModelMissing"),
     ("FuseRerankFunction", "fuse_rerank.json", None),
-    # Of messages that cannot be written it says which; a file's bucket is not named here.
+    # Of messages that cannot be written it says which; a file's bucket and the table of jobs are not named here.
     ("IngestFunction", "ingest.json", None),
     ("IngestFunction", "ingest--object-created.json", "ConfigurationError"),
     ("ReembedFunction", "reembed--queue.json", None),
-    ("ReembedFunction", "reembed.json", "TransientStoreError"),
+    ("ReembedFunction", "reembed.json", "ConfigurationError"),
     ("ContextFunction", "context.json", None),
     ("SearchApiFunction", "search_api--health.json", None),
 )
