@@ -17,9 +17,9 @@ from braid.engines.opensearch_bulk import write
 from braid.engines.opensearch_client import (
     IndexMissing,
     P,
+    Patience,
     R,
     call,
-    call_within,
     change_timeout_s,
     complete,
     open_client,
@@ -186,26 +186,27 @@ class OpenSearchIndex:
 
         Only where no vector is found at all, a second one asks whether the tenant has any in that space.
         """
-        with_vector = request.embedding is not None and self._spaces.has(request.embedding)
+        patience = Patience(self._settings)
+        with_vector = request.embedding is not None and self._spaces.has(request.embedding, patience)
         asked = strands(request, with_vector=with_vector)
         if request.ids == ():
             return SearchHits()
         bodies = asked.bodies()
         if not bodies:
-            return SearchHits(space_empty=self._only_elsewhere(request))
-        answers = self._ask(bodies)
+            return SearchHits(space_empty=self._only_elsewhere(request, patience))
+        answers = self._ask(bodies, patience)
         hits = asked.hits(answers)
         if asked.any_near(answers):
             return hits
-        return hits.model_copy(update={"space_empty": self._only_elsewhere(request)})
+        return hits.model_copy(update={"space_empty": self._only_elsewhere(request, patience)})
 
-    def _only_elsewhere(self, request: SearchRequest) -> bool:
+    def _only_elsewhere(self, request: SearchRequest, patience: Patience) -> bool:
         """Whether the tenant has vectors, but none in the question's space."""
         embedding = request.embedding
         if embedding is None:
             return False
         asked = [query.any_vector(request.tenant_id, space) for space in (embedding.space, None)]
-        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(asked))
+        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(asked, patience))
         return anywhere and not here
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
@@ -290,21 +291,16 @@ class OpenSearchIndex:
             return call(self._attempts, function, *args, **kwargs)
 
     def _msearch(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
-        return self._call(self._answers, bodies, self._settings.opensearch_timeout_s)
+        return self._call(self._answers, bodies, request_timeout=self._settings.opensearch_timeout_s)
 
-    def _ask(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
-        """Search for a question that waits."""
-        settings = self._settings
+    def _ask(self, bodies: Sequence[dict[str, Any]], patience: Patience) -> list[Mapping[str, Any]]:
         with self._spaces.forgotten_on_failure():
-            return call_within(
-                self._attempts,
-                settings.opensearch_question_s,
-                lambda left_s: self._answers(bodies, min(left_s, settings.opensearch_timeout_s)),
-            )
+            return patience.call(self._answers, bodies=bodies)
 
-    def _answers(self, bodies: Sequence[dict[str, Any]], timeout_s: float) -> list[Mapping[str, Any]]:
+    def _answers(self, bodies: Sequence[dict[str, Any]], *, request_timeout: float) -> list[Mapping[str, Any]]:
         lines = [line for body in bodies for line in ("{}", json.dumps(body))]
-        answer = self._client.msearch(body="\n".join(lines) + "\n", index=self._alias, request_timeout=timeout_s)
+        body = "\n".join(lines) + "\n"
+        answer = self._client.msearch(body=body, index=self._alias, request_timeout=request_timeout)
         return [complete(response) for response in answer["responses"]]
 
     def _entries(self, keys: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from opensearchpy.exceptions import (
     SSLError,
     TransportError,
 )
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from braid.errors import ConfigurationError, StoreError, StoreTooSlow, TransientStoreError
 
@@ -108,32 +108,43 @@ def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwa
     raise AssertionError  # pragma: no cover - Retrying returns or raises
 
 
-def call_within(attempts: int, within_s: float, function: Callable[[float], R]) -> R:
-    """Call as :func:`call` for somebody who waits: the function is told the seconds that are left.
+class Patience:
+    """The time that a question has for the search index, whatever the number of requests and of their attempts."""
 
-    Raises
-    ------
-    StoreTooSlow
-        If the time is over.
-    """
-    deadline = time.monotonic() + within_s
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._deadline = time.monotonic() + settings.opensearch_question_s
 
-    def over(state: RetryCallState) -> bool:
-        return state.attempt_number >= attempts or time.monotonic() >= deadline
+    def call(self, function: Callable[..., R], **kwargs: Any) -> R:  # noqa: ANN401 - the client's
+        """Call the client as :func:`call`, with what is left of the time.
 
-    def left() -> float:
-        return max(_LEAST_S, deadline - time.monotonic())
+        Raises
+        ------
+        StoreTooSlow
+            If it is over.
+        """
+        attempts = self._settings.opensearch_attempts
+        policy = retrying(attempts).copy(
+            stop=lambda state: state.attempt_number >= attempts or self._over(),
+            sleep=lambda seconds: time.sleep(min(seconds, self._left())),
+        )
+        try:
+            for attempt in policy:
+                with attempt, named_errors():
+                    timeout_s = min(self._settings.opensearch_timeout_s, self._left())
+                    return function(**kwargs, request_timeout=timeout_s)
+        except TransientStoreError as error:
+            if not self._over():
+                raise
+            message = f"the search index did not answer within {self._settings.opensearch_question_s:.1f} s"
+            raise StoreTooSlow(message) from error
+        raise AssertionError  # pragma: no cover - Retrying returns or raises
 
-    try:
-        for attempt in retrying(attempts).copy(stop=over, sleep=lambda seconds: time.sleep(min(seconds, left()))):
-            with attempt, named_errors():
-                return function(left())
-    except TransientStoreError as error:
-        if time.monotonic() < deadline:
-            raise
-        message = f"the search index did not answer within {within_s:.1f} s"
-        raise StoreTooSlow(message) from error
-    raise AssertionError  # pragma: no cover - Retrying returns or raises
+    def _over(self) -> bool:
+        return time.monotonic() >= self._deadline
+
+    def _left(self) -> float:
+        return max(_LEAST_S, self._deadline - time.monotonic())
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from braid.engines import opensearch_mapping as mapping
-from braid.engines.opensearch_client import IndexMissing, P, R, call, change_timeout_s
+from braid.engines.opensearch_client import IndexMissing, P, Patience, R, call, change_timeout_s
 from braid.errors import DimensionMismatch, StoreError
 
 if TYPE_CHECKING:
@@ -53,20 +53,22 @@ class Spaces:
             self.forget()
             raise
 
-    def has(self, embedding: Embedding) -> bool:
+    def has(self, embedding: Embedding, patience: Patience) -> bool:
         """Return whether the vector has a direction, and any vector of its space was ever written.
 
         Raises
         ------
+        StoreTooSlow
+            If the time that a question has is over.
         DimensionMismatch
             If the vector's length is not that of its space.
         IndexMissing
             If there is no index.
         """
         field = mapping.vector_field(embedding.space)
-        known = self._known(refresh=False, create=False)
+        known = self._read(patience.call) if self._dimensions is None else self._dimensions
         if field not in known:
-            known = self._known(refresh=True, create=False)
+            known = self._read(patience.call)
         if field not in known:
             return False
         _require(embedding, known[field])
@@ -95,19 +97,24 @@ class Spaces:
             self._declare(records, new)
 
     def _known(self, *, refresh: bool, create: bool) -> dict[str, int]:
-        known = self._dimensions
-        if known is None or refresh:
-            try:
-                answer = self._call(self._client.indices.get_mapping, index=self._alias)
-            except IndexMissing:
-                if not create:
-                    raise
-                self._create()
-                answer = self._call(self._client.indices.get_mapping, index=self._alias)
-            known = {}
-            for index in answer.values():
-                known.update(mapping.dimensions_of(index["mappings"]))
-            self._dimensions = known
+        if self._dimensions is not None and not refresh:
+            return self._dimensions
+        try:
+            return self._read(self._call)
+        except IndexMissing:
+            if not create:
+                raise
+            self._create()
+            return self._read(self._call)
+
+    def _read(self, ask: Callable[..., Any]) -> dict[str, int]:
+        """Read the mapping, and remember it."""
+        with self.forgotten_on_failure():
+            answer = ask(self._client.indices.get_mapping, index=self._alias)
+        known: dict[str, int] = {}
+        for index in answer.values():
+            known.update(mapping.dimensions_of(index["mappings"]))
+        self._dimensions = known
         return known
 
     def _declare(self, records: Sequence[Record], new: Mapping[str, int]) -> None:
