@@ -196,9 +196,9 @@ class ObjectStoreContract:
         objects.delete_many(ACME, [])
         assert keys(objects) == ["notes"]
         assert keys(objects, tenant=GLOBEX) == ["notes/1"]
-        with pytest.raises(InvalidRequest):
-            objects.delete_many(ACME, ["notes", "../up"])
+        objects.delete_many(ACME, ["../globex/notes/1", "inbox/", "a//b"])
         assert keys(objects) == ["notes"]
+        assert keys(objects, tenant=GLOBEX) == ["notes/1"]
 
     def test_an_object_replaced_while_it_is_read_is_noticed(self, objects: ObjectStore, part_bytes: int) -> None:
         content = (b"x" * 999 + b"\n") * (3 * part_bytes // 1_000)

@@ -148,6 +148,13 @@ class TestS3ObjectStore(ObjectStoreContract):
 
         return put
 
+    def test_what_somebody_else_put_in_the_bucket_is_deleted_with_the_rest(self, objects: S3ObjectStore) -> None:
+        """The console's "create folder" makes an object whose key ends in a slash; here nothing can be put there."""
+        for key in ("acme/inbox/", "acme/a//b", "acme/inbox/a.jsonl"):
+            boto3.client("s3").put_object(Bucket=BUCKET, Key=key, Body=b"")
+        objects.delete_many(ACME, [found.key for found in objects.list(ACME)])
+        assert not list(objects.list(ACME))
+
     def test_a_source_that_fails_leaves_no_parts_to_pay_for(self, objects: S3ObjectStore) -> None:
         class Failing:
             left = 4

@@ -199,4 +199,7 @@ class ObjectStore(Protocol):
         """Remove an object; one that does not exist is no error."""
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
-        """Remove objects, many in one request; those that do not exist are no error, and repeating it completes it."""
+        """Remove objects, many in one request; those that do not exist are no error, and repeating it completes it.
+
+        Whatever :meth:`list` gives is removed, keys too under which nothing can be put here: others write to a bucket.
+        """

@@ -165,7 +165,8 @@ class S3ObjectStore:
         StoreError
             If S3 refused some; the others of the request are gone.
         """
-        places = [{"Key": self._place(tenant_id, key)["Key"]} for key in keys]
+        folder = f"{check_tenant(tenant_id)}/"
+        places = [{"Key": folder + key} for key in keys]
         for start in range(0, len(places), DELETED_AT_ONCE):
             some = places[start : start + DELETED_AT_ONCE]
             with named_errors(f"bucket {self._bucket}"):

@@ -109,13 +109,11 @@ class EmbeddedObjectStore:
 
     def delete(self, tenant_id: str, key: str) -> None:
         """Remove an object; one that does not exist is no error."""
-        self.delete_many(tenant_id, [key])
+        self.delete_many(tenant_id, [check_object_key(key)])
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
         """Remove objects in one transaction."""
         check_tenant(tenant_id)
-        for key in keys:
-            check_object_key(key)
         files: list[str] = []
         with self._store.transaction() as connection:
             for key in keys:
