@@ -190,13 +190,15 @@ class PropagationContract:
         graph.upsert(
             [*pages, *(vertex(name, has_record=False) for name in ("film", "port", "rain"))],
             [
-                edge(entity, page, "MENTIONS", confidence=1.0)
+                edge(entity, page, "MENTIONS", confidence=0.9)
                 for entity, page in (
                     *(("film", page) for page in ("film-page", "port-page", "rain-page", "other-page")),
                     *(("port", page) for page in ("film-page", "port-page")),
                     *(("rain", page) for page in ("film-page", "rain-page", "other-page")),
                 )
-            ],
+            ]
+            # A surer edge beside it hides no mention.
+            + [edge("port", "port-page", "DEPICTED_IN", confidence=1.0), edge("rain", "film", "RELATED_TO")],
         )
         hits = (("film-page", 1.0),)
         asked: dict[str, Any] = {"names": (("film", 1.0),), "hits": hits}

@@ -263,6 +263,26 @@ def test_a_step_walks_one_hop_from_the_step_before_or_from_the_names() -> None:
     assert [one.entity_id for one in found.links] == ["e"]
 
 
+def test_a_step_whose_hits_are_cut_to_fit_goes_on_from_what_it_reached_alone() -> None:
+    """What mentions the things that were reached answers; it is no place to go on from."""
+
+    def walk(request: ExpandRequest) -> Expansion:
+        told = request.types == ("MENTIONS",)
+        return Expansion(
+            hits=tuple(
+                walked(seed, f"{'page' if told else 'part'}{place:0200}", types=request.types, has_record=told)
+                for place, seed in enumerate(request.seeds * 50 if not told else request.seeds)
+            )
+        )
+
+    step = PlanStep(operation=StepOperation.EXPAND, types=("CALLS",))
+    found = run(FakeGraph(walk=walk), STEP, query("what calls it"), frontier=("x",), step=step)
+    assert found.truncated
+    assert any(hit.id.startswith("page") for hit in found.hits)
+    assert found.frontier
+    assert all(one.startswith("part") for one in found.frontier)
+
+
 @pytest.mark.parametrize("operation", [LINK, EXPAND, STEP])
 def test_a_walk_that_a_hub_cut_short_says_so(operation: GraphOperation) -> None:
     graph = FakeGraph(links=[link("e", "Keelson")], walk=reaching(truncated=True))

@@ -24,13 +24,13 @@ LED_FROM = 3
 
 
 def bridged(
-    scores: Mapping[str, float], request: PropagateRequest, nodes: Mapping[str, Node], ties: Iterable[Tie]
+    scores: Mapping[str, float], request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[Tie]
 ) -> dict[str, float]:
     """Return the scores of records, raised where a bridge leads to one.
 
     A score becomes ``score + (1 − score) × bridging × likeness × bridge``. Likeness is what the request's texts say,
     and a bridge counts the score of the record that it leads from over the root of how many others of the neighbourhood
-    share the entity. The best bridge counts. Names of the question are none, since what mentions them is reached from
+    mention the entity. The best bridge counts. Names of the question are none, since what mentions them is reached from
     them, nor are entities with a record, which are reached themselves.
 
     Parameters
@@ -39,20 +39,18 @@ def bridged(
         Of every record that was reached, best first, 0 to 1.
     nodes
         Every vertex of the neighbourhood by id.
-    ties
-        One edge between any two of them.
+    edges
+        Edges between them.
     """
     if not request.bridging or not request.texts:
         return dict(scores)
-    entities = {identity for identity, node in nodes.items() if not node.has_record}
-    entities -= {identity for identity, _ in request.names}
+    records = {identity for identity, node in nodes.items() if node.has_record}
+    entities = nodes.keys() - records - {identity for identity, _ in request.names}
     shared: dict[str, set[str]] = {}
     counts: Counter[str] = Counter()
-    for tie in ties:
-        if tie.type != MENTIONS:
-            continue
-        for entity, other in ((tie.source, tie.target), (tie.target, tie.source)):
-            if entity in entities:
+    for one, another in {(edge.source, edge.target) for edge in edges if edge.type == MENTIONS}:
+        for entity, other in ((one, another), (another, one)):
+            if entity in entities and other in records:
                 shared.setdefault(other, set()).add(entity)
                 counts[entity] += 1
     texts, first = dict(request.texts), [*scores.items()][:LED_FROM]

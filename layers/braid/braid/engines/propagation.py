@@ -46,7 +46,7 @@ class _Way(NamedTuple):
     ties: tuple[Tie, ...]
 
 
-def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[Tie], *, truncated: bool) -> Expansion:
+def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Sequence[Tie], *, truncated: bool) -> Expansion:
     """Return the records that the walk visits most, seeds among them.
 
     An entity tied to many others is visited often whatever the question is, so its share is divided by the root of its
@@ -85,7 +85,7 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable
         return Expansion(truncated=truncated)
     most = -visited[0][0]
     scores = {identity: math.sqrt(-negative / most) for negative, identity in visited}
-    raised = bridged(scores, request, nodes, ties.values())
+    raised = bridged(scores, request, nodes, edges)
     chosen = sorted((-clamp(round(score, DIGITS)), identity) for identity, score in raised.items())[: request.limit]
     ways = _ways(request, ties, {identity for _, identity in chosen}, nodes)
     hits = tuple(

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 MENTIONS = "MENTIONS"
-TIME_FOR_MORE_MS = 2_000
-"""How long a stage may have taken that still asks the graph for what it can do without."""
+TIME_FOR_MORE_MS = 500
+"""How long a stage may have taken that still asks the graph for what it can do without: with all the time that one
+question of the graph may take (``BRAID_NEPTUNE_QUESTION_S``) it is still below what the workflow gives the stage."""
 _WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
 
 
@@ -49,7 +50,9 @@ def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: 
         case GraphOperation.STEP:
             found = walk.step(request)
     if request.operation in _WALKS and len(hits := graph_hits.fitting(found.hits)) < len(found.hits):
-        found = found.model_copy(update={"hits": hits, "frontier": _ids(hits), "truncated": True})
+        kept = {hit.id for hit in hits}
+        frontier = tuple(one for one in found.frontier if one in kept)
+        found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
     return found.model_copy(update={"took_ms": walk.watch.ms()})
 
 
