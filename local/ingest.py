@@ -268,6 +268,7 @@ def _write_edges(dataset: Source, ledger: Ledger, wired: Wired, done: _Done, *, 
                 tenant_id=dataset.tenant_id,
                 relationships=tuple(stated),
                 places=Places(relationships=tuple(place for place, _ in page)),
+                supersede_only=ending,
                 ended_apart=ledger.ended(stated),
                 rewrite=rewrite and not ending,
             )

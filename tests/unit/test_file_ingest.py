@@ -15,7 +15,6 @@ from braid import file_ingest, file_notes
 from braid.engines.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
 from braid.file_jobs import (
-    Batch,
     BatchOut,
     BatchPlace,
     Cursor,
@@ -36,15 +35,14 @@ from tests.contract.files import FACTS, at_once, escaped, state, watched
 from tests.contract.shapes import ACME
 from tests.contract.writes import found
 from tests.ended_later import ENDED_LATER, ENDS
+from tests.file_steps import KEY, all_phases, batches, begun, finished, put_lines
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from braid.engines.ports_state import ObjectStore
-
-KEY = "inbox/a.jsonl"
 
 
 class OverS3(DemoStages):
@@ -78,39 +76,6 @@ def put(store: DemoStages, count: int = 11, *, end: bytes = b"") -> bytes:
     content = "\n".join(json.dumps(row) for row in rows).encode() + end
     store.objects.put(ACME, KEY, content)
     return content
-
-
-def begun(store: DemoStages, name: str = "j") -> Job:
-    return file_ingest.split(Split(job=name, event={"tenant_id": ACME, "key": KEY}), store)
-
-
-def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
-    cursor = Cursor()
-    while True:
-        out = file_ingest.page(Page(job=job, cursor=cursor), store)
-        for place in out.batches:
-            if out.phase is phase:
-                yield Batch(job=job, phase=phase, batch=place)
-        if out.done:
-            return
-        cursor = out.next
-
-
-def put_lines(
-    store: DemoStages, lines: Iterable[dict[str, Any]], spelt: Callable[[dict[str, Any]], str] = json.dumps
-) -> None:
-    store.objects.put(ACME, KEY, "".join(spelt(line) + "\n" for line in lines).encode())
-
-
-def all_phases(store: DemoStages, job: Job) -> JobReport:
-    for phase in Phase:
-        for task in batches(store, job, phase):
-            file_ingest.batch(task, store)
-    return finished(store, job)
-
-
-def finished(store: DemoStages, job: Job) -> JobReport:
-    return file_ingest.finish(Finish(job=job), store)
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])

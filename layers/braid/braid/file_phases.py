@@ -1,7 +1,8 @@
 """What of a file's batch is written when, so that the order of the lines does not matter.
 
-All records and entities first; then all edges; then what records supersede; then what edges supersede. An edge that
-the file ends keeps the end that is stored of it, which is there when the file was written before.
+All records and entities first; then all edges; then what records supersede; then what edges supersede, which writes
+none of these edges again. An edge that the file ends keeps the end that is stored of it, which is there when the file
+was written before.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from braid.writes import Places, WriteRequest
 from braid.writes_supersession import SUPERSEDES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from braid.writes_supersession import Identity
 
@@ -43,7 +44,7 @@ def phases_of(line: bytes) -> set[Phase]:
 
 def ended_by(request: WriteRequest) -> list[bytes]:
     """Return which edges the edges of a request supersede, in sixteen bytes each, for :func:`part_of`."""
-    return [_short(key.identity()) for edge in request.relationships for key in edge.supersedes]
+    return [_short(key.identity()) for _, edge in _last(request) for key in edge.supersedes]
 
 
 def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], ended: bytes) -> WriteRequest:
@@ -69,6 +70,7 @@ def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], ended
         places=Places(relationships=tuple(place for place, _ in chosen)),
         missing=request.missing,
         partial=True,
+        supersede_only=phase is Phase.ENDS,
     )
 
 
@@ -83,12 +85,18 @@ def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relations
     """
     if phase is Phase.LINKS:
         yield from _made(request)
-    for place, edge in zip(request.places.relationships, request.relationships, strict=True):
+    for place, edge in _last(request):
         if phase is Phase.ENDS:
             if edge.supersedes:
                 yield place, edge
         elif (edge.type == SUPERSEDES) is (phase is Phase.LINKS):
             yield place, edge.model_copy(update={"supersedes": ()})
+
+
+def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
+    """Return edges with their places; of one identity the last stands."""
+    placed = zip(request.places.relationships, request.relationships, strict=True)
+    return {edge.identity(): (place, edge) for place, edge in placed}.values()
 
 
 def _made(request: WriteRequest) -> Iterator[tuple[str, Relationship]]:

@@ -190,6 +190,8 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     stored = _edges_as_stored(given, store, in_graph)
     rewrite = given.request.rewrite
     for identity, edge in given.edges.items():
+        if given.request.supersede_only and edge.supersedes and identity in stored:
+            continue  # not written again: the same edge may since have been stated otherwise
         sides = (("source", edge.source), ("target", edge.target))
         missing = [(side, end) for side, end in sides if end not in wanted and end not in in_graph]
         if missing and given.request.missing is MissingEnds.REFUSE:

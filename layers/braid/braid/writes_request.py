@@ -46,6 +46,8 @@ class WriteRequest(Frozen):
     """Whether what is right is written when something is wrong; else nothing is."""
     supersede_later: bool = False
     """Whether what records say they supersede is left to a later request, which has it as ``SUPERSEDES`` edges."""
+    supersede_only: bool = False
+    """Whether an earlier request wrote the edges that end others, so that only those others are ended now."""
     ended_apart: frozenset[tuple[str, str, str, str]] = frozenset()
     """Identities of edges that something ends which is not of this request: an end that is stored of them stays."""
     rewrite: bool = False

@@ -1,0 +1,51 @@
+"""The steps that write an object of many lines, one after the other, as the workflow calls them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from braid import file_ingest
+from braid.file_jobs import Batch, Cursor, Finish, Job, JobReport, Page, Phase, Split
+
+from tests.contract.shapes import ACME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tests.stages import DemoStages
+
+KEY = "inbox/a.jsonl"
+
+
+def put_lines(
+    store: DemoStages, lines: Iterable[dict[str, Any]], spelt: Callable[[dict[str, Any]], str] = json.dumps
+) -> None:
+    store.objects.put(ACME, KEY, "".join(spelt(line) + "\n" for line in lines).encode())
+
+
+def begun(store: DemoStages, name: str = "j", **fields: Any) -> Job:
+    return file_ingest.split(Split(job=name, event={"tenant_id": ACME, "key": KEY, **fields}), store)
+
+
+def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
+    cursor = Cursor()
+    while True:
+        out = file_ingest.page(Page(job=job, cursor=cursor), store)
+        for place in out.batches:
+            if out.phase is phase:
+                yield Batch(job=job, phase=phase, batch=place)
+        if out.done:
+            return
+        cursor = out.next
+
+
+def all_phases(store: DemoStages, job: Job) -> JobReport:
+    for phase in Phase:
+        for task in batches(store, job, phase):
+            file_ingest.batch(task, store)
+    return finished(store, job)
+
+
+def finished(store: DemoStages, job: Job) -> JobReport:
+    return file_ingest.finish(Finish(job=job), store)

@@ -1,0 +1,120 @@
+"""What the lines of a file end, however many are seen at once, by the command and by the steps of the workflow."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid import file_ingest
+from braid.settings import Settings
+from braid.writes import MissingEnds
+
+from local import ingest_file
+from tests.contract.files import at_once, state, watched
+from tests.contract.shapes import ACME
+from tests.file_steps import all_phases, begun, put_lines
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+WHOLE, SINGLE = 500, 1
+Lines = list[dict[str, Any]]
+RECORDS: Lines = [{"id": name, "content": f"turbine {name}"} for name in "abc"]
+PRICE = {"source": "a", "type": "COSTS", "target": "b"}
+
+
+@dataclass
+class Done:
+    """What became of a file."""
+
+    written: int
+    relationships: int
+    superseded: int
+    errors: list[str]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[DemoStages]:
+    stages = DemoStages(Settings(home=tmp_path / "home"))
+    yield stages
+    stages.close()
+
+
+@pytest.fixture(params=["command", "steps"])
+def write_file(request: pytest.FixtureRequest, store: DemoStages, tmp_path: Path) -> Callable[..., Done]:
+    """Write lines as a file, so many of them seen at once."""
+
+    def by_command(lines: Lines, missing: MissingEnds) -> Done:
+        path = tmp_path / "a.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        told: list[str] = []
+        done = ingest_file.ingest_file(
+            path, ACME, store, missing=missing, on_error=lambda error: told.append(str(error))
+        )
+        told = [line.removeprefix(f"{path}:") for line in told]
+        return Done(done.written, done.relationships, done.superseded, told)
+
+    def by_steps(lines: Lines, missing: MissingEnds) -> Done:
+        put_lines(store, lines)
+        report = all_phases(store, begun(store, missing=missing.value))
+        told = [json.loads(line) for line in store.objects.open(ACME, report.report_key)]
+        errors = [": ".join([one["place"].removeprefix("line "), one["field"], one["message"]]) for one in told]
+        store.objects.delete(ACME, "ingest/j/report.json")  # the next file's job has the same name
+        return Done(report.written, report.relationships, report.superseded, errors)
+
+    def write(lines: Lines, at_a_time: int, missing: MissingEnds = MissingEnds.REFUSE) -> Done:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ingest_file, "BATCH_LINES", at_a_time)
+            patch.setattr(file_ingest, "BATCH_LINES", at_a_time)
+            return (by_command if request.param == "command" else by_steps)(lines, missing)
+
+    return write
+
+
+def edge(predicate: str, **fields: Any) -> dict[str, Any]:
+    return {"relationship": {**PRICE, "predicate": predicate, **fields}}
+
+
+def ends(predicate: str) -> list[dict[str, str]]:
+    return [{**PRICE, "predicate": predicate}]
+
+
+def held(store: DemoStages) -> dict[str | None, tuple[float, bool]]:
+    """Return, by predicate, how sure the edges are and whether they have ended."""
+    found = store.graph.relationships(ACME, ids=["a"])
+    return {one.predicate: (one.confidence, one.invalid_at is not None) for one in found}
+
+
+REPEATED: Lines = [
+    *RECORDS,
+    edge("old", valid_at="2001-01-01"),
+    edge("new", confidence=0.25, valid_at="2005-01-01", supersedes=ends("old")),
+    edge("new", confidence=0.75),
+]
+
+
+def test_of_an_edge_that_stands_twice_in_a_batch_the_last_holds_as_it_does_in_one_call(
+    store: DemoStages, write_file: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once(store, "once", REPEATED)
+    assert write_file(REPEATED, WHOLE).relationships == 2
+    assert held(store) == {"old": (1.0, False), "new": (0.75, False)}
+    assert state(store, ACME) == state(store, "once")
+    sent = watched(store, monkeypatch)
+    write_file(REPEATED, WHOLE)
+    assert sent == []
+
+
+def test_of_an_edge_that_stands_in_two_batches_the_last_holds_and_what_the_first_ends_has_ended(
+    store: DemoStages, write_file: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(REPEATED, SINGLE)
+    assert held(store) == {"old": (1.0, True), "new": (0.75, False)}
+    sent = watched(store, monkeypatch)
+    write_file(REPEATED, SINGLE)
+    assert [one.confidence for one in sent] == [0.25, 0.75]
+    assert held(store) == {"old": (1.0, True), "new": (0.75, False)}
