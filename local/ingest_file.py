@@ -86,7 +86,7 @@ def ingest_file(
     refused: set[str] = set()
     ended = bytearray()
     for phase in Phase:
-        for lines, first, offset in _holding(path, phase, holding):
+        for lines, first, offset in _holding(path, begun, phase, holding):
             items = Items(tenant_id)
             for at, line in enumerate(lines, start=first):
                 items.add_line(f"{path}:{at}", line)
@@ -94,7 +94,6 @@ def ingest_file(
             if phase is Phase.ITEMS:
                 ended += b"".join(ended_by(whole))
             report = write(part_of(whole, phase, refused, bytes(ended)), wired, threads=threads)
-            _require_unchanged(path, begun)
             errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
             refused.update(error.place for error in report.errors)
             done.add(report, errors, phase, lines=len(lines))
@@ -111,15 +110,19 @@ def _require_unchanged(path: Path, begun: os.stat_result) -> None:
         raise DatasetError(f"{path} changed while it was read; ingest it again")
 
 
-def _holding(path: Path, phase: Phase, holding: list[set[Phase]]) -> Iterator[tuple[list[bytes], int, int]]:
+def _holding(
+    path: Path, begun: os.stat_result, phase: Phase, holding: list[set[Phase]]
+) -> Iterator[tuple[list[bytes], int, int]]:
     """Yield the batches that may hold something of a phase; which those are is noted in the first."""
     if phase is not Phase.ITEMS and not any(phase in phases for phases in holding):
         return
     for number, batch in enumerate(_batches(path)):
+        _require_unchanged(path, begun)
         if phase is Phase.ITEMS:
             holding.append(set[Phase]().union(*map(phases_of, batch[0])))
         if phase in holding[number]:
             yield batch
+    _require_unchanged(path, begun)  # one that was cut has no batch left that would tell
 
 
 def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:

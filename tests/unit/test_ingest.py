@@ -407,3 +407,32 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(
     monkeypatch.setattr(WordEncoder, "encode", change)
     with pytest.raises(DatasetError, match=r"a\.jsonl changed while it was read"):
         ingest_file.ingest_file(path, TENANT, stages, missing=MissingEnds.REFUSE)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"id": "r", "content": "turbine"}\n', b"{}\n" * 4], ids=len)
+def test_a_file_that_is_cut_or_grows_between_two_phases_is_noticed(
+    stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.setattr(ingest_file, "BATCH_LINES", 1)
+    edge = {"relationship": {"source": "r", "type": "MENTIONS", "target": "s"}}
+    path = lines_file(tmp_path / "a.jsonl", {"_id": "r", "text": "turbine"}, {"_id": "s", "text": "blade"}, edge)
+    whole = path.stat().st_size
+
+    def change(at: int, _: int) -> None:
+        if at == whole:  # the last batch of the first phase is written
+            path.write_bytes(content)
+
+    with pytest.raises(DatasetError, match=r"a\.jsonl changed while it was read"):
+        ingest_file.ingest_file(path, TENANT, stages, missing=MissingEnds.REFUSE, on_progress=change)
+
+
+def test_a_file_that_grows_while_its_edges_are_written_is_noticed(stages: DemoStages, tmp_path: Path) -> None:
+    edge = {"relationship": {"source": "r", "type": "MENTIONS", "target": "nobody"}}
+    path = lines_file(tmp_path / "a.jsonl", {"_id": "r", "text": "turbine"}, edge)
+
+    def grow(_: Any) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write('{"id": "s", "content": "blade"}\n' * ingest_file.BATCH_LINES)
+
+    with pytest.raises(DatasetError, match=r"a\.jsonl changed while it was read"):
+        ingest_file.ingest_file(path, TENANT, stages, missing=MissingEnds.REFUSE, on_error=grow)
