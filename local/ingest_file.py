@@ -9,7 +9,8 @@ from braid.engines.ports_state import MAX_LINE_BYTES
 from braid.errors import DatasetError
 from braid.file_ingest import BATCH_BYTES, BATCH_LINES
 from braid.file_jobs import Phase
-from braid.file_phases import ended_by, part_of, phases_of
+from braid.file_marks import Marks
+from braid.file_phases import marks_of, part_of, phases_of
 from braid.write_items import Items
 from braid.writes import write
 
@@ -59,7 +60,7 @@ def ingest_file(
 ) -> FileIngested:
     """Write what is right of a file of lines: in the phases of :mod:`braid.file_phases`.
 
-    No more than a batch of it is held in memory, beside the places of what is refused and sixteen bytes for each edge
+    No more than a batch of it is held in memory, beside the places of what is refused and eight bytes for each edge
     that another ends. What is wrong is told line by line, and the rest is written.
 
     Parameters
@@ -84,7 +85,7 @@ def ingest_file(
     done = FileIngested()
     holding: list[set[Phase]] = []
     refused: set[str] = set()
-    ended = bytearray()
+    marks, in_order = Marks(), b""
     for phase in Phase:
         for lines, first, offset in _holding(path, begun, phase, holding):
             items = Items(tenant_id)
@@ -92,8 +93,9 @@ def ingest_file(
                 items.add_line(f"{path}:{at}", line)
             whole = items.request(partial=True, missing=missing)
             if phase is Phase.ITEMS:
-                ended += b"".join(ended_by(whole))
-            report = write(part_of(whole, phase, refused, bytes(ended)), wired, threads=threads)
+                for mark in marks_of(whole):
+                    marks.add(mark)
+            report = write(part_of(whole, phase, refused, in_order), wired, threads=threads)
             errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
             refused.update(error.place for error in report.errors)
             done.add(report, errors, phase, lines=len(lines))
@@ -101,6 +103,8 @@ def ingest_file(
                 on_error(error)
             if on_progress and phase is Phase.ITEMS:
                 on_progress(offset, begun.st_size)
+        if phase is Phase.ITEMS:
+            in_order = marks.in_order()
     return done
 
 

@@ -10,7 +10,7 @@ It is written in the phases of :mod:`braid.file_phases`, so that the order of th
 from __future__ import annotations
 
 from tempfile import SpooledTemporaryFile
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from pydantic import ValidationError
 
@@ -33,7 +33,8 @@ from braid.file_jobs import (
     Phase,
     Split,
 )
-from braid.file_phases import ended_by, part_of, phases_of
+from braid.file_marks import Marks
+from braid.file_phases import marks_of, part_of, phases_of
 from braid.write_items import read_lines, write_body
 from braid.writes import ItemError, MissingEnds, WriteStore, write
 
@@ -59,7 +60,9 @@ class FileStore(WriteStore, Protocol):
 
 
 def split(task: Split, store: FileStore) -> Job:
-    """Read an object once, without holding more than a line of it, and note where its batches lie.
+    """Read an object once, and note where its batches lie.
+
+    No more than a line of it is held, beside eight bytes for each edge that another ends.
 
     Raises
     ------
@@ -80,13 +83,11 @@ def split(task: Split, store: FileStore) -> Job:
         job = Job(name=task.job, tenant_id=tenant_id, object=lines.info, missing=missing)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-    with SpooledTemporaryFile(max_size=_IN_MEMORY) as ended:
-        read = _each_telling(iter(lines), tenant_id, ended)
-        job = file_notes.put_places(job, _places(read, lines.info.size_bytes), store.objects)
-        if ended.tell():
-            file_notes.put_ended(job, ended, store.objects)
-            job = job.model_copy(update={"ends": True})
-    return job
+    marks = Marks()
+    read = _each_marked(iter(lines), tenant_id, marks)
+    job = file_notes.put_places(job, _places(read, lines.info.size_bytes), store.objects)
+    found = marks.in_order()
+    return file_notes.put_marks(job, found, store.objects) if found else job
 
 
 def page(task: Page, store: FileStore) -> PageOut:
@@ -129,8 +130,8 @@ def batch(task: Batch, store: FileStore) -> Noted:
     before = [phase for phase in list(Phase)[: list(Phase).index(task.phase)] if phase in place.phases]
     noted = [file_notes.noted(task.job, phase, place, store.objects) for phase in before]
     refused = {error.place for out in noted for error in out.errors}
-    ended = file_notes.ended(task.job, store.objects) if task.job.ends and before else b""
-    report = write(part_of(request, task.phase, refused, ended), store)
+    marks = file_notes.marks(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
+    report = write(part_of(request, task.phase, refused, marks), store)
     out = BatchOut(
         written=report.written,
         unchanged=report.unchanged,
@@ -204,12 +205,12 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
     return event["tenant_id"], event["key"], None, MissingEnds(missing)
 
 
-def _each_telling(lines: Iterator[bytes], tenant_id: str, ended: IO[bytes]) -> Iterator[bytes]:
-    """Yield lines, and write which edges they end, one a line."""
+def _each_marked(lines: Iterator[bytes], tenant_id: str, marks: Marks) -> Iterator[bytes]:
+    """Yield lines, and take their marks."""
     for line in lines:
         if Phase.ENDS in phases_of(line):
-            request = read_lines([("", line)], tenant_id).request(partial=True)
-            ended.writelines(edge + b"\n" for edge in ended_by(request))
+            for mark in marks_of(read_lines([("", line)], tenant_id).request(partial=True)):
+                marks.add(mark)
         yield line
 
 

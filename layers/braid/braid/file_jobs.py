@@ -36,8 +36,8 @@ class Job(Frozen):
     missing: MissingEnds = MissingEnds.REFUSE
     lines: int = 0
     batches: int = 0
-    ends: bool = False
-    """Whether edges of it supersede others."""
+    marks: ObjectInfo | None = None
+    """Which of its edges others of it supersede, if any do."""
 
 
 class BatchPlace(Frozen):

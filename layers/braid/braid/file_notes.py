@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -13,7 +13,6 @@ from braid.object_content import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from tempfile import SpooledTemporaryFile
 
     from braid.engines.ports_state import ObjectStore
     from braid.file_jobs import Job, Phase
@@ -100,15 +99,22 @@ def _page_key(job: Job, page: int) -> str:
 # --- which edges it ends ----------------------------------------------------------------------------------------------
 
 
-def put_ended(job: Job, ended: SpooledTemporaryFile[bytes], objects: ObjectStore) -> None:
-    """Note the edges that the object ends, as :func:`braid.file_phases.ended_by` has them, one a line."""
-    ended.seek(0)
-    objects.put(job.tenant_id, f"{folder(job)}/pages/ended", cast("BinaryIO", ended))
+def put_marks(job: Job, marks: bytes, objects: ObjectStore) -> Job:
+    """Note what :func:`braid.file_phases.marks_of` has of the object, in order; return the job with where it is."""
+    return job.model_copy(update={"marks": objects.put(job.tenant_id, f"{folder(job)}/pages/marks", marks)})
 
 
-def ended(job: Job, objects: ObjectStore) -> bytes:
-    """Return the edges that the object ends, one after the other."""
-    return read_object(objects, job.tenant_id, f"{folder(job)}/pages/ended")
+def marks(job: Job, objects: ObjectStore) -> bytes:
+    """Return the marks of the object, in order.
+
+    Raises
+    ------
+    ObjectChanged
+        If they are gone.
+    """
+    if job.marks is None:
+        return b""
+    return objects.read(job.tenant_id, job.marks, 0, job.marks.size_bytes)
 
 
 # --- what became of a batch -------------------------------------------------------------------------------------------

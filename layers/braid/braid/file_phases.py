@@ -7,12 +7,11 @@ was written before.
 
 from __future__ import annotations
 
-import json
 import re
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from braid.file_jobs import Phase
+from braid.file_marks import mark_of, marked
 from braid.models import Relationship
 from braid.writes import Places, WriteRequest
 from braid.writes_supersession import SUPERSEDES
@@ -20,10 +19,7 @@ from braid.writes_supersession import SUPERSEDES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from braid.writes_supersession import Identity
-
 _EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
-_SHORT = 16
 _ESCAPED = re.compile(rb"\\u00[4-7]")
 """A letter of ASCII that JSON has as a number, as it may in any word; no writer does that to plain text."""
 
@@ -42,40 +38,34 @@ def phases_of(line: bytes) -> set[Phase]:
     return {phase for phase, holds in may.items() if holds}
 
 
-def ended_by(request: WriteRequest) -> list[bytes]:
-    """Return which edges the edges of a request supersede, in sixteen bytes each, for :func:`part_of`."""
-    return [_short(key.identity()) for _, edge in _last(request) for key in edge.supersedes]
+def marks_of(request: WriteRequest) -> Iterator[bytes]:
+    """Yield the marks of the edges that the edges of a request supersede, for :func:`part_of`."""
+    return (mark_of(key.identity()) for _, edge in _last(request) for key in edge.supersedes)
 
 
-def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], ended: bytes) -> WriteRequest:
+def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], marks: bytes) -> WriteRequest:
     """Return what of a batch is written in a phase.
 
     Parameters
     ----------
     refused
         Places of which something was refused in a phase before; nothing more of them is written.
-    ended
-        The edges that any line of the file ends, as :func:`ended_by` has them, one after the other.
+    marks
+        Those of all lines of the file, as :func:`marks_of` has them, in order; the last phase needs none.
     """
     if phase is Phase.ITEMS:
         places = Places(records=request.places.records, vertices=request.places.vertices)
         return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
     chosen = [(place, edge) for place, edge in _edges(request, phase) if place not in refused]
-    named = {_short(edge.identity()): edge.identity() for _, edge in chosen}
-    each = (ended[at : at + _SHORT] for at in range(0, len(ended), _SHORT))
     return WriteRequest(
         tenant_id=request.tenant_id,
-        ended_apart=frozenset(named[short] for short in each if short in named),
+        ended_apart=frozenset(edge.identity() for _, edge in chosen if marked(marks, mark_of(edge.identity()))),
         relationships=tuple(edge for _, edge in chosen),
         places=Places(relationships=tuple(place for place, _ in chosen)),
         missing=request.missing,
         partial=True,
         supersede_only=phase is Phase.ENDS,
     )
-
-
-def _short(identity: Identity) -> bytes:
-    return blake2b(json.dumps(identity).encode(), digest_size=_SHORT // 2).hexdigest().encode()
 
 
 def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relationship]]:

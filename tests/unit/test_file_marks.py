@@ -1,0 +1,32 @@
+"""Marks of edges are found again, in little more room than they take."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+
+from braid.file_marks import SIZE, Marks, mark_of, marked
+
+
+def test_every_mark_is_found_and_no_other() -> None:
+    edges = [(f"r{number}", "COSTS", "b", "") for number in range(2_000)]
+    marks = Marks()
+    for edge in [*edges[::2], *edges[::4]]:
+        marks.add(mark_of(edge))
+    kept = marks.in_order()
+    assert len(kept) == 1_000 * SIZE
+    assert [marked(kept, mark_of(edge)) for edge in edges] == [True, False] * 1_000
+    assert not marked(b"", mark_of(edges[0]))
+
+
+def test_putting_marks_in_order_takes_little_more_room_than_they_do() -> None:
+    count = 200_000
+    random = os.urandom(count * SIZE)
+    marks = Marks()
+    tracemalloc.start()
+    for at in range(0, len(random), SIZE):
+        marks.add(random[at : at + SIZE])
+    marks.in_order()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * count * SIZE
