@@ -61,7 +61,7 @@ def ingest_file(
     """Write what is right of a file of lines: in the phases of :mod:`braid.file_phases`.
 
     No more than a batch of it is held in memory, beside the places of what is refused and eight bytes for each edge
-    that another ends. What is wrong is told line by line, and the rest is written.
+    that another ends, or that ends a record. What is wrong is told line by line, and the rest is written.
 
     Parameters
     ----------

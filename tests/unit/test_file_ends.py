@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import file_ingest
+from braid.file_jobs import JobStatus, Lost, Phase
 from braid.settings import Settings
+from braid.write_items import Items, write_items
 from braid.writes import MissingEnds
 
 from local import ingest_file
 from tests.contract.files import at_once, state, watched
 from tests.contract.shapes import ACME
-from tests.file_steps import all_phases, begun, put_lines
+from tests.file_steps import all_phases, batches, begun, finished, put_lines
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -118,3 +120,76 @@ def test_of_an_edge_that_stands_in_two_batches_the_last_holds_and_what_the_first
     write_file(REPEATED, SINGLE)
     assert [one.confidence for one in sent] == [0.25, 0.75]
     assert held(store) == {"old": (1.0, True), "new": (0.75, False)}
+
+
+def link(new: str, old: str, **fields: Any) -> dict[str, Any]:
+    return {"relationship": {"source": new, "type": "SUPERSEDES", "target": old, **fields}}
+
+
+@pytest.mark.parametrize("at_a_time", [WHOLE, SINGLE])
+@pytest.mark.parametrize("year", [2003, 2015])
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_edge_that_says_what_a_record_supersedes_stands_whatever_the_record_makes_of_it(
+    store: DemoStages, write_file: Callable[..., Done], at_a_time: int, year: int, *, turned: bool
+) -> None:
+    lines = [
+        link("b", "a", valid_at=f"{year}-01-01", confidence=0.5),
+        {**RECORDS[0], "valid_at": "2001-01-01"},
+        {**RECORDS[1], "valid_at": "2010-01-01", "supersedes": ["a"]},
+    ]
+    at_once(store, "once", lines)
+    done = write_file(lines[::-1] if turned else lines, at_a_time)
+    assert (done.written, done.relationships, done.errors) == (2, 1, [])
+    (one,) = store.graph.relationships(ACME, ids=["a"])
+    assert one.valid_at is not None
+    assert (one.confidence, one.valid_at.year) == (0.5, year)
+    assert state(store, ACME) == state(store, "once")
+
+
+@pytest.mark.parametrize("at_a_time", [WHOLE, SINGLE])
+def test_what_a_record_supersedes_ends_earlier_when_its_file_says_so_anew(
+    store: DemoStages, write_file: Callable[..., Done], at_a_time: int
+) -> None:
+    for year in (2010, 2005):
+        write_file([RECORDS[0], {**RECORDS[1], "valid_at": f"{year}-01-01", "supersedes": ["a"]}], at_a_time)
+    (old,) = store.index.get_many(ACME, ["a"])
+    (one,) = store.graph.relationships(ACME, ids=["a"])
+    assert old.invalid_at is not None
+    assert one.valid_at == old.invalid_at
+    assert old.invalid_at.year == 2005
+
+
+@pytest.mark.parametrize("missing", list(MissingEnds))
+@pytest.mark.parametrize("at_a_time", [WHOLE, SINGLE])
+def test_a_record_that_supersedes_an_entity_nothing_or_itself_is_told_of_as_in_a_call_and_ends_nothing(
+    store: DemoStages, write_file: Callable[..., Done], at_a_time: int, missing: MissingEnds
+) -> None:
+    lines = [
+        {"entity": {"id": "e", "name": "E", "content": "turbine"}},
+        {**RECORDS[0], "supersedes": ["e"]},
+        {**RECORDS[1], "supersedes": ["nobody", "c"]},
+        {**RECORDS[2], "supersedes": ["c"]},
+    ]
+    items = Items("once")
+    for number, line in enumerate(lines, start=1):
+        items.add(str(number), line)
+    refused = write_items(items, store, partial=True, missing=missing).errors
+    done = write_file(lines, at_a_time, missing)
+    assert (done.written, done.relationships) == (4, 0)
+    assert sorted(done.errors) == sorted(str(error) for error in refused)
+    assert [vertex.id for vertex in store.graph.scan(ACME).vertices] == ["e"]
+    assert not any(record.invalid_at for record in store.index.scan(ACME).records)
+
+
+def test_a_record_that_was_not_written_ends_nothing(store: DemoStages) -> None:
+    put_lines(store, [RECORDS[0], {**RECORDS[1], "supersedes": ["a"]}])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_ingest, "BATCH_LINES", 1)
+        job = begun(store)
+    first, second = batches(store, job, Phase.ITEMS)
+    file_ingest.batch(first, store)
+    file_ingest.lost(Lost(job=job, phase=second.phase, batch=second.batch, error="StoreError"), store)
+    for task in batches(store, job, Phase.LINKS):
+        file_ingest.batch(task, store)
+    assert finished(store, job).status is JobStatus.INCOMPLETE
+    assert state(store, ACME) == ({"a": None}, {}, {})

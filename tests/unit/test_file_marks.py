@@ -12,11 +12,12 @@ def test_every_mark_is_found_and_no_other() -> None:
     edges = [(f"r{number}", "COSTS", "b", "") for number in range(2_000)]
     marks = Marks()
     for edge in [*edges[::2], *edges[::4]]:
-        marks.add(mark_of(edge))
+        marks.add(mark_of("ended", edge))
     kept = marks.in_order()
     assert len(kept) == 1_000 * SIZE
-    assert [marked(kept, mark_of(edge)) for edge in edges] == [True, False] * 1_000
-    assert not marked(b"", mark_of(edges[0]))
+    assert [marked(kept, mark_of("ended", edge)) for edge in edges] == [True, False] * 1_000
+    assert not marked(kept, mark_of("stated", edges[0]))
+    assert not marked(b"", mark_of("ended", edges[0]))
 
 
 def test_putting_marks_in_order_takes_little_more_room_than_they_do() -> None:

@@ -34,7 +34,7 @@ from braid.file_jobs import (
     Split,
 )
 from braid.file_marks import Marks
-from braid.file_phases import marks_of, part_of, phases_of
+from braid.file_phases import marked_by, marks_of, part_of, phases_of
 from braid.write_items import read_lines, write_body
 from braid.writes import ItemError, MissingEnds, WriteStore, write
 
@@ -62,7 +62,7 @@ class FileStore(WriteStore, Protocol):
 def split(task: Split, store: FileStore) -> Job:
     """Read an object once, and note where its batches lie.
 
-    No more than a line of it is held, beside eight bytes for each edge that another ends.
+    No more than a line of it is held, beside eight bytes for each edge that another ends, or that ends a record.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
 def _each_marked(lines: Iterator[bytes], tenant_id: str, marks: Marks) -> Iterator[bytes]:
     """Yield lines, and take their marks."""
     for line in lines:
-        if Phase.ENDS in phases_of(line):
+        if marked_by(line):
             for mark in marks_of(read_lines([("", line)], tenant_id).request(partial=True)):
                 marks.add(mark)
         yield line

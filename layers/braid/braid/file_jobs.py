@@ -37,7 +37,7 @@ class Job(Frozen):
     lines: int = 0
     batches: int = 0
     marks: ObjectInfo | None = None
-    """Which of its edges others of it supersede, if any do."""
+    """Which of its edges others of it supersede, and which supersede records, if any do."""
 
 
 class BatchPlace(Frozen):

@@ -16,9 +16,9 @@ SIZE = 8
 """Of 20 million edges and as many marks, two are taken for each other once in 50,000 files."""
 
 
-def mark_of(identity: Identity) -> bytes:
-    """Return the mark of an edge."""
-    return blake2b(json.dumps(identity).encode(), digest_size=SIZE).digest()
+def mark_of(what: str, identity: Identity) -> bytes:
+    """Return the mark that says something of an edge."""
+    return blake2b(json.dumps([what, *identity]).encode(), digest_size=SIZE).digest()
 
 
 class Marks:

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 from braid.file_jobs import Phase
 from braid.file_marks import mark_of, marked
-from braid.models import Relationship
 from braid.writes import Places, WriteRequest
 from braid.writes_supersession import SUPERSEDES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from braid.models import Record, Relationship
+    from braid.writes_supersession import Identity
+
 _EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
+_ENDED, _STATED = "ended", "stated"
 _ESCAPED = re.compile(rb"\\u00[4-7]")
 """A letter of ASCII that JSON has as a number, as it may in any word; no writer does that to plain text."""
 
@@ -38,9 +41,18 @@ def phases_of(line: bytes) -> set[Phase]:
     return {phase for phase, holds in may.items() if holds}
 
 
+def marked_by(line: bytes) -> bool:
+    """Whether :func:`marks_of` may have anything of a line, without reading it."""
+    phases = phases_of(line)
+    return Phase.EDGES in phases and bool(phases & {Phase.LINKS, Phase.ENDS})
+
+
 def marks_of(request: WriteRequest) -> Iterator[bytes]:
-    """Yield the marks of the edges that the edges of a request supersede, for :func:`part_of`."""
-    return (mark_of(key.identity()) for _, edge in _last(request) for key in edge.supersedes)
+    """Yield marks of which edges the edges of a request supersede, and of its ``SUPERSEDES`` edges."""
+    for _, edge in _last(request):
+        yield from (mark_of(_ENDED, key.identity()) for key in edge.supersedes)
+        if edge.type == SUPERSEDES:
+            yield mark_of(_STATED, edge.identity())
 
 
 def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], marks: bytes) -> WriteRequest:
@@ -57,14 +69,18 @@ def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], marks
         places = Places(records=request.places.records, vertices=request.places.vertices)
         return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
     chosen = [(place, edge) for place, edge in _edges(request, phase) if place not in refused]
+    superseding = _superseding(request, refused, marks) if phase is Phase.LINKS else []
     return WriteRequest(
         tenant_id=request.tenant_id,
-        ended_apart=frozenset(edge.identity() for _, edge in chosen if marked(marks, mark_of(edge.identity()))),
+        ended_apart=frozenset(edge.identity() for _, edge in chosen if marked(marks, mark_of(_ENDED, edge.identity()))),
+        records=tuple(record for _, record in superseding),
         relationships=tuple(edge for _, edge in chosen),
-        places=Places(relationships=tuple(place for place, _ in chosen)),
+        places=Places(
+            records=tuple(place for place, _ in superseding), relationships=tuple(place for place, _ in chosen)
+        ),
         missing=request.missing,
         partial=True,
-        supersede_only=phase is Phase.ENDS,
+        supersede_only=phase in (Phase.LINKS, Phase.ENDS),
     )
 
 
@@ -73,8 +89,6 @@ def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relations
 
     What they themselves supersede may be written by another batch at this moment, until the last phase.
     """
-    if phase is Phase.LINKS:
-        yield from _made(request)
     for place, edge in _last(request):
         if phase is Phase.ENDS:
             if edge.supersedes:
@@ -89,12 +103,18 @@ def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
     return {edge.identity(): (place, edge) for place, edge in placed}.values()
 
 
-def _made(request: WriteRequest) -> Iterator[tuple[str, Relationship]]:
-    """Yield the edges that say what the records of a request supersede."""
+def _superseding(request: WriteRequest, refused: Collection[str], marks: bytes) -> list[tuple[str, Record]]:
+    """Return the records that supersede others with their places, without what an edge of the file states as well.
+
+    What is stated is so, whatever a record makes of it.
+    """
+    found: list[tuple[str, Record]] = []
     for place, record in zip(request.places.records, request.records, strict=True):
-        since = record.valid_at or record.timestamp
-        for old in record.supersedes:
-            yield (
-                place,
-                Relationship(tenant_id=record.tenant_id, source=record.id, type=SUPERSEDES, target=old, valid_at=since),
-            )
+        left = tuple(old for old in record.supersedes if not marked(marks, mark_of(_STATED, _link(record.id, old))))
+        if left and place not in refused:
+            found.append((place, record.model_copy(update={"supersedes": left})))
+    return found
+
+
+def _link(new: str, old: str) -> Identity:
+    return (new, SUPERSEDES, old, "")

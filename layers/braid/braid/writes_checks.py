@@ -89,7 +89,11 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
     if request.partial and request.missing is MissingEnds.REFUSE:
         _refuse_astray(given, store, accepted.errors)
+    if request.supersede_only:
+        _refuse_unwritten(given, store, accepted.errors)
     _find_supersession(given, store, accepted)
+    if request.supersede_only:
+        given.records = {}
     _join(given, store, accepted)
     return accepted
 
@@ -107,6 +111,16 @@ def _refuse_astray(given: Given, store: WriteStore, errors: list[ItemError]) -> 
         if missing := [(side, end) for side, end in sides if end in absent]:
             errors += _dangling(edge, given.edge_places[identity], missing)
             del given.edges[identity]
+
+
+def _refuse_unwritten(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+    """Refuse records that an earlier request was to write and that are not there: they end nothing."""
+    names = sorted(given.records)
+    present = store.index.written(given.request.tenant_id, names) if names else {}
+    for name in [name for name in names if name not in present]:
+        message = f"there is no record {name!r}, which would supersede others"
+        errors.append(ItemError(place=_place(given.request, name), id=name, field="id", message=message))
+        del given.records[name]
 
 
 def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> None:

@@ -47,7 +47,8 @@ class WriteRequest(Frozen):
     supersede_later: bool = False
     """Whether what records say they supersede is left to a later request, which has it as ``SUPERSEDES`` edges."""
     supersede_only: bool = False
-    """Whether an earlier request wrote the edges that end others, so that only those others are ended now."""
+    """Whether an earlier request wrote the records, and the edges that supersede others: only what they supersede ends
+    now, and is noted by ``SUPERSEDES`` edges."""
     ended_apart: frozenset[tuple[str, str, str, str]] = frozenset()
     """Identities of edges that something ends which is not of this request: an end that is stored of them stays."""
     rewrite: bool = False
