@@ -232,7 +232,7 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
     monkeypatch.setattr(store.objects, "delete_many", count)
     report = file_ingest.finish(Finish(job=job), store)
     assert (report.status, report.written) == (JobStatus.WRITTEN, 11)
-    assert requests == [2, 3]  # pages, results
+    assert requests == [3, 3]  # pages with the mark of a beginning, results
     assert names(store) == KEPT
 
 
@@ -249,7 +249,7 @@ def test_a_finish_that_was_cut_off_before_it_had_tidied_up_does_so_when_it_is_re
         patch.setattr(store.objects, "delete_many", stop)
         with pytest.raises(StoreError, match="stopped"):
             file_ingest.finish(Finish(job=job), store)
-    assert len(names(store)) == len(KEPT) + 5
+    assert len(names(store)) == len(KEPT) + 6
     assert file_ingest.finish(Finish(job=job), store).status is JobStatus.WRITTEN
     assert names(store) == KEPT
 
@@ -297,6 +297,36 @@ def test_a_tenant_that_is_removed_meanwhile_stays_removed_and_is_told_of(
         file_ingest.page(Page(job=job, cursor=Cursor(page=1)), store)
     assert found(store, "turbine") == []
     assert delete_tenant(ACME, store).model_dump(exclude_defaults=True) == {"tenant_id": ACME}
+
+
+def test_an_import_of_which_the_batches_are_still_sought_is_told_of_when_its_tenant_is_removed(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store)
+    left: list[str] = []
+    note = file_notes.put_places
+
+    def removed_meanwhile(job: Job, places: Iterator[BatchPlace], objects: ObjectStore) -> Job:
+        read = list(places)
+        left.extend(delete_tenant(ACME, store).left)
+        return note(job, read, objects)
+
+    monkeypatch.setattr(file_notes, "put_places", removed_meanwhile)
+    begun(store)
+    assert [line.split(":")[0] for line in left] == ["imports that had not ended (j)"]
+
+
+@pytest.mark.parametrize("content", [None, b'{"id": "a", "content": "x"}\n' * 9 + b"x" * 101])
+def test_an_import_that_did_not_get_to_its_batches_leaves_no_note(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    monkeypatch.setattr("braid.engines.state_formats.MAX_LINE_BYTES", 100)
+    if content is not None:
+        store.objects.put(ACME, KEY, content)
+    with pytest.raises((ObjectMissing, StoreError)):
+        begun(store)
+    assert names(store) == ([] if content is None else [KEY])
+    assert delete_tenant(ACME, store).left == ()
 
 
 def test_an_import_that_has_ended_is_not_told_of_when_its_tenant_is_removed(store: DemoStages) -> None:

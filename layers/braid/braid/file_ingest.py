@@ -41,7 +41,7 @@ from braid.writes import ItemError, MissingEnds, WriteStore, write
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.engines.ports_state import ObjectStore
+    from braid.engines.ports_state import ObjectLines, ObjectStore
     from braid.file_jobs import Task, TaskOut
 
 BATCH_LINES = 500
@@ -76,15 +76,21 @@ def split(task: Split, store: FileStore) -> Job:
         If a line is longer than 10 MB; the message has its number.
     """
     tenant_id, key, etag, missing = _asked(task.event)
-    lines = store.objects.open(tenant_id, key)
-    if etag is not None and lines.info.version.strip('"') != etag:
-        raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
-    try:
-        job = Job(name=task.job, tenant_id=tenant_id, object=lines.info, missing=missing)
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error) from None
+    # Before the object is opened: whoever then removes the tenant knows of the job, or its object is missing here.
+    with file_notes.begun(tenant_id, task.job, store.objects):
+        lines = store.objects.open(tenant_id, key)
+        if etag is not None and lines.info.version.strip('"') != etag:
+            raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
+        try:
+            job = Job(name=task.job, tenant_id=tenant_id, object=lines.info, missing=missing)
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error) from None
+        return _split(job, lines, store)
+
+
+def _split(job: Job, lines: ObjectLines, store: FileStore) -> Job:
     marks = Marks()
-    read = _each_marked(iter(lines), tenant_id, marks)
+    read = _each_marked(iter(lines), job.tenant_id, marks)
     job = file_notes.put_places(job, _places(read, lines.info.size_bytes), store.objects)
     found = marks.in_order()
     return file_notes.put_marks(job, found, store.objects) if found else job

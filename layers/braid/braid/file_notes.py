@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
@@ -27,7 +28,7 @@ _PLACES = TypeAdapter(tuple[BatchPlace, ...])
 
 def folder(job: Job) -> str:
     """Return where all the notes are."""
-    return f"ingest/{job.name}"
+    return _folder(job.name)
 
 
 def report(job: Job, objects: ObjectStore) -> JobReport | None:
@@ -50,10 +51,29 @@ def unfinished(keys: Iterable[str]) -> list[str]:
     return sorted(begun - {part[1] for part in parts if part[2:] == ["report.json"]})
 
 
+@contextmanager
+def begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
+    """Note that a job has begun; where it cannot, remove what is noted of it."""
+    objects.put(tenant_id, f"{_folder(name)}/pages/begun", b"")
+    try:
+        yield
+    except Exception:
+        _forget(tenant_id, name, "pages", objects)
+        raise
+
+
 def forget(job: Job, objects: ObjectStore) -> None:
     """Remove what nobody needs once there is a report."""
     for part in ("pages", "results"):
-        objects.delete_many(job.tenant_id, [info.key for info in objects.list(job.tenant_id, f"{folder(job)}/{part}/")])
+        _forget(job.tenant_id, job.name, part, objects)
+
+
+def _forget(tenant_id: str, name: str, part: str, objects: ObjectStore) -> None:
+    objects.delete_many(tenant_id, [info.key for info in objects.list(tenant_id, f"{_folder(name)}/{part}/")])
+
+
+def _folder(name: str) -> str:
+    return f"ingest/{name}"
 
 
 def _report_key(job: Job) -> str:
