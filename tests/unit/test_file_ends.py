@@ -193,3 +193,15 @@ def test_a_record_that_was_not_written_ends_nothing(store: DemoStages) -> None:
         file_ingest.batch(task, store)
     assert finished(store, job).status is JobStatus.INCOMPLETE
     assert state(store, ACME) == ({"a": None}, {}, {})
+
+
+@pytest.mark.parametrize(("at_a_time", "ended"), [(WHOLE, ["p"]), (SINGLE, ["p", "q"])])
+def test_edges_that_end_each_other_are_told_of_where_both_are_seen_at_once(
+    store: DemoStages, write_file: Callable[..., Done], at_a_time: int, ended: list[str]
+) -> None:
+    circle = [edge("p", valid_at="2005-01-01", supersedes=ends("q")), edge("q", supersedes=ends("p"))]
+    done = write_file([*RECORDS, *circle], at_a_time)
+    assert [predicate for predicate, (_, has_ended) in sorted(held(store).items()) if has_ended] == ended
+    assert [error.split(": ")[1:] for error in done.errors] == [
+        ["supersedes", "'a' COSTS 'b' would be superseded by itself"]
+    ] * (2 - len(ended))

@@ -345,12 +345,14 @@ def test_a_batch_of_which_nothing_is_noted_counts_as_lost(store: DemoStages) -> 
     assert [one["place"] for one in noted] == ["lines 5 to 8", "lines 9 to 11"]
 
 
-def test_a_batch_that_is_repeated_writes_once(store: DemoStages) -> None:
+def test_a_batch_that_is_repeated_writes_once_and_counts_what_it_did_last(store: DemoStages) -> None:
     put(store)
     job = begun(store)
     for task in [*batches(store, job, Phase.ITEMS)] * 2:
         file_ingest.batch(task, store)
     assert len(found(store, "turbine")) == 11
+    report = finished(store, job)
+    assert (report.status, report.written, report.unchanged) == (JobStatus.WRITTEN, 0, 11)
 
 
 def test_a_line_too_long_fails_before_anything_is_written_and_is_named(

@@ -115,7 +115,7 @@ class PageOut(Frozen):
 
 
 class BatchOut(Frozen):
-    """What became of one batch; kept in the object store until the end."""
+    """What became of one batch, the last time that it was written; kept in the object store until the end."""
 
     written: int = 0
     unchanged: int = 0
