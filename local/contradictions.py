@@ -9,7 +9,7 @@ from braid.write_items import printable
 from braid.writes_supersession import RefusedRecord, find
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from braid.wiring import Wired
     from braid.writes import WriteReport
@@ -20,15 +20,20 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-def refuse_contradictions(dataset: Source, ledger: Ledger, wired: Wired) -> None:
+def refuse_contradictions(dataset: Source, ledger: Ledger, wired: Wired, leaving: Iterable[tuple[str, str]]) -> None:
     """Look for what only the stores can tell is wrong, before anything is written.
+
+    Parameters
+    ----------
+    leaving
+        What is superseded and would be removed, as :meth:`local.ledger.Ledger.leaving` has it.
 
     Raises
     ------
     NewerSchema
         If a record's schema is newer than the tenant's current one.
     DatasetError
-        If something is superseded that is not there, or by itself.
+        If something is superseded that is not there or would be removed, or by itself.
     """
     tenant_id = dataset.tenant_id
     current = max([wired.schemas.current(tenant_id), *(schema.version for schema in dataset.schemas)])
@@ -40,7 +45,8 @@ def refuse_contradictions(dataset: Source, ledger: Ledger, wired: Wired) -> None
         raise NewerSchema(f"{_shown(newer)}; state it in schemas.jsonl", field="schema_version")
     records, places = ledger.superseding()
     edges, edge_places = ledger.superseding_edges()
-    wrong: list[str] = []
+    gone = "is no longer in the folder and would be removed"
+    wrong = [f"{place}: supersedes: {old} {gone}" for place, old in leaving]
     while records or edges:
         in_graph = [vertex.id for vertex in wired.graph.get_many(tenant_id, sorted(records))]
         refused = find(records, edges, in_graph, wired, tenant_id).refused

@@ -138,10 +138,13 @@ def ingest(
         wired.encoder_for(model, threads=threads)
     began = time.perf_counter()
     with dataset.noted() as ledger:
-        refuse_contradictions(dataset, ledger, wired)
         ledger.hold_now()
         if objects:
             read_manifest(objects, tenant_id, key, ledger, Whose.BEFORE)
+            if prune and any(ledger.leaving()):
+                read_others(objects, tenant_id, key, ledger)
+        refuse_contradictions(dataset, ledger, wired, ledger.leaving() if prune else ())
+        if objects:
             # From here to the end the stores hold some of both.
             write_manifest(objects, tenant_id, key, Heading(), ledger, Whose.NOW, Whose.BEFORE)
         for schema in sorted(dataset.schemas, key=lambda schema: schema.version):

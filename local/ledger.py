@@ -230,6 +230,14 @@ class Ledger:
         query = "SELECT DISTINCT key FROM claims WHERE key IN (SELECT value FROM json_each(?))"
         return frozenset(named[key] for (key,) in self._db.execute(query, (keys,)))
 
+    def leaving(self) -> Iterator[tuple[str, str]]:
+        """Yield what the dataset supersedes though it held it before and nobody does any longer, behind the place."""
+        records = f"SELECT place, a FROM links JOIN held AS h ON kind = 'record' AND a = target WHERE {_GONE}"  # noqa: S608 - names of ours
+        yield from ((place, repr(name)) for place, name in self._db.execute(records))
+        same = " AND ".join(f"{column} = json_extract(key, '$[{at}]')" for at, column in enumerate("abcd"))
+        edges = f"SELECT place, a, b, c FROM claims JOIN held AS h ON kind = 'edge' AND {same} WHERE {_GONE}"  # noqa: S608 - names of ours
+        yield from ((place, f"{head!r} {kind} {tail!r}") for place, head, kind, tail in self._db.execute(edges))
+
     # --- what is written, and what is gone ------------------------------------------------------------------------
 
     def standing(self, edges: Iterable[tuple[str, Relationship]]) -> Iterator[tuple[str, Relationship]]:

@@ -297,6 +297,43 @@ def test_what_another_folder_holds_as_well_stays(stages: DemoStages, tmp_path: P
     assert {"r0", "r1"} <= set(found(stages, "turbine"))
 
 
+def superseding(folder: Path, name: str, row: int, old: object) -> None:
+    """Let a line supersede something."""
+    path = folder / f"{name}.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[row] = json.dumps({**json.loads(lines[row]), "supersedes": [old]})
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "told"),
+    [
+        ("corpus", "r0", r"corpus\.jsonl:1: supersedes: 'r0' is no longer in the folder and would be removed"),
+        (
+            "relationships",
+            {"source": "e0", "type": "MENTIONS", "target": "r0"},
+            r"supersedes: 'e0' MENTIONS 'r0' is no longer in the folder and would be removed",
+        ),
+    ],
+)
+def test_what_a_folder_supersedes_may_not_leave_it_unless_it_stays_in_the_stores(
+    stages: DemoStages, tmp_path: Path, name: str, old: Any, told: str
+) -> None:
+    folder = write(tmp_path / "data")
+    ingest(read_dataset(folder, TENANT), stages)
+    drop(folder, "relationships", 0)
+    drop(folder, "corpus", 0)
+    superseding(folder, name, 0, old)
+    before = stages.index.scan(TENANT), stages.graph.scan(TENANT)
+    for _ in range(2):
+        with pytest.raises(DatasetError, match=told):
+            ingest(read_dataset(folder, TENANT), stages)
+    assert (stages.index.scan(TENANT), stages.graph.scan(TENANT)) == before
+    assert ingest(read_dataset(folder, TENANT), stages, prune=False).removed == 0
+    ingest(read_dataset(write(tmp_path / "more", rows=1), TENANT), stages)  # which holds it now
+    assert ingest(read_dataset(folder, TENANT), stages).removed == 0
+
+
 def test_an_entity_that_loses_its_text_stays_as_a_vertex_without_a_record(stages: DemoStages, tmp_path: Path) -> None:
     folder = write(tmp_path / "data")
     path = folder / "entities.jsonl"
