@@ -157,7 +157,7 @@ def test_whatever_touches_the_graph_does_so_by_gremlin_and_what_asks_reads() -> 
 
 
 def test_whatever_touches_a_domain_names_its_indexes_and_what_asks_may_not_write_them() -> None:
-    unnamed = {"_aliases", "_search", "_search/point_in_time"}
+    unnamed = {"_aliases"}
     for name, statement in statements():
         if not actions(statement)[0].startswith("es:"):
             continue

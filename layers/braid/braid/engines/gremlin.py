@@ -20,7 +20,7 @@ from braid.engines.gremlin_connection import GremlinConnection
 from braid.engines.gremlin_expansion import expansion, neighbourhood
 from braid.engines.ports import ExpandRequest, Expansion, GraphStats
 from braid.engines.ports_written import GraphPage
-from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
+from braid.engines.scan_cursor import check_limit, decode, encode
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.name_forms import match_score
@@ -158,10 +158,10 @@ class GremlinGraph:
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
         """Return the next vertices in the order of their stored ids, each page as the graph is then."""
-        cursor = decode(tenant_id, after)
+        begin = decode(tenant_id, after)
         check_limit(limit)
         rows = self._connection.submit(
-            partial(reading.vertices_after, tenant_id=tenant_id, after=cursor.record_id, limit=limit + 1)
+            partial(reading.vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
         )
         vertices = tuple(reading.vertex_of(tenant_id, row) for row in rows[:limit])
         if not vertices:
@@ -172,7 +172,7 @@ class GremlinGraph:
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
-            cursor=encode(tenant_id, Cursor(vertices[-1].id)) if len(rows) > limit else None,
+            cursor=encode(tenant_id, vertices[-1].id) if len(rows) > limit else None,
         )
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:

@@ -252,10 +252,7 @@ class OpenSearchIndex:
         limit: int = 500,
         with_vectors: bool = False,
     ) -> ScanPage:
-        """Return the next records in the order of their ids, as the index was when the scan began.
-
-        A serverless collection keeps no such moment: there each page is read as the collection is then.
-        """
+        """Return the next records in the order of their ids, each page as the index is then."""
         return page(
             self._client,
             self._alias,
@@ -270,7 +267,6 @@ class OpenSearchIndex:
             after=after,
             limit=limit,
             with_vectors=with_vectors,
-            frozen=not self._serverless,
             attempts=self._attempts,
         )
 

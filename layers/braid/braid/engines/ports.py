@@ -134,8 +134,8 @@ class SearchIndex(Protocol):
         """Return the next records that meet every condition given; without one, of all records.
 
         Each record that is there from the first page to the last comes exactly once, whatever else is written or
-        removed meanwhile. A page may show a record as it was when the scan began: whoever writes one back must know
-        that it was not changed since.
+        removed meanwhile; each page shows what is there by then. Whoever writes a record back must know that it was not
+        changed since.
 
         Parameters
         ----------

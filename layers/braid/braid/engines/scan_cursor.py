@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import Final, NamedTuple
+from typing import Final
 
 from braid.errors import InvalidRequest
 
@@ -18,21 +18,12 @@ MAX_PAGE: Final = 1_000
 _BEFORE_ALL = ""  # smaller than any id
 
 
-class Cursor(NamedTuple):
-    """After which record a scan goes on."""
-
-    record_id: str = _BEFORE_ALL
-    point_in_time: str | None = None
-    """The engine's own name of the moment that it reads, where it has one."""
+def encode(tenant_id: str, record_id: str) -> str:
+    """Return after which record a scan goes on, as text that holds no space or quote."""
+    return base64.urlsafe_b64encode(json.dumps([tenant_id, record_id]).encode()).decode("ascii")
 
 
-def encode(tenant_id: str, cursor: Cursor) -> str:
-    """Return a cursor as text that holds no space or quote."""
-    fields = [tenant_id, cursor.record_id, cursor.point_in_time]
-    return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode("ascii")
-
-
-def decode(tenant_id: str, text: str | None) -> Cursor:
+def decode(tenant_id: str, text: str | None) -> str:
     """Read what :func:`encode` wrote; None begins before the first record.
 
     Raises
@@ -41,19 +32,19 @@ def decode(tenant_id: str, text: str | None) -> Cursor:
         If it was not written there, or for another tenant.
     """
     if text is None:
-        return Cursor()
+        return _BEFORE_ALL
     try:
-        owner, record_id, point_in_time = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
+        owner, record_id = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, TypeError) as error:
         message = "after: this is no cursor that a scan returned"
         raise InvalidRequest(message, field="after") from error
-    if not isinstance(record_id, str) or not isinstance(point_in_time, str | None):
+    if not isinstance(record_id, str):
         message = "after: this is no cursor that a scan returned"
         raise InvalidRequest(message, field="after")
     if owner != tenant_id:
         message = "after: this cursor is another tenant's"
         raise InvalidRequest(message, field="after")
-    return Cursor(record_id, point_in_time)
+    return record_id
 
 
 def check_limit(limit: int) -> int:

@@ -15,7 +15,7 @@ from braid.engines.ports import Expansion, GraphStats
 from braid.engines.ports_query import GraphResult
 from braid.engines.ports_written import GraphPage
 from braid.engines.query_walks import answer
-from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
+from braid.engines.scan_cursor import check_limit, decode, encode
 from braid.models import EntityLink, GraphHit
 from braid.name_forms import match_score
 from braid.scoring import clamp
@@ -113,20 +113,20 @@ class EmbeddedKnowledgeGraph:
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
         """Return the next vertices in the order of their ids, each page as the store is then."""
-        cursor = decode(tenant_id, after)
+        begin = decode(tenant_id, after)
         check_limit(limit)
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None:
                 return GraphPage()
-            found = graph_reading.vertices_after(connection, tenant, tenant_id, after=cursor.record_id, limit=limit + 1)
+            found = graph_reading.vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
             vertices = tuple(found[:limit])
             edges = graph_reading.edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
         more = len(found) > limit
         return GraphPage(
             vertices=vertices,
             relationships=tuple(edges),
-            cursor=encode(tenant_id, Cursor(vertices[-1].id)) if more else None,
+            cursor=encode(tenant_id, vertices[-1].id) if more else None,
         )
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:

@@ -14,7 +14,7 @@ from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.embedded.store import VECTORS
 from braid.engines.embedded.validity import Changes
 from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
-from braid.engines.scan_cursor import Cursor, check_limit, decode, encode
+from braid.engines.scan_cursor import check_limit, decode, encode
 from braid.models import Hit, Kind
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class EmbeddedSearchIndex:
         with_vectors: bool = False,
     ) -> ScanPage:
         """Return the next records in the order of their ids, each page as the store is then."""
-        cursor = decode(tenant_id, after)
+        begin = decode(tenant_id, after)
         check_limit(limit)
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
@@ -176,13 +176,13 @@ class EmbeddedSearchIndex:
                 space_missing=space_missing,
                 model_missing=model_missing,
                 document=document,
-                after=cursor.record_id,
+                after=begin,
                 limit=limit + 1,
                 with_vectors=with_vectors,
             )
         records = tuple(found[:limit])
         more = len(found) > limit
-        return ScanPage(records=records, cursor=encode(tenant_id, Cursor(records[-1].id)) if more else None)
+        return ScanPage(records=records, cursor=encode(tenant_id, records[-1].id) if more else None)
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts, counted again only after a write."""
