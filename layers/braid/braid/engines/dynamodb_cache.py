@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from braid.engines.aws import named_errors, open_client, retrying
+from braid.engines.aws import named_errors, open_client, retrying, scanned
 from braid.engines.ports_state import MAX_CACHE_VALUE_BYTES
 from braid.engines.state_formats import check_key, check_tenant, check_ttl
 
@@ -112,24 +112,19 @@ class DynamoCache:
     def forget(self, tenant_id: str) -> int:
         """Remove every value of a tenant and return how many there were; the whole table is read for it."""
         prefix = f"{check_tenant(tenant_id)}|"
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "ProjectionExpression": "id",
-            "FilterExpression": "begins_with(id, :tenant)",
-            "ExpressionAttributeValues": {":tenant": {"S": prefix}},
-            # What was kept a moment ago must not be overlooked: nobody looks again.
-            "ConsistentRead": True,
-        }
+        found = scanned(
+            self._client,
+            self._table,
+            ProjectionExpression="id",
+            FilterExpression="begins_with(id, :tenant)",
+            ExpressionAttributeValues={":tenant": {"S": prefix}},
+        )
         removed = 0
-        while True:
+        for item in found:
             with named_errors(f"table {self._table}"):
-                page = self._client.scan(**request)
-                for item in page["Items"]:
-                    self._client.delete_item(TableName=self._table, Key={"id": item["id"]})
-            removed += len(page["Items"])
-            if not page.get("LastEvaluatedKey"):
-                return removed
-            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+                self._client.delete_item(TableName=self._table, Key={"id": item["id"]})
+            removed += 1
+        return removed
 
 
 def _value_id(tenant_id: str, key: str) -> dict[str, dict[str, str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import ClientError
 
-from braid.engines.aws import code_of, named_errors, open_client
+from braid.engines.aws import code_of, named_errors, open_client, scanned
 from braid.engines.ports_moves import JobRecord
 
 if TYPE_CHECKING:
@@ -83,21 +83,10 @@ class DynamoJobStore:
 
     def names(self) -> list[str]:
         """Return the names of all jobs, in order. There are few: one a tenant that is embedded again by itself."""
-        found: list[str] = []
-        start: dict[str, Any] = {}
-        while True:
-            with named_errors(f"table {self._table}"):
-                answer = self._client.scan(
-                    TableName=self._table,
-                    ProjectionExpression="#name",
-                    ExpressionAttributeNames={"#name": "name"},
-                    ConsistentRead=True,
-                    **start,
-                )
-            found += [str(item["name"]["S"]) for item in answer["Items"]]
-            if "LastEvaluatedKey" not in answer:
-                return sorted(found)
-            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        items = scanned(
+            self._client, self._table, ProjectionExpression="#name", ExpressionAttributeNames={"#name": "name"}
+        )
+        return sorted(str(item["name"]["S"]) for item in items)
 
     def remove(self, name: str) -> bool:
         """Remove a job and return whether there was one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from braid.engines.aws import named_errors, open_client
+from braid.engines.aws import named_errors, open_client, scanned
 from braid.engines.ports_members import Membership, Role
 
 if TYPE_CHECKING:
@@ -87,21 +87,13 @@ class DynamoMembers:
 
     def forget(self, tenant_id: str) -> int:
         """Remove every membership in a tenant and return how many there were; the whole table is read for it."""
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "FilterExpression": "tenant_id = :tenant",
-            "ExpressionAttributeValues": {":tenant": {"S": tenant_id}},
-            "ConsistentRead": True,
-        }
-        removed = 0
-        while True:
-            with named_errors(f"table {self._table}"):
-                page = self._client.scan(**request)
-            for item in page["Items"]:
-                removed += self.remove(item["subject"]["S"], tenant_id)
-            if not page.get("LastEvaluatedKey"):
-                return removed
-            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        found = scanned(
+            self._client,
+            self._table,
+            FilterExpression="tenant_id = :tenant",
+            ExpressionAttributeValues={":tenant": {"S": tenant_id}},
+        )
+        return sum(self.remove(item["subject"]["S"], tenant_id) for item in found)
 
 
 def _key(subject: str, tenant_id: str) -> dict[str, dict[str, str]]:
