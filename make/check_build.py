@@ -71,7 +71,7 @@ def call(python: str, build: Path, event: Path) -> tuple[dict[str, object], str]
         "AWS_SECRET_ACCESS_KEY": "check",
         "BRAID_ENGINE": "aws",
         "BRAID_MODELS_DIR": str(build / "no-models"),
-        "BRAID_SHARED_DIR": str(ROOT / "shared"),
+        "BRAID_SHARED_DIR": str(shared_of(build)),
         "BRAID_OPENSEARCH_ENDPOINT": "https://127.0.0.1:9",
         "BRAID_NEPTUNE_ENDPOINT": "wss://127.0.0.1:9/gremlin",
         "BRAID_SCHEMA_TABLE": "braid-schemas",
@@ -97,6 +97,11 @@ def imports_of(build: Path) -> Path:
     """Return where a function's imports lie: in the layer, or in what is the same in every image."""
     layer = build / "BraidLayer" / "python"
     return layer if layer.is_dir() else build.parent / "image"
+
+
+def shared_of(build: Path) -> Path:
+    """Return what a function finds in ``/opt``: the layer of what is shared, or what is copied there in every image."""
+    return ROOT / "shared" if (build / "BraidLayer").is_dir() else build.parent / "opt"
 
 
 def size_bytes(folder: Path) -> int:

@@ -37,6 +37,7 @@ build: $(UV) ## build functions and layers, and run what was built on Python 3.1
 	UV_PYTHON="$(LAMBDA_PYTHON)" $(UV) pip install --quiet --require-hashes --only-binary :all: --target "$(BUILT)/image" \
 		--requirement functions/requirements.txt
 	cp -r layers/braid/braid "$(BUILT)/image"
+	mkdir "$(BUILT)/opt" && cp -r shared/models shared/index "$(BUILT)/opt"
 	for pair in $(IMAGE_FUNCTIONS); do \
 		folder="$(BUILT)/$${pair%%:*}/$${pair%%:*}"; mkdir -p "$$folder"; cp "functions/$${pair#*:}/app.py" "$$folder"; done
 	"$(LAMBDA_PYTHON)" make/check_build.py "$(LAMBDA_PYTHON)" $(BUILT)

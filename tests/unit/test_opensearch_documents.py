@@ -95,11 +95,32 @@ def test_words_are_never_query_syntax() -> None:
     assert "query_string" not in json.dumps(body)
 
 
+def vectors(engine: VectorEngine = VectorEngine.LUCENE, *, on_disk: bool = False, serverless: bool = False) -> Any:
+    return mapping.vector_mapping(3, engine=engine, on_disk=on_disk, serverless=serverless)
+
+
 def test_vectors_are_held_by_the_engine_that_the_settings_name() -> None:
-    assert mapping.vector_mapping(3, engine=VectorEngine.FAISS, on_disk=False)["method"]["engine"] == "faiss"
-    on_disk = mapping.vector_mapping(3, engine=VectorEngine.LUCENE, on_disk=True)
-    assert on_disk["mode"] == "on_disk"
-    assert "method" not in on_disk
+    assert vectors(VectorEngine.FAISS)["method"]["engine"] == "faiss"
+    assert vectors(on_disk=True) == {
+        **{"type": "knn_vector", "dimension": 3, "space_type": "cosinesimil"},
+        "mode": "on_disk",
+    }
+
+
+def test_the_measure_stands_in_the_method_as_versions_before_2_17_know_it_nowhere_else() -> None:
+    assert vectors()["method"]["space_type"] == "cosinesimil"
+    assert set(vectors()) == {"type", "dimension", "method"}
+
+
+def test_a_serverless_collection_chooses_engine_and_method_itself_and_keeps_vectors_exact_unless_told_not_to() -> None:
+    own = {"type": "knn_vector", "dimension": 3, "space_type": "cosinesimil"}
+    assert vectors(serverless=True) == {**own, "compression_level": "1x"}
+    assert vectors(serverless=True, on_disk=True) == own
+
+
+def test_how_many_copies_there_are_is_left_to_the_domain_which_in_three_zones_refuses_one_beside_the_first() -> None:
+    index = mapping.index_body(Settings().shared_dir, serverless=False)["settings"]["index"]
+    assert not {"number_of_replicas", "auto_expand_replicas"} & set(index)
 
 
 def test_the_index_template_is_read_from_the_shared_folder(tmp_path: Path) -> None:

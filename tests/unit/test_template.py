@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,13 @@ import pytest
 import yaml
 from braid.engines.bedrock import USD_PER_1000_QUERIES
 from braid.engines.embedded.queue import MAX_RECEIVES
+from braid.engines.opensearch_mapping import index_body
 from braid.errors import StoreTooSlow
 from braid.file_ingest import BATCH_LINES, INBOX
 from braid.file_jobs import BatchPlace, Cursor, PageOut, Phase
 from braid.file_notes import PAGE_BATCHES
 from braid.models import RerankerKind
+from braid.profiles import load_profiles
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 from braid.stages.graph_expand import TIME_FOR_MORE_MS
 
@@ -135,6 +138,18 @@ def test_an_image_copies_only_what_is_there_and_is_told_of_every_argument_by_its
             paths = " ".join(re.findall(r"(?m)^COPY (?!--)(.+) \S+$", text)).replace("${FUNCTION}", FOLDERS[name])
             assert f"functions/{FOLDERS[name]}/app.py" in paths
             assert all((ROOT / path).exists() for path in paths.split())
+
+
+def test_an_image_carries_all_that_is_read_from_the_shared_folder_as_the_layer_does(tmp_path: Path) -> None:
+    text = (ROOT / "functions" / "Dockerfile").read_text(encoding="utf-8")
+    for source, target in re.findall(r"(?m)^COPY shared/(\S+) /opt/(\S+)$", text):
+        shutil.copytree(ROOT / "shared" / source, tmp_path / target)
+    assert load_profiles(tmp_path) == load_profiles(ROOT / "shared")
+    # Without it the first write could not make the index, and no move the next one.
+    assert index_body(tmp_path, serverless=False) == index_body(ROOT / "shared", serverless=False)
+    deploy = (ROOT / "make" / "deploy.mk").read_text(encoding="utf-8")
+    (laid,) = re.findall(r'cp -r (.+) "\$\(BUILT\)/opt"', deploy)
+    assert {path.name for path in tmp_path.iterdir()} == {part.removeprefix("shared/") for part in laid.split()}
 
 
 def test_every_setting_that_the_template_gives_exists() -> None:

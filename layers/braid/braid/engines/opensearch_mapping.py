@@ -28,6 +28,7 @@ LAST_MOMENT = 2**62
 """``valid_until_us`` of what never ends."""
 WORDS = "words"
 _VECTOR = "vector_"
+_COSINE = "cosinesimil"
 DIGEST = "digest"
 """Hash of all the rest of a document, so that one that is there already is not written again."""
 SPACES, MODEL_IDS = "spaces", "model_ids"
@@ -137,16 +138,19 @@ def index_body(shared_dir: Path, *, serverless: bool) -> dict[str, Any]:
     return body
 
 
-def vector_mapping(dimension: int, *, engine: VectorEngine, on_disk: bool) -> dict[str, Any]:
+def vector_mapping(dimension: int, *, engine: VectorEngine, on_disk: bool, serverless: bool) -> dict[str, Any]:
     """Return the mapping of one embedding space's field."""
-    mapping: dict[str, Any] = {"type": "knn_vector", "dimension": dimension, "space_type": "cosinesimil"}
+    mapping: dict[str, Any] = {"type": "knn_vector", "dimension": dimension}
+    if serverless:
+        # It chooses engine and method itself, has none of Lucene's, and compresses vectors unless told not to.
+        exact = {} if on_disk else {"compression_level": "1x"}
+        return {**mapping, "space_type": _COSINE, **exact}
     if on_disk:
         # Compressed vectors in memory, exact ones on disk to rescore with. It chooses its own engine.
-        return {**mapping, "mode": "on_disk"}
-    return {
-        **mapping,
-        "method": {"name": "hnsw", "engine": str(engine), "parameters": {"m": 16, "ef_construction": 128}},
-    }
+        return {**mapping, "space_type": _COSINE, "mode": "on_disk"}
+    method = {"name": "hnsw", "engine": str(engine), "parameters": {"m": 16, "ef_construction": 128}}
+    # In the method: beside it, versions before 2.17 refuse it as unknown.
+    return {**mapping, "method": {**method, "space_type": _COSINE}}
 
 
 def dimensions_of(mappings: Mapping[str, Any]) -> dict[str, int]:

@@ -162,7 +162,10 @@ class OpenSearchMoves:
         body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
         for space, dimension in spaces.items():
             body["mappings"]["properties"][mapping.vector_field(space)] = mapping.vector_mapping(
-                dimension, engine=self._settings.opensearch_engine, on_disk=self._settings.opensearch_on_disk
+                dimension,
+                engine=self._settings.opensearch_engine,
+                on_disk=self._settings.opensearch_on_disk,
+                serverless=self._serverless,
             )
         body["mappings"]["_meta"] = {_META: {_PROFILE: target, _SPACES: sorted(spaces)}}
         body["aliases"] = {self._next: {"is_write_index": True}}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from braid.engines import opensearch_mapping as mapping
 from braid.engines.opensearch_client import IndexMissing, P, Patience, R, call, change_timeout_s
 from braid.errors import DimensionMismatch, StoreError
+from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -129,7 +130,10 @@ class Spaces:
             return
         properties: dict[str, Any] = {
             field: mapping.vector_mapping(
-                dimension, engine=self._settings.opensearch_engine, on_disk=self._settings.opensearch_on_disk
+                dimension,
+                engine=self._settings.opensearch_engine,
+                on_disk=self._settings.opensearch_on_disk,
+                serverless=self._settings.opensearch_service is OpenSearchService.SERVERLESS,
             )
             for field, dimension in missing.items()
         }
