@@ -102,7 +102,9 @@ def vectors(engine: VectorEngine = VectorEngine.LUCENE, *, on_disk: bool = False
 def test_vectors_are_held_by_the_engine_that_the_settings_name() -> None:
     assert vectors(VectorEngine.FAISS)["method"]["engine"] == "faiss"
     assert vectors(on_disk=True) == {
-        **{"type": "knn_vector", "dimension": 3, "space_type": "cosinesimil"},
+        "type": "knn_vector",
+        "dimension": 3,
+        "space_type": "cosinesimil",
         "mode": "on_disk",
     }
 
