@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from braid.engines.ports import GraphStats
 from braid.hops import read_steps, stem, told
@@ -111,3 +113,14 @@ def test_inflections_have_one_stem(family: list[str]) -> None:
 def test_steps_are_told_in_a_few_words() -> None:
     steps = read_steps("patterns used by implementations of functions similar to X", CODE)
     assert told(steps) == "search Function, then ←IMPLEMENTS anything, then USES→ Pattern"
+
+
+@pytest.mark.parametrize("letters", ["e", "s", "es", "ations", "ß"])
+def test_a_word_as_long_as_a_question_may_be_is_read_at_once(letters: str) -> None:
+    word = (letters * 10_000)[:10_000]
+
+    started = time.process_time()
+
+    assert stem(word) == word
+    assert read_steps(f"{word} of the services that {word} {word}", CODE) == ()
+    assert time.process_time() - started < 0.5

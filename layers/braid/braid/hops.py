@@ -26,6 +26,8 @@ MAX_RELATIONS: Final = 4
 MAX_NAME_WORDS: Final = 8
 SEARCH_LIMIT: Final = 10
 STEP_LIMIT: Final = 50
+MAX_STEMMED: Final = 80
+"""Characters: a label has 64, and no inflection of its words is longer than this."""
 
 _ARTICLES: Final = frozenset(("the", "a", "an", "all", "any"))
 _BEING: Final = frozenset(("is", "are", "was", "were", "be", "been", "being"))
@@ -105,12 +107,13 @@ def singular(word: str) -> str:
 
 
 def stem(word: str) -> str:
-    """Return what the inflections of a verb, and the nouns made of it, have in common."""
-    while True:
+    """Return what the inflections of a verb, and the nouns made of it, have in common; a very long word as it is."""
+    while len(word) <= MAX_STEMMED:
         shorter = _SUFFIX.sub(lambda found: "i" if found.group() in {"ies", "ied"} else "", word)
         if shorter == word:
             return f"{word[:-1]}i" if word.endswith("y") else word
         word = shorter
+    return word
 
 
 class _Reader:
