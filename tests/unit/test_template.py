@@ -164,6 +164,17 @@ def test_every_parameter_that_the_template_takes_is_used() -> None:
     assert set(TEMPLATE["Parameters"]) <= {name for pair in used for name in pair}
 
 
+KNOWN_TO_RULES = {"Not", "Equals", "And", "Or", "Contains", "EachMemberEquals", "EachMemberIn", "Ref"}
+"""What CloudFormation evaluates in the section of rules; any other function fails the validation of the template."""
+
+
+@pytest.mark.parametrize("file", ["template.yaml", "firewall.yaml"])
+def test_rules_use_only_functions_that_rules_know(file: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    (rules,) = re.findall(r"(?ms)^Rules:$.*?(?=^\S)", text)
+    assert set(re.findall(r"!(\w+)", rules)) <= KNOWN_TO_RULES
+
+
 def test_the_workflow_substitutes_exactly_the_functions_that_the_template_gives() -> None:
     used = {task["Parameters"]["FunctionName"] for task in TASKS.values()}
     given = MACHINE["DefinitionSubstitutions"]
@@ -357,8 +368,22 @@ def test_samconfig_has_three_environments_that_lint_and_build_alike() -> None:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_what_is_built_is_what_is_deployed(name: str) -> None:
+    # Parameters of ``deploy`` alone leave the build with the template's defaults: another model, another processor.
+    places = [command for command, given in SAMCONFIG[name].items() if "parameter_overrides" in given["parameters"]]
+    assert places == ["global"]
+    built = [function["Metadata"]["DockerBuildArgs"] for function in FUNCTIONS.values() if "Metadata" in function]
+    read = {value for arguments in built for value in arguments.values()} & set(TEMPLATE["Parameters"])
+    assert read == {"ModelProfile", "NextModelProfile", "RerankerModel"}
+    assert GLOBALS["Architectures"] == ["Architecture"]
+    commands = re.findall(r"(?m)^sam build.*$", (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8"))
+    assert commands
+    assert all("--config-env" in command for command in commands)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_placeholder_in_samconfig_is_refused_by_the_template(name: str) -> None:
-    overrides = dict(item.split("=", 1) for item in SAMCONFIG[name]["deploy"]["parameters"]["parameter_overrides"])
+    overrides = dict(item.split("=", 1) for item in SAMCONFIG[name]["global"]["parameters"]["parameter_overrides"])
     required = {key for key, parameter in TEMPLATE["Parameters"].items() if "Default" not in parameter}
     assert required <= set(overrides)
     assert "SET-ME" in overrides.values()
