@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -96,6 +97,19 @@ def test_a_handler_returns_the_stage_result_as_json_values() -> None:
     returned = call()
     assert returned == {"strategy": "hybrid", "text": QUESTION}
     assert type(returned["strategy"]) is str
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_line_has_its_time_as_lambda_reads_it_which_else_takes_an_error_for_a_piece_of_information(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call()
+    logged = [line for line in lines(capsys.readouterr().out) if "_aws" not in line]
+    assert logged
+    for line in logged:
+        # RFC 3339, and a level beside it.
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)", line["timestamp"])
+        assert line["level"] in {"DEBUG", "INFO", "WARNING", "ERROR"}
 
 
 @pytest.mark.usefixtures("in_lambda")

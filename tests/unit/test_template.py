@@ -107,6 +107,10 @@ def test_a_function_logs_json_to_a_group_of_its_own_that_is_kept_for_a_stated_ti
     assert group["Properties"]["LogGroupName"].endswith(f"/{FOLDERS[name]}")
 
 
+def test_no_level_can_be_chosen_at_which_lambda_drops_metrics_with_the_lines_that_have_none() -> None:
+    assert set(TEMPLATE["Parameters"]["LogLevel"]["AllowedValues"]) == {"DEBUG", "INFO"}
+
+
 @every_function
 def test_a_function_names_its_stage_and_is_traced(name: str) -> None:
     assert FUNCTIONS[name]["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == FOLDERS[name]
@@ -287,7 +291,10 @@ def test_the_stated_key_is_used_only_through_the_services_that_keep_something_un
     policy = RESOURCES["UseKeyPolicy"]
     assert policy["Condition"] == "HasKey"
     (use,) = policy["Properties"]["PolicyDocument"]["Statement"]
-    assert (use["Action"], use["Resource"]) == (["kms:Decrypt", "kms:GenerateDataKey"], "KmsKeyArn")
+    assert use["Resource"] == "KmsKeyArn"
+    # All that DynamoDB documents but the grant, which whoever deploys makes with the tables.
+    assert {*("kms:Decrypt", "kms:GenerateDataKey", "kms:Encrypt", "kms:DescribeKey")} < set(use["Action"])
+    assert "kms:CreateGrant" not in use["Action"]
     services = {service.partition(".")[0] for service in use["Condition"]["StringEquals"]["kms:ViaService"]}
     assert services == {"dynamodb", "s3", "secretsmanager", "sqs"}
 
@@ -518,8 +525,12 @@ def test_embedding_again_is_started_by_the_schedule_and_by_the_queue_with_no_mor
     schedule = RESOURCES["ReembedNightly"]["Properties"]
     assert schedule["Target"]["Arn"] == "ReembedStateMachine"
     assert json.loads(schedule["Target"]["Input"]) == {"scheduled": True}
-    (start,) = RESOURCES["ReembedScheduleRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
+    start, read = RESOURCES["ReembedScheduleRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
     assert (start["Action"], start["Resource"]) == ("states:StartExecution", "ReembedStateMachine")
+    # A schedule under a key is read with its role, and starts nothing where that may not.
+    assert schedule["KmsKeyArn"] == ["HasKey", "KmsKeyArn", "AWS::NoValue"]
+    assert (read[0], read[1]["Action"], read[1]["Resource"]) == ("HasKey", "kms:Decrypt", "KmsKeyArn")
+    assert set(read[1]["Condition"]) == {"ArnLike"}  # and not by way of a service, which it does not come by
     (invoke,) = RESOURCES["ReembedRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
     assert (invoke["Action"], invoke["Resource"]) == ("lambda:InvokeFunction", "ReembedFunction.Arn")
     (jobs,) = RESOURCES["KeepJobsPolicy"]["Properties"]["PolicyDocument"]["Statement"]

@@ -194,6 +194,18 @@ def test_every_log_is_kept_for_the_stated_time_under_the_stated_key() -> None:
         assert group["KmsKeyId"] == ["HasKey", "KmsKeyArn", "AWS::NoValue"]
 
 
+def test_groups_that_a_service_delivers_to_are_named_so_that_one_entry_of_the_accounts_policy_is_for_all() -> None:
+    stage = RESOURCES["FrontDoorStage"]["Properties"]["AccessLogSettings"]["DestinationArn"]
+    delivered = {stage.removesuffix(".Arn")}
+    for item in RESOURCES.values():
+        for destination in item.get("Properties", {}).get("Logging", {}).get("Destinations", ()):
+            delivered.add(destination["CloudWatchLogsLogGroup"]["LogGroupArn"].removesuffix(".Arn"))
+    assert len(delivered) == 4
+    for name in delivered:
+        # Of any other beginning each takes room of its own in a policy of 5,120 characters: full, it fails the stack.
+        assert RESOURCES[name]["Properties"]["LogGroupName"].startswith("/aws/vendedlogs/")
+
+
 def test_everything_that_keeps_something_is_encrypted_under_the_stated_key() -> None:
     key = ["HasKey", "KmsKeyArn", "AWS::NoValue"]
     assert GLOBALS["KmsKeyArn"] == key
@@ -310,5 +322,8 @@ def test_the_web_acl_refuses_too_many_of_one_address_and_logs_neither_token_nor_
         {"SingleHeader": {"Name": "authorization"}},
         {"UriPath": {}},
         {"QueryString": {}},
+    ]
+    assert logging["LogDestinationConfigs"] == [
+        "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:${Refused}"
     ]
     assert FIREWALL["Resources"]["Refused"]["Properties"]["RetentionInDays"] == "LogRetentionDays"

@@ -211,8 +211,11 @@ class _CurrentStream(logging.Handler):
 
 @cache
 def stage_logger(stage: str) -> Logger:
-    """Return the logger of a stage or function."""
-    return Logger(service=stage, logger_handler=_CurrentStream())
+    """Return the logger of a stage or function.
+
+    Its times are written as Lambda reads them, which takes a line with any other for information, whatever its level.
+    """
+    return Logger(service=stage, logger_handler=_CurrentStream(), use_rfc3339=True)
 
 
 def _traced(stage: str, handler: Handler) -> Handler:
