@@ -99,7 +99,7 @@ lint: $(UV) ## check style, types and the direction of imports
 .PHONY: audit
 audit: $(UV) ## look for known vulnerabilities in what is deployed or runs on a laptop (OSV_URL=… asks there)
 	@lists=$$(mktemp -d); trap 'rm -rf "$$lists"' EXIT; \
-	$(EXPORT) --extra local --output-file "$$lists/all" >/dev/null; \
+	$(EXPORT) --extra local --extra export --output-file "$$lists/all" >/dev/null; \
 	awk -v lists="$$lists" '/^[^ ]/ { name = $$1; sub(/==.*/, "", name); list = lists "/" (++seen[name]) ".txt" } \
 		{ sub(/ ; [^\\]*/, " "); print > list }' "$$lists/all"; \
 	found=; for list in "$$lists"/*.txt; do $(PIP_AUDIT) --requirement "$$list" || found=yes; done; \

@@ -1,8 +1,8 @@
 """Make a model folder through sentence-transformers, from any hub id or local path. Needs the extra ``export``.
 
-The transformer is exported to ONNX by sentence-transformers and Optimum; pooling, dense layers and L2 norm are then
-appended to the graph from the modules' own configuration. Optimum exports T5 only with its decoder, so T5's encoder is
-written by :mod:`local.export.t5` from the weights that sentence-transformers loaded.
+The transformer that sentence-transformers loaded is exported by PyTorch; pooling, dense layers and L2 norm are then
+appended to the graph from the modules' own configuration. T5's encoder is written by :mod:`local.export.t5` from the
+loaded weights instead, so that it is the graph that ``--via direct`` makes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import onnx
 
 _CODE_FREE = ("*.json", "*.txt", "*.model", "*.safetensors", "README.md")
-_ONNX_OPTIONS = {"export": True, "provider": "CPUExecutionProvider"}
+# Attention written out, which every ONNX Runtime has operators for.
+_LOADED_WITH = {"attn_implementation": "eager"}
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def export_via_sentence_transformers(
@@ -87,7 +89,7 @@ def export_via_sentence_transformers(
         _refuse_checkpoints(folder)
     try:
         with warnings.catch_warnings():
-            # PyTorch's tracer warns of every constant in the traced models, none of which the user wrote.
+            # PyTorch's export warns of its own parts and of the models', none of which the user wrote.
             warnings.simplefilter("ignore")
             read = _cross_encoder if kind is ModelKind.CROSS_ENCODER else _encoder
             description, model, tokenizer = read(folder, max_tokens)
@@ -106,8 +108,8 @@ def export_via_sentence_transformers(
 
 def _require_extra() -> None:
     try:
-        import optimum.onnxruntime  # noqa: F401 - gigabytes, and only here
-        import sentence_transformers  # noqa: F401
+        import onnxscript  # noqa: F401 - what PyTorch writes ONNX with
+        import sentence_transformers  # noqa: F401 - gigabytes, and only here
     except ImportError as error:
         raise ConfigurationError(
             "sentence-transformers is not installed: install the extra `export` (several GB), or use --via direct"
@@ -154,7 +156,8 @@ def _encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx
     from transformers import AutoConfig
 
     # A folder of this machine, whose revision was chosen when it was fetched.
-    config = AutoConfig.from_pretrained(folder).to_dict()  # nosec B615
+    settings = AutoConfig.from_pretrained(folder)  # nosec B615
+    config = settings.to_dict()
     if config.get("model_type") in t5.MODEL_TYPES:
         loaded = SentenceTransformer(str(folder), device="cpu")
         head = _head(loaded)
@@ -162,10 +165,10 @@ def _encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx
         built = build(config, weights, head)
         model, inputs, dimension = built.model, built.inputs, built.dimension
     else:
-        loaded = SentenceTransformer(str(folder), device="cpu", backend="onnx", model_kwargs=dict(_ONNX_OPTIONS))
+        loaded = SentenceTransformer(str(folder), device="cpu", model_kwargs=dict(_LOADED_WITH))
         head = _head(loaded)
-        model = _graph(loaded[0].auto_model)
-        dimension = head.dimension(int(config["hidden_size"]))
+        model = _graph(loaded[0].auto_model, loaded.tokenizer, "last_hidden_state")
+        dimension = head.dimension(int(settings.hidden_size))  # whatever a model's own configuration calls it
         inputs = append_head(model, head, dimension)
     described = {
         "dimension": dimension,
@@ -180,12 +183,12 @@ def _encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx
 def _cross_encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx.ModelProto, str]:
     from sentence_transformers import CrossEncoder
 
-    loaded = CrossEncoder(str(folder), device="cpu", backend="onnx", model_kwargs=dict(_ONNX_OPTIONS))
+    loaded = CrossEncoder(str(folder), device="cpu", model_kwargs=dict(_LOADED_WITH))
     config = loaded.config.to_dict()
     labels = len(config.get("id2label") or {0: ""})
     if labels != 1:
         raise ModelError(f"{folder}: the classifier has {labels} labels; a reranker has one")
-    model = _graph(loaded.model)
+    model = _graph(loaded.model, loaded.tokenizer, "logits")
     described = {
         "dimension": 1,
         "max_tokens": chosen_tokens(max_tokens, loaded.max_length, _token_limit(config)),
@@ -212,15 +215,31 @@ def _head(loaded: Any) -> Head:  # noqa: ANN401 - a type of the extra
     return head_from_modules(modules())
 
 
-def _graph(exported: Any) -> onnx.ModelProto:  # noqa: ANN401 - a type of the extra
-    """Read the file that Optimum wrote, with all weights inside, and remove it."""
-    import onnx
+def _graph(transformer: Any, tokenizer: Any, output: str) -> onnx.ModelProto:  # noqa: ANN401 - types of the extra
+    """Export a transformer, from what its tokenizer gives it to one of its outputs, texts of any number and length."""
+    import torch
 
-    model = onnx.load(str(exported.path), load_external_data=True)
-    # Optimum leaves its temporary folder, as large as the model, to the garbage collector.
-    work = getattr(exported, "_model_save_dir_tempdirectory_instance", None)
-    if work is not None:
-        work.cleanup()
+    # Two texts of several tokens: a size of one would be taken for a constant.
+    tokens = tokenizer(["one text", "and another one"], padding=True, return_tensors="pt")
+    given = {name: tokens[name] for name in _INPUTS if name in tokens}
+
+    def forward(*tensors: Any) -> Any:  # noqa: ANN401 - tensors
+        return getattr(transformer(**dict(zip(given, tensors, strict=True))), output)
+
+    chosen = torch.nn.Module()
+    chosen.transformer, chosen.forward = transformer, forward
+    any_size = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    with torch.no_grad():
+        program = torch.onnx.export(
+            chosen.eval(),
+            tuple(given.values()),
+            input_names=list(given),
+            output_names=[output],
+            dynamic_shapes=(tuple(any_size for _ in given),),
+            dynamo=True,
+            verbose=False,
+        )
+    model: onnx.ModelProto = program.model_proto
     return model
 
 
