@@ -97,11 +97,16 @@ def test_a_graph_that_only_lost_vectors_catches_up(saved: Path) -> None:
     assert not set(best) & set(found)
 
 
-def test_a_graph_of_mostly_removed_vectors_is_built_again(saved: Path, added: list[int]) -> None:
+def test_a_segment_of_mostly_removed_vectors_is_given_up(saved: Path) -> None:
+    (path,) = (saved / "vectors").glob("*.usearch")
+    before = path.stat().st_size
     index = opened(saved)
     index.delete(ACME, [f"r{number:04}" for number in range(200)])
     assert through_graph(index) == exactly(saved)
-    assert 0 in added
+    index.optimise(ACME)
+    (after,) = (saved / "vectors").glob("*.usearch")
+    assert after.stat().st_size < before
+    assert through_graph(opened(saved)) == exactly(saved)
 
 
 def test_vectors_written_again_are_not_found_twice(saved: Path) -> None:
@@ -177,12 +182,18 @@ def test_a_description_of_another_shape_is_not_believed(saved: Path, content: st
     assert through_graph(opened(saved)) == exactly(saved)
 
 
-def test_a_file_outside_the_folder_is_not_read(saved: Path) -> None:
+def test_a_file_outside_the_folder_is_not_read(saved: Path, added: list[int]) -> None:
     (path,) = (saved / "vectors").glob("*.json")
     said = json.loads(path.read_text())
-    shutil.move(str(saved / "vectors" / said["file"]), saved / "elsewhere")
-    path.write_text(json.dumps({**said, "file": "../elsewhere"}))
-    assert through_graph(opened(saved)) == exactly(saved)
+    (segment,) = said["segments"]
+    stem = path.stem
+    (saved / "vectors" / f"{stem}-x").mkdir()
+    shutil.move(str(saved / "vectors" / segment["file"]), saved / "elsewhere")
+    for name in ("../elsewhere", f"{stem}-x/../../elsewhere"):
+        path.write_text(json.dumps({**said, "segments": [{**segment, "file": name}]}))
+        added.clear()
+        assert through_graph(opened(saved)) == exactly(saved)
+        assert added == [0]
 
 
 def test_another_store_s_graph_is_not_believed(saved: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from braid.engines.embedded.conditions import VALID
-from braid.engines.embedded.vectors import COSINE_ERROR
+from braid.engines.embedded.segments import COSINE_ERROR
 from braid.scoring import from_cosine
 
 if TYPE_CHECKING:

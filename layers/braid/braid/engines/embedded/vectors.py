@@ -2,7 +2,8 @@
 
 The rows are the truth: a graph only proposes vectors by key, whose rows are then looked up and scored as stored. A
 graph that is missing, damaged or another store's is built again from the rows, and one that is behind catches up with
-the numbers written since.
+the numbers written since. It consists of segments; a vector that no row has any more stays in its segment, unseen,
+until so many have gone that the segment's others are moved to another one.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import json
 import logging
 import os
 import threading
-import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from braid.engines.embedded import segments
 from braid.engines.embedded.generations import Generation
+from braid.engines.embedded.segments import Segment
 from braid.engines.embedded.store import VECTORS
 
 if TYPE_CHECKING:
@@ -25,25 +27,24 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-    from usearch.index import Index
 
+    from braid.engines.embedded.segments import Keys
     from braid.engines.embedded.store import EmbeddedStore
 
 _LOG = logging.getLogger(__name__)
 
-CONNECTIVITY = 32
-"""Edges a vector. On 5,000 random directions, the hardest case, 50 of 200 proposed: recall .987; with 16, .894."""
-EXPANSION_ADD = 128
-EXPANSION_SEARCH = 128
-COSINE_ERROR = 0.001
-"""A graph keeps 11 significant bits: of two unit vectors each product is off by at most 2 × 2**-11 of itself."""
 DEAD_SHARE = 0.2
-"""Share of removed vectors at which a graph is built again: removed ones still cost memory and reachability."""
-_CHUNK = 2**20
+"""Share of removed vectors at which a segment is given up: removed ones still cost memory and reachability."""
 _BATCH = 4_096
-_FORMAT = 1
+_FORMAT = 2
 _MIN_UNSAVED = 256
 _UNSAVED_SHARE = 0.05
+_READS = 3
+_SINCE = "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number"
+_OF_KEYS = (
+    "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ?"
+    " AND key IN (SELECT value FROM json_each(?)) ORDER BY number"
+)
 
 
 class Proposed(NamedTuple):
@@ -51,7 +52,7 @@ class Proposed(NamedTuple):
 
     keys: list[int]
     cosines: list[float]
-    """Within ``COSINE_ERROR`` of those of the stored vectors."""
+    """Within ``segments.COSINE_ERROR`` of those of the stored vectors."""
     size: int
     """How many different vectors there are."""
 
@@ -74,10 +75,11 @@ class VectorGraph:
         self._tenant = tenant
         self._space = space
         self._lock = threading.Lock()
-        self._index: Any = None  # an Index, once asked
+        self._dimension = 0
+        self._segments: list[Segment] = []
+        self._dead: Keys | None = None  # not known before the rows were compared
         self._generation = -1
         self._newest = 0
-        self._removed = 0
         self._unsaved = 0
         digest = hashlib.sha256(space.encode()).hexdigest()[:16]
         self._folder = store.folder / VECTORS
@@ -93,14 +95,20 @@ class VectorGraph:
         query
             Shape (dimension,), of length 1.
         """
+        import numpy as np
+
         with self._lock:
             if not self._catch_up(connection, len(query)):
                 return None
-            size = len(self._index)
-            if not size:
+            size = self._size - len(self._gone)
+            parts = [segment for segment in self._segments if len(segment)]
+            if not parts:
                 return Proposed([], [], 0)
-            found = self._index.search(query, min(count, size), threads=1)
-            return Proposed(found.keys.tolist(), (1.0 - found.distances).tolist(), size)
+            keys, cosines = segments.nearest(parts, query, count)
+            if len(self._gone):
+                live = ~np.isin(keys, self._gone)
+                keys, cosines = keys[live], cosines[live]
+            return Proposed(keys.tolist(), cosines.tolist(), size)
 
     def bring_up_to_date(self, connection: sqlite3.Connection, dimension: int) -> None:
         """Catch up with the rows and save what is not saved yet."""
@@ -110,163 +118,182 @@ class VectorGraph:
 
     # --- following the rows -----------------------------------------------------------------------------------------
 
+    @property
+    def _size(self) -> int:
+        return sum(len(segment) for segment in self._segments)
+
+    @property
+    def _gone(self) -> Keys:
+        import numpy as np
+
+        return np.empty(0, dtype=np.uint64) if self._dead is None else self._dead
+
     def _catch_up(self, connection: sqlite3.Connection, dimension: int) -> bool:
         """Follow the rows to the moment that the connection sees, False when the graph is beyond it."""
         generation = Generation.RECORDS.read(connection, self._tenant)
-        if self._index is None:
-            self._load(dimension)
-        if self._index is None or self._index.ndim != dimension:
+        if self._dimension != dimension:
             self._start_again(dimension)
-        if generation <= self._generation:
-            return generation == self._generation
-        self._add_since(connection, self._newest)
+            self._load()
+        if generation < self._generation:
+            return False
+        if generation == self._generation and self._dead is not None:
+            return True
+        if generation > self._generation:
+            self._add_since(connection, self._newest)
         live = connection.execute(
             "SELECT count(DISTINCT key) FROM vectors WHERE space = ? AND tenant = ?", (self._space, self._tenant)
         ).fetchone()[0]
-        if live != len(self._index):
-            self._remove_dead(connection, dimension)
+        if live != self._size - len(self._gone):
+            self._bury(connection)
+        self._dead = self._gone
         self._generation = generation
-        if self._unsaved >= max(_MIN_UNSAVED, int(_UNSAVED_SHARE * len(self._index))):
+        growing = len(self._segments[-1]) if self._segments else 0
+        if self._unsaved >= max(_MIN_UNSAVED, int(_UNSAVED_SHARE * growing)):
             self._save()
         return True
 
-    @staticmethod
-    def _new(dimension: int) -> Index:
-        from usearch.index import Index
-
-        return Index(
-            ndim=dimension,
-            metric="ip",
-            dtype="f16",
-            connectivity=CONNECTIVITY,
-            expansion_add=EXPANSION_ADD,
-            expansion_search=EXPANSION_SEARCH,
-        )
-
     def _start_again(self, dimension: int) -> None:
-        self._index = self._new(dimension)
+        self._dimension = dimension
+        self._segments = []
+        self._dead = None
         self._generation = -1
-        self._newest = self._removed = self._unsaved = 0
+        self._newest = self._unsaved = 0
 
     def _add_since(self, connection: sqlite3.Connection, number: int) -> None:
+        """Take in the rows after one."""
+        self._newest = max(self._newest, self._add(connection, _SINCE, number))
+
+    def _add(self, connection: sqlite3.Connection, statement: str, asked: int | str) -> int:
+        """Take in rows whose vectors are not there yet, and return the last row's number."""
         import numpy as np
 
-        rows = connection.execute(
-            "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number",
-            (self._space, self._tenant, number),
-        )
+        newest = 0
+        rows = connection.execute(statement, (self._space, self._tenant, asked))
         while batch := rows.fetchmany(_BATCH):
             keys, first = np.unique(np.array([row[1] for row in batch], dtype=np.uint64), return_index=True)
-            new = ~np.asarray(self._index.contains(keys), dtype=np.bool_)
+            if len(self._gone):
+                self._dead = np.setdiff1d(self._gone, keys)
+            new = np.ones(len(keys), dtype=np.bool_)
+            for segment in self._segments:
+                new &= ~segment.contains(keys)
             places = np.sort(first[new])
-            if len(places):
-                values = np.frombuffer(b"".join(batch[place][2] for place in places), dtype="<f4")
-                # One thread: the same rows in the same order make the same graph.
-                self._index.add(
-                    np.array([batch[place][1] for place in places], dtype=np.uint64),
-                    values.reshape(len(places), -1),
-                    threads=1,
+            while len(places):
+                segment = self._growing()
+                taken, places = np.split(places, [segments.SIZE - len(segment)])
+                values = np.frombuffer(b"".join(batch[place][2] for place in taken), dtype="<f4")
+                segment.add(
+                    np.array([batch[place][1] for place in taken], dtype=np.uint64), values.reshape(len(taken), -1)
                 )
-            self._newest = int(batch[-1][0])
-            self._unsaved += len(places)
+                self._unsaved += len(taken)
+            newest = int(batch[-1][0])
+        return newest
 
-    def _remove_dead(self, connection: sqlite3.Connection, dimension: int) -> None:
+    def _growing(self) -> Segment:
+        """Return the segment that takes in what comes; one that is full leaves the memory."""
+        if self._segments and len(self._segments[-1]) < segments.SIZE:
+            return self._segments[-1]
+        if self._segments and not self._store.read_only:
+            try:
+                self._folder.mkdir(exist_ok=True)
+                self._segments[-1].write(self._folder, self._stem)
+            except OSError as error:
+                self._not_saved(error)
+        self._segments.append(Segment(self._dimension))
+        return self._segments[-1]
+
+    def _bury(self, connection: sqlite3.Connection) -> None:
+        """Find out which vectors no row has any more; a segment of which too many went is given up."""
         import numpy as np
 
-        live = [
-            row[0]
-            for row in connection.execute(
-                "SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?", (self._space, self._tenant)
-            )
-        ]
-        held = np.asarray(self._index.keys, dtype=np.uint64)
-        dead = np.setdiff1d(held, np.array(live, dtype=np.uint64))
-        missing = len(live) - (len(held) - len(dead))
-        if missing > 0 or self._removed + len(dead) > DEAD_SHARE * len(held):
-            self._start_again(dimension)
+        statement = "SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?"
+        rows = connection.execute(statement, (self._space, self._tenant))
+        live = np.fromiter((row[0] for row in rows), dtype=np.uint64)
+        dead: list[Keys] = [np.empty(0, dtype=np.uint64)]
+        kept: list[Segment] = []
+        again: list[Keys] = []
+        held = 0
+        for segment in self._segments:
+            keys = segment.keys
+            gone = ~np.isin(keys, live)
+            held += len(keys) - int(gone.sum())
+            if gone.mean() > DEAD_SHARE:
+                again.append(keys[~gone])
+            else:
+                kept.append(segment)
+                dead.append(keys[gone])
+        if held < len(live):  # the graph lacks what it should have taken in: it followed other rows
+            self._start_again(self._dimension)
             self._add_since(connection, 0)
             return
-        if len(dead):
-            self._index.remove(dead, threads=1)
-            self._removed += len(dead)
-            self._unsaved += len(dead)
+        self._segments, self._dead = kept, np.concatenate(dead)
+        for keys in again:
+            self._add(connection, _OF_KEYS, json.dumps(keys.tolist()))
 
-    # --- the file ---------------------------------------------------------------------------------------------------
+    # --- the files --------------------------------------------------------------------------------------------------
 
     @property
     def _description(self) -> Path:
         return self._folder / f"{self._stem}.json"
 
-    def _load(self, dimension: int) -> None:
+    def _load(self) -> None:
         """Read the saved graph if there is one that fits: it is a copy, and is made again."""
-        try:
-            said = json.loads(self._description.read_text(encoding="utf-8"))
-            expected = (_FORMAT, self._store.identity, self._tenant, self._space, dimension)
-            found = tuple(said[name] for name in ("format", "store", "tenant", "space", "dimension"))
-            if found != expected:
-                return
-            file = self._folder / str(said["file"])
-            # usearch believes what it reads, so that a damaged file must not reach it.
-            if _checksum(file) != said["crc32"]:
-                _LOG.warning("vector index %s is damaged and is built again", self._description)
-                return
-            generation, newest, removed = (int(said[name]) for name in ("generation", "newest", "removed"))
-            index = self._new(dimension)
-            index.load(str(file))
-        except FileNotFoundError:
+        for _ in range(_READS):
+            try:
+                self._read()
+            except FileNotFoundError:
+                continue  # another process may just have saved it under other names
+            except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+                _LOG.warning("vector index %s is damaged and is built again: %s", self._description, error)
             return
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            _LOG.warning("vector index %s cannot be read and is built again: %s", self._description, error)
+
+    def _read(self) -> None:
+        said = json.loads(self._description.read_text(encoding="utf-8"))
+        expected = (_FORMAT, self._store.identity, self._tenant, self._space, self._dimension)
+        if tuple(said[name] for name in ("format", "store", "tenant", "space", "dimension")) != expected:
             return
-        self._index = index
-        self._generation, self._newest, self._removed, self._unsaved = generation, newest, removed, 0
+        generation, newest = int(said["generation"]), int(said["newest"])
+        last = len(said["segments"]) - 1
+        self._segments = [
+            Segment.read(self._folder, self._stem, each, self._dimension, grows=place == last)
+            for place, each in enumerate(said["segments"])
+        ]
+        self._generation, self._newest = generation, newest
 
     def _save(self) -> None:
-        """Write the graph under a new name, then point the description at it: a reader sees the old or the new.
+        """Write what is not written under new names, then the description: a reader sees the old or the new.
 
         A disk that is full or cannot be written costs the next process the time to build the graph, nothing else.
         """
         if self._store.read_only:
             return
-        # To memory first: writing to a full disk by itself, usearch says that all went well.
-        content = bytes(self._index.save())
-        name = f"{self._stem}-{os.getpid()}-{self._generation}.usearch"
-        said = {
-            "format": _FORMAT,
-            "store": self._store.identity,
-            "tenant": self._tenant,
-            "space": self._space,
-            "dimension": int(self._index.ndim),
-            "file": name,
-            "crc32": zlib.crc32(content),
-            "generation": self._generation,
-            "newest": self._newest,
-            "removed": self._removed,
-        }
-        written = [self._folder / f"{name}.new", self._description.with_suffix(f".{os.getpid()}.new")]
+        unfinished = self._description.with_suffix(f".{os.getpid()}.new")
         try:
             self._folder.mkdir(exist_ok=True)
-            written[0].write_bytes(content)
-            written[0].replace(self._folder / name)
-            written[1].write_text(json.dumps(said), encoding="utf-8")
-            written[1].replace(self._description)
+            for segment in self._segments:
+                segment.write(self._folder, self._stem)
+            said = {
+                "format": _FORMAT,
+                "store": self._store.identity,
+                "tenant": self._tenant,
+                "space": self._space,
+                "dimension": self._dimension,
+                "generation": self._generation,
+                "newest": self._newest,
+                "segments": [segment.describe() for segment in self._segments],
+            }
+            unfinished.write_text(json.dumps(said), encoding="utf-8")
+            unfinished.replace(self._description)
         except OSError as error:
-            _LOG.warning("vector index %s was not saved: %s", self._description, error)
-            for path in written:
-                with suppress(OSError):
-                    path.unlink(missing_ok=True)
+            self._not_saved(error)
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
             return
         self._unsaved = 0
+        kept = {segment.file for segment in self._segments}
         for other in self._folder.glob(f"{self._stem}-*"):
-            if other.name != name:
+            if other.name not in kept:
                 with suppress(OSError):
                     other.unlink(missing_ok=True)
 
-
-def _checksum(path: Path) -> int:
-    """Return the CRC-32 of a file, which may be larger than what ought to be in memory twice."""
-    checksum = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            checksum = zlib.crc32(chunk, checksum)
-    return checksum
+    def _not_saved(self, error: OSError) -> None:
+        _LOG.warning("vector index %s was not saved: %s", self._description, error)

@@ -1,0 +1,187 @@
+"""A vector graph of several segments: the full ones lie in files, and any of them may go, grow old or be taken away."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.embedded import segments
+from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.store import EmbeddedStore
+
+from tests.contract.shapes import ACME
+from tests.unit.test_embedded_vectors import exactly, opened, rows, through_graph
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from braid.engines.embedded.vectors import VectorGraph
+
+FULL = 64
+
+
+@pytest.fixture(autouse=True)
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "SIZE", FULL)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """Give a folder with 400 vectors: six full segments and one that grows."""
+    index = opened(tmp_path / "home")
+    index.upsert(rows(400))
+    index.optimise(ACME)
+    assert len(files(tmp_path / "home")) == 7
+    return tmp_path / "home"
+
+
+def files(home: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_ino for path in (home / "vectors").glob("*.usearch")}
+
+
+def graph(index: EmbeddedSearchIndex) -> VectorGraph:
+    (graph,) = index._graphs.values()
+    return graph
+
+
+def in_memory(index: EmbeddedSearchIndex) -> int:
+    """Return how many vectors the process holds itself, rather than mapped."""
+    return sum(len(segment) for segment in graph(index)._segments if segment._index.memory_usage > 200_000)
+
+
+def test_all_that_is_near_is_found_across_segments(saved: Path) -> None:
+    for k in (1, 20, 100):
+        assert through_graph(opened(saved), k) == exactly(saved, k)
+
+
+def test_only_the_segment_that_grows_is_written_again(saved: Path) -> None:
+    before = files(saved)
+    index = opened(saved)
+    index.upsert(rows(10, seed=3, first=1_000))
+    index.optimise(ACME)
+    assert len(before.items() & files(saved).items()) == 6
+    assert through_graph(opened(saved)) == exactly(saved)
+
+
+def test_only_the_segment_that_grows_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "SIZE", 1_000)
+    index = opened(tmp_path)
+    index.upsert(rows(2_500))
+    index.optimise(ACME)
+    assert in_memory(index) == 500
+    again = opened(tmp_path)
+    through_graph(again)
+    assert in_memory(again) == 500
+
+
+def test_full_segments_leave_the_memory_while_a_graph_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "SIZE", 1_000)
+    index = opened(tmp_path)
+    index.upsert(rows(5_000))
+    held: list[int] = []
+    add = segments.Segment.add
+
+    def watched(segment: segments.Segment, *vectors: object) -> None:
+        add(segment, *vectors)  # type: ignore[arg-type] - passed on as it came
+        held.append(in_memory(index))
+
+    monkeypatch.setattr(segments.Segment, "add", watched)
+    through_graph(index)
+    assert max(held) == 1_000
+
+
+def test_a_segment_is_given_up_by_itself(saved: Path) -> None:
+    before = files(saved)
+    index = opened(saved)
+    index.delete(ACME, [f"r{number:04}" for number in range(FULL, FULL + FULL // 2)])
+    index.optimise(ACME)
+    assert through_graph(index, 100) == exactly(saved, 100)
+    assert through_graph(opened(saved), 100) == exactly(saved, 100)
+    assert len(before.items() & files(saved).items()) == 5
+
+
+def test_removed_vectors_are_not_found_and_come_back(saved: Path) -> None:
+    index = opened(saved)
+    best = exactly(saved, 5)
+    kept = [record for record in rows(400) if record.id in best]
+    index.delete(ACME, best)
+    assert not set(best) & set(through_graph(index))
+    assert not set(best) & set(through_graph(opened(saved)))
+    index.upsert(kept)
+    assert through_graph(index)[:5] == best
+    assert through_graph(opened(saved))[:5] == best
+    assert graph(index)._size == 400
+
+
+def test_one_that_comes_back_while_another_goes_are_told_apart(saved: Path) -> None:
+    index = opened(saved)
+    first, second, *_ = exactly(saved, 5)
+    both = {record.id: record for record in rows(400) if record.id in (first, second)}
+    index.delete(ACME, [first])
+    assert through_graph(index)[0] == second
+    index.upsert([both[first]])
+    index.delete(ACME, [second])
+    assert through_graph(index) == exactly(saved)
+    assert first in through_graph(index)
+    assert second not in through_graph(index)
+
+
+def test_files_that_another_process_took_away_are_written_again(saved: Path) -> None:
+    index = opened(saved)
+    through_graph(index)
+    for path in (saved / "vectors").iterdir():
+        path.unlink()
+    index.upsert(rows(10, seed=3, first=1_000))
+    index.optimise(ACME)
+    assert len(files(saved)) == 7
+    assert through_graph(opened(saved)) == exactly(saved)
+
+
+def test_two_processes_that_save_in_turn_leave_what_can_be_read(saved: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one, other = opened(saved), opened(saved)
+    with caplog.at_level(logging.WARNING):
+        for turn in range(4):
+            for index in (one, other):
+                index.upsert(rows(70, seed=turn, first=1_000 * turn))
+                index.optimise(ACME)
+        assert through_graph(one) == through_graph(other) == through_graph(opened(saved)) == exactly(saved)
+    assert caplog.text == ""
+    assert len(files(saved)) == len(graph(other)._segments)
+
+
+def test_a_damaged_segment_is_built_again(saved: Path) -> None:
+    path = sorted((saved / "vectors").glob("*.usearch"))[3]
+    path.write_bytes(path.read_bytes()[:-1])
+    assert through_graph(opened(saved)) == exactly(saved)
+
+
+def test_a_store_that_is_only_read_writes_no_segment(tmp_path: Path) -> None:
+    opened(tmp_path).upsert(rows(400))
+    with EmbeddedStore(tmp_path, read_only=True) as store:
+        index = EmbeddedSearchIndex(store, exact_rows=0)
+        assert through_graph(index) == exactly(tmp_path)
+    assert not (tmp_path / "vectors").exists()
+
+
+def test_a_disk_that_takes_half_a_segment_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(segments, "SIZE", 150)
+    index = opened(tmp_path)
+    index.upsert(rows(400))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))  # what a full disk does, for files of this length
+    try:
+        with caplog.at_level(logging.WARNING):
+            index.optimise(ACME)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "was not saved" in caplog.text
+    assert through_graph(index) == exactly(tmp_path)
+    assert list((tmp_path / "vectors").iterdir()) == []
+    index.upsert(rows(10, seed=3, first=1_000))
+    index.optimise(ACME)
+    assert len(files(tmp_path)) == 3
+    assert through_graph(opened(tmp_path)) == exactly(tmp_path)
