@@ -37,6 +37,7 @@ class Operation:
 
 BODIES: dict[str, dict[str, Any]] = {
     "buildContext": {"query": "heron", "messages": [{"role": "user", "content": "Hello"}], "working_state": True},
+    "deleteRecords": {"ids": ["n-9", "n-8"]},
     "importRecords": {"key": "inbox/none.jsonl", "stub_missing_ends": False},
     "queryGraph": {
         "start": {"names": ["heron"]},

@@ -144,7 +144,7 @@ class TenantsContract:
             self.leads_nobody_else_on(door, world, tenant, asked.operation.id, answered.json())
         if asked.operation.id in CHANGING:
             assert listed(door, other) == world.stored[other]
-            if asked.operation.id == "deleteRecord":
+            if asked.operation.id in {"deleteRecord", "deleteRecords"}:
                 self.ask(door, tenant, Asked(OPERATION["writeRecords"], "/records", world.body(tenant)))
             world.stored[tenant] = listed(door, tenant)
 
@@ -237,7 +237,7 @@ class TenantsContract:
                 assert mark not in left, (asked, found)
 
 
-CHANGING = {"writeRecords", "deleteRecord", "registerSchema", "reembed", "importRecords"}
+CHANGING = {"writeRecords", "deleteRecord", "deleteRecords", "registerSchema", "reembed", "importRecords"}
 FOLLOWED = {"getTrace", "getImport"}
 """Asked for what other answers refer to."""
 OPERATION = {each.id: each for each in OPERATIONS}
@@ -319,6 +319,9 @@ def requests_by_operation(tenants: tuple[str, str], tenant: str) -> dict[str, st
         "listSchemas": of("listSchemas"),
         "writeRecords": of("writeRecords", body=writes, headers=once),
         "deleteRecord": of("deleteRecord", ids.map("/records/{}".format)),
+        "deleteRecords": of(
+            "deleteRecords", body=st.fixed_dictionaries({"ids": st.lists(ids, min_size=1, max_size=2)})
+        ),
         "registerSchema": of("registerSchema", body=version),
         "reembed": of("reembed", body=st.just({})),
         "importRecords": of("importRecords", body=st.fixed_dictionaries({"key": key}), headers=once),

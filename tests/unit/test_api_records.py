@@ -97,6 +97,16 @@ def test_what_is_removed_is_gone_for_good_with_its_relations_and_only_for_its_te
     assert door.ask("GET", "/entities/turbine/related", authorizer=claims("pellworth")).json()["hits"]
 
 
+def test_ids_of_any_characters_are_removed_by_a_body_and_no_others(door: FrontDoor) -> None:
+    # Of the first a path would be cut at its question mark, and be the second's.
+    asked, others = ("page?id=5", "a,b", "x/y#z", "50%"), ("page", "a", "b", "x")
+    door.ask("POST", "/records", {"records": [{"id": name, "content": "Text."} for name in (*asked, *others)]})
+    assert door.ask("POST", "/records:delete", {"ids": list(asked)}).json()["records"] == len(asked)
+    left = {record["id"] for record in door.ask("GET", "/records").json()["records"]}
+    assert left == set(others)
+    assert door.ask("POST", "/records:delete", {"ids": []}).fields == ["ids"]
+
+
 def test_an_edge_that_leads_to_nothing_may_lead_to_a_vertex_without_a_name(door: FrontDoor) -> None:
     body = {"records": [TURBINE], "relationships": [CAUSE], "stub_missing_ends": True}
     assert door.ask("POST", "/records", body).json()["stubs"] == 1
@@ -191,9 +201,10 @@ def test_a_reader_asks_and_lists_and_writes_nothing(tmp_path: Path, capsys: pyte
         ("POST", "/records", BOTH),
         ("POST", "/schemas", {"version": 1}),
         ("DELETE", "/records/turbine", None),
+        ("POST", "/records:delete", {"ids": ["turbine"]}),
     ):
         assert door.ask(method, path, body).problem == "forbidden"
-    assert capsys.readouterr().err.count('"reason":"role"') == 3
+    assert capsys.readouterr().err.count('"reason":"role"') == 4
     library.members.add(Member(subject="user:ada", tenant_id="saltmarrow", role=Role.WRITER))
     assert door.ask("POST", "/records", BOTH).status == 200
     library.close()

@@ -65,6 +65,7 @@ def test_what_is_written_is_listed(address: str) -> None:
         assert client.write(writes, key="k").written == 2
         assert client.write(writes, key="k").written == 2
         assert [record.id for record in client.records(page_size=1)] == ["a#1", "b"]
+        assert client.delete("a?1").records == 0
         assert client.delete("a#1").records == 1
         assert client.register_schema(NewSchema(version=1)) in client.schemas().versions
 

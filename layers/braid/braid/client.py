@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from braid.api.problems import MEDIA_TYPE, ProblemDetails
 from braid.api.shapes import (
+    Deletes,
     Entity,
     GraphRequest,
     ImportRequest,
@@ -175,7 +176,7 @@ class Client:
 
     def delete(self, record_id: str) -> DeleteReport:
         """Remove a record for good, or a vertex without one; what is not there is no error."""
-        return self._ask("DELETE", f"/records/{_quoted(record_id)}", DeleteReport)
+        return self._post("/records:delete", Deletes(ids=(record_id,)), DeleteReport)
 
     def schemas(self) -> Schemas:
         """Return the versions of the schema."""

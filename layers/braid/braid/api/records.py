@@ -10,7 +10,17 @@ from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
 from braid.api.problems import FieldProblem, Problem
 from braid.api.replays import IdempotencyKey, once
-from braid.api.shapes import NewSchema, RecordPage, RecordSummary, Reembed, ReembedJob, Schemas, Writes, WriteSummary
+from braid.api.shapes import (
+    Deletes,
+    NewSchema,
+    RecordPage,
+    RecordSummary,
+    Reembed,
+    ReembedJob,
+    Schemas,
+    Writes,
+    WriteSummary,
+)
 from braid.api.tokens import InvalidToken, sign, verify
 from braid.deletes import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.engines.ports import SchemaVersion
@@ -77,6 +87,13 @@ def _add_deletion(api: Api) -> None:
         api.caller.must_write()
         # What is not there any more is deleted as well as can be: repeating a delete is no error.
         return library.delete(api.tenant_id, (record_id,))
+
+    # In a body an id may hold anything. API Gateway decodes a path, and is reported to end it at an id's question
+    # mark then; and of two parameters of one name it makes one with a comma, as an id may have.
+    @api.post("/records:delete", operation_id="deleteRecords", summary="Remove records for good", tags=WRITE)
+    def delete_records(asked: Deletes) -> DeleteReport:
+        api.caller.must_write()
+        return library.delete(api.tenant_id, asked.ids)
 
 
 def _add_schemas(api: Api) -> None:

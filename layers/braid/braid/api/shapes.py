@@ -108,6 +108,12 @@ class WriteSummary(Frozen):
     stubs: int
 
 
+class Deletes(Frozen):
+    """Records to be removed for good, or vertices without one."""
+
+    ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=100)]
+
+
 class ImportRequest(Frozen):
     """An object of the tenant's to be written, a line of JSON for each record, entity or relationship."""
 
