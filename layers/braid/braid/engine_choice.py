@@ -317,6 +317,17 @@ class Engines:
 
         return Rerankers(self.settings)
 
+    def open_reranker(self) -> None:
+        """Open the reranker that the settings name, which the first question does otherwise.
+
+        Raises
+        ------
+        ConfigurationError, ModelError
+            If it cannot be opened.
+        """
+        if self.settings.reranker is not RerankerKind.NONE:
+            self._rerankers.open(self.settings.reranker)
+
     def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
         """Return the reranker that the question asks for, or the settings; None leaves the fused order."""
         kind = self.settings.reranker if asked is None else asked

@@ -1,0 +1,79 @@
+"""Containers that are kept ready have loaded what questions wait for."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from braid import wiring
+from braid.errors import ModelMissing
+from braid.models import RerankerKind
+from braid.readiness import load_beforehand
+from braid.settings import Settings
+from braid.wiring import Wired
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Watched(Wired):
+    """Notes what is loaded instead of loading it."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.loaded: list[str] = []
+
+    def encoder_for(self, model: object, *, threads: int | None = None) -> object:  # type: ignore[override]
+        self.loaded.append(model.id)  # type: ignore[attr-defined]
+        return super().encoder_for(model, threads=threads)  # type: ignore[arg-type]
+
+    def open_reranker(self) -> None:
+        self.loaded.append(self.settings.reranker.value)
+        super().open_reranker()
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    stages = Watched(Settings(home=tmp_path, reranker=RerankerKind.ONNX, reranker_model="none-is-here"))
+    monkeypatch.setattr(wiring, "wired", lambda: stages)
+    yield stages
+    stages.close()
+
+
+def started(function: str) -> None:
+    assert callable(runpy.run_path(str(ROOT / "functions" / function / "app.py"))["handler"])
+
+
+@pytest.mark.parametrize(("function", "loaded"), [("embed", "minilm"), ("fuse_rerank", "onnx")])
+def test_a_container_that_is_kept_ready_loads_its_model_before_the_first_question(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, function: str, loaded: str
+) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "provisioned-concurrency")
+    started(function)  # neither model is there, which the first question is told
+    assert [name for name in watched.loaded if loaded in name]
+
+
+@pytest.mark.parametrize("function", ["embed", "fuse_rerank"])
+def test_one_that_a_question_starts_loads_only_what_that_needs(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
+    started(function)
+    assert not watched.loaded
+
+
+def test_a_fault_of_ours_ends_the_start_and_a_missing_model_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "provisioned-concurrency")
+
+    def missing() -> None:
+        raise ModelMissing("no such folder")
+
+    done: list[str] = []
+    load_beforehand(missing, lambda: done.append("next"))
+    assert done == ["next"]
+    with pytest.raises(ZeroDivisionError):
+        load_beforehand(lambda: 1 / 0)
