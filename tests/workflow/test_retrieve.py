@@ -273,6 +273,16 @@ def test_the_state_that_flows_holds_no_text_and_stays_small(stages: DemoStages, 
     assert stages.calls["vector_search"] == 1
 
 
+def test_the_longest_question_lies_in_the_state_once(stages: DemoStages, workflow: Workflow) -> None:
+    longest = question().text + "\N{MATHEMATICAL BOLD CAPITAL A}" * (10_000 - len(question().text))
+    run = workflow.execute(question(text=longest))
+    entered = [
+        event["stateEnteredEventDetails"]["input"] for event in run.events if "stateEnteredEventDetails" in event
+    ]
+    assert {json.dumps(json.loads(text), ensure_ascii=False).count(longest) for text in entered} == {1}
+    assert stages.calls["vector_search"] == 1
+
+
 def test_multi_hop_steps_are_taken_in_order_and_the_last_is_the_answer(stages: DemoStages, workflow: Workflow) -> None:
     steps = (
         PlanStep(operation=StepOperation.SEARCH, limit=5),

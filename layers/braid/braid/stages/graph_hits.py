@@ -21,7 +21,7 @@ AROUND_IT = 0.5
 """What counts that lies around the answers of a walk, by its share of what is spread from them."""
 
 MAX_HITS_BYTES = 56 * 1024
-"""Of hits as JSON. A state may have 256 KiB: names and walks this much each, the search's ids, the question twice."""
+"""Of hits as JSON. A state may have 256 KiB: names and walks this much each, the search's ids and the question."""
 
 
 def fitting(hits: Sequence[GraphHit]) -> tuple[GraphHit, ...]:
