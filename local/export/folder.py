@@ -20,7 +20,7 @@ from braid.engines.model_files import (
     describe_file,
     open_model,
 )
-from braid.errors import ConfigurationError, ModelError, StoreFull, StoreReadOnly
+from braid.errors import ConfigurationError, ModelError, StoreFull, StoreReadOnly, plainly
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def write_folder(
             )
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise ConfigurationError(f"model {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise ConfigurationError(f"model {'.'.join(map(str, first['loc']))}: {plainly(first)}") from error
         (work / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
         open_model(work, description.kind)
     return out

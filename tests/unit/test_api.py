@@ -128,6 +128,8 @@ def test_what_is_related_to_an_entity_is_found_by_its_id_and_by_its_name(door: F
     by_id = door.ask("GET", "/entities/service:beacon/related", query={"limit": 3}).json()
     assert by_name == by_id
     assert len(by_id["hits"]) == 3
+    unknown = door.ask("GET", f"/entities/{'N' * 512}/related")
+    assert (unknown.status, unknown.json()["detail"]) == (404, "no entity of this id or name")
 
 
 def test_relations_are_narrowed_by_type_direction_and_depth(door: FrontDoor) -> None:

@@ -383,3 +383,17 @@ def test_an_answer_is_found_for_five_minutes_and_then_worked_out_anew(tmp_path: 
     stages.clock.move(2)
     assert not stages.answer(QUESTION).cached
     stages.close()
+
+
+def test_after_a_clock_was_set_back_nothing_is_answered_from_later(tmp_path: Path) -> None:
+    stages = cached_stages(tmp_path)
+    fill(stages, TENANT)
+    stages.answer(QUESTION)
+    context(stages)
+    stages.clock.move(-60)
+    stages.cache_counts()
+
+    assert not stages.answer(QUESTION).cached
+    context(stages)
+    assert stages.cache_counts()["ContextCacheMiss"] == 1
+    stages.close()

@@ -46,6 +46,8 @@ def test_what_a_record_states_itself_wins() -> None:
     citation = cite(record("guide.pdf#chunk-7", name="qa-response-1", source=source, confidence=0.0))
     assert (citation.type, citation.title, citation.page, citation.chunk_index) == ("chat", "Stated", 0, 0)
     assert citation.confidence == 0.0
+    named = cite(record("a", name="guide.pdf#chunk-7", source=SourceRef(title="Stated", chunk_index=0)))
+    assert (named.title, named.chunk_index) == ("Stated", 0)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,31 @@ def test_a_refused_input_is_named_and_not_repeated(
     assert "http" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("shape", "fields", "told"),
+    [
+        (
+            Query,
+            {"text": "x", "tenant_id": "a b"},
+            "tenant_id: must be 1 to 64 of the letters A to Z and a to z, digits",
+        ),
+        (Query, {"text": "x", "filters": {"entity_types": ["a b"]}}, "filters.entity_types.0: must be 1 to 64 of the"),
+        (Query, {"text": ""}, "text: must not be empty"),
+        (Query, {"text": "x" * 10_001}, "text: must not be longer than 10,000 characters"),
+        (Query, {"text": "x", "top_k": 51}, "top_k: must be less than or equal to 50"),
+        (
+            Query,
+            {"text": "x", "hints": {"steps": [{"operation": "expand"}] * 7}},
+            "hints.steps: must not hold more than 6",
+        ),
+        (Query, {"text": "x", "ranking": "best"}, "ranking: must be 'relevance', 'memory' or 'recency'"),
+        (Record, {"id": "a", "metadata": {"k": {}}}, "metadata.k: is not text, a number, true, false or null"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(shape: type[Query | Record], fields: dict[str, Any], told: str) -> None:
+    assert str(refusal(shape, **fields)).startswith(told)
+
+
 def test_several_wrong_fields_are_all_named() -> None:
     error = refusal(top_k=0, fusion="best")
     assert [clause.split(":")[0] for clause in str(error).split("; ")] == ["text", "top_k", "fusion"]

@@ -64,11 +64,11 @@ def test_what_an_operator_sets_wins_over_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"parameters": {"hit_share": 1.5}}', "parameters.hit_share: Input should be less than or equal to 1"),
+        ('{"parameters": {"hit_share": 1.5}}', "parameters.hit_share: must be less than or equal to 1"),
         ('{"parameters": {"causal_shift": "much"}}', "parameters.causal_shift: "),
         ('{"parameters": {"colour": 1}}', "parameters.colour: "),
         ('{"parameters": {"vector_weight": 0, "graph_weight": 0}}', "both 0"),
-        ("{}", "parameters: Field required"),
+        ("{}", "parameters: missing"),
         ("{", "not JSON"),
     ],
 )

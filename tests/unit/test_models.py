@@ -159,7 +159,7 @@ def test_a_score_of_a_record_is_in_the_unit_interval(field: str, score: Any) -> 
 
 def test_no_metadata_holds_what_json_cannot() -> None:
     assert refused_field(Record, id="a", tenant_id="acme", metadata={"x": math.nan}).startswith("metadata.x")
-    assert refused_field(Record, id="a", tenant_id="acme", metadata={"x": {"y": 1}}).startswith("metadata.x")
+    assert refused_field(Record, id="a", tenant_id="acme", metadata={"x": {"y": 1}}) == "metadata.x"
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=40))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -104,9 +105,9 @@ def test_each_lost_stage_degrades_a_constrained_answer_the_same_in_both_ways(
 
 
 def test_an_unknown_entity_finds_nothing_and_is_named(stages: DemoStages, workflow: Workflow) -> None:
-    for strategy in FIRST:
-        answer, _ = both(stages, workflow, question(strategy, entity="Nobody Atall"))
-        assert (ids(answer), answer.unknown_entity) == ([], "Nobody Atall")
+    for strategy, entity in itertools.product(FIRST, ("Nobody Atall", "N" * 512)):
+        answer, _ = both(stages, workflow, question(strategy, entity=entity))
+        assert (ids(answer), answer.unknown_entity, answer.degraded) == ([], entity, ())
     known, _ = both(stages, workflow, question())
     assert known.unknown_entity is None
 

@@ -95,8 +95,20 @@ def test_relations_are_found_by_name_alias_or_id_and_an_unknown_entity_is_refuse
     assert len(ours.related("Keelson", depth=2, limit=200).hits) > len(ours.related("Keelson", limit=200).hits)
     with pytest.raises(InvalidRequest, match=r"^entity: nothing in the graph is called 'Kelson'"):
         ours.related("Kelson")
+    with pytest.raises(InvalidRequest, match=r"^entity: nothing in the graph is called 'NNN"):
+        ours.related("N" * 512)
     with pytest.raises(InvalidRequest, match=r"^depth: "):
         ours.related("Keelson", depth=4)
+
+
+def test_a_moment_without_a_zone_is_one_in_utc_in_every_call(ours: Interface) -> None:
+    at = datetime(2024, 5, 1, tzinfo=UTC)
+    for ask in (
+        lambda moment: ours.related("Keelson", as_of=moment),
+        lambda moment: ours.graph_query({"start": {"names": ["Keelson"]}}, as_of=moment),
+        lambda moment: ours.search(ASKED, as_of=moment).results,
+    ):
+        assert ask(at.replace(tzinfo=None)) == ask("2024-05-01") == ask(at) != ()
 
 
 def test_a_graph_query_is_of_this_tenant_whatever_it_says(ours: Interface) -> None:
@@ -111,6 +123,8 @@ def test_a_graph_query_is_of_this_tenant_whatever_it_says(ours: Interface) -> No
     ("call", "field"),
     [
         (lambda ours: ours.search(""), "text"),
+        (lambda ours: ours.related("Keelson", as_of="last year"), "as_of"),
+        (lambda ours: ours.graph_query({"start": {"names": ["Keelson"]}}, as_of=2024), "as_of"),
         (lambda ours: ours.search(ASKED, limit=51), "limit"),
         (lambda ours: ours.semantic_search(ASKED, min_similarity=1.5), "hints.min_similarity"),
         (lambda ours: ours.search_by_entity_type(ASKED, "no type"), "entity_type"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from braid.errors import ConfigurationError
+from braid.errors import ConfigurationError, plainly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +35,6 @@ def read_config(model: type[_Model], path: Path, *, where: str) -> _Model:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise ConfigurationError(f"{path}: {field + ': ' if field else ''}{first['msg']}") from error
+        raise ConfigurationError(f"{path}: {field + ': ' if field else ''}{plainly(first)}") from error
     except ValueError as error:
         raise ConfigurationError(f"{path}: not JSON ({error})") from error

@@ -31,7 +31,7 @@ change. A name that begins with ``Transient`` is worth trying again; no other is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,11 +40,28 @@ if TYPE_CHECKING:
 
 _PLAINER = {"extra_forbidden": "unknown field", "missing": "missing"}
 """What pydantic says for programmers, by its type of error, as said to whoever wrote the input."""
+_LETTERS = "of the letters A to Z and a to z, digits"
+_FORMS = {
+    "^[A-Za-z][A-Za-z0-9_]{0,63}$": f"must be 1 to 64 {_LETTERS} and _, beginning with a letter",
+    "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$": f"must be 1 to 64 {_LETTERS}, - and _, beginning with a letter or digit",
+}
+"""What the patterns of labels, and of tenants' and profiles' names, ask for."""
 
 
-def plainly(kind: str, message: str) -> str:
-    """Return pydantic's message of one error, by its type, as said to whoever wrote the input."""
-    return _PLAINER.get(kind, message.removeprefix("Value error, "))
+def plainly(detail: Mapping[str, Any]) -> str:
+    """Return what pydantic says of one error, as said to whoever wrote the input; never what was sent."""
+    told, message = detail.get("ctx", {}), str(detail["msg"])
+    match detail["type"]:
+        case "string_pattern_mismatch":
+            return _FORMS.get(told.get("pattern", ""), message)
+        case "string_too_short":
+            return "must not be empty" if told.get("min_length") == 1 else message
+        case "string_too_long":
+            return f"must not be longer than {told['max_length']:,} characters" if told else message
+        case "too_long":
+            return f"must not hold more than {told['max_length']:,} items" if told else message
+        case kind:
+            return _PLAINER.get(kind, message.removeprefix("Value error, ")).replace("Input should be", "must be", 1)
 
 
 class BraidError(Exception):
@@ -71,11 +88,11 @@ class InvalidRequest(BraidError):
         """
         clauses: list[str] = []
         first: str | None = None
-        for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        for detail in error.errors(include_url=False, include_input=False):
             field = ".".join(str(part) for part in detail["loc"]) or "request"
             field = (names or {}).get(field, field)
             first = first or field
-            clauses.append(f"{field}: {plainly(detail['type'], detail['msg'])}")
+            clauses.append(f"{field}: {plainly(detail)}")
         return cls("; ".join(clauses), field=first)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from braid.engines.ports_query import GraphQuery, GraphQuestion
 from braid.errors import InvalidRequest
 from braid.linking import normalise
-from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strategy
-from braid.relations import related_request
+from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strategy, Timestamp
+from braid.relations import nothing_called, related_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from braid.models import Answer, TimeRange
 
 _CALLED: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
+_MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
 
 
 class EntityStrategy(NamedTuple):
@@ -149,7 +150,7 @@ class Interface:
         InvalidRequest
             If nothing has this name or id, as well.
         """
-        moment = as_of or self._library.now()
+        moment = self._moment(as_of)
         graph = self._library.graph
         links = graph.link(self._tenant_id, [normalise(entity)], as_of=moment)
         request = related_request(
@@ -165,7 +166,7 @@ class Interface:
         )
         found = graph.expand(request)
         if not links and not found.hits and not self._is_vertex(entity, moment):
-            raise InvalidRequest(f"entity: nothing in the graph is called {entity!r}", field="entity")
+            raise nothing_called(entity)
         return found
 
     def graph_query(self, question: GraphQuestion | dict[str, Any], *, as_of: datetime | None = None) -> GraphResult:
@@ -174,10 +175,19 @@ class Interface:
         try:
             if not isinstance(question, GraphQuestion):
                 fields = dict(GraphQuestion.model_validate(fields))  # a tenant or a moment in it is an unknown field
-            asked = GraphQuery(**fields, tenant_id=self._tenant_id, as_of=as_of or self._library.now())
+            asked = GraphQuery(**fields, tenant_id=self._tenant_id, as_of=self._moment(as_of))
         except ValidationError as error:
             raise InvalidRequest.from_validation(error) from error
         return self._library.graph.query(asked)
+
+    def _moment(self, as_of: datetime | None) -> datetime:
+        """Return the moment that is asked about, in UTC."""
+        if as_of is None:
+            return self._library.now()
+        try:
+            return _MOMENT.validate_python(as_of)
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error, {"request": "as_of"}) from error
 
     def _is_vertex(self, entity: str, moment: datetime) -> bool:
         return bool(self.graph_query(GraphQuestion.model_validate({"start": {"ids": [entity]}}), as_of=moment).hits)

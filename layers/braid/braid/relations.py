@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from braid.engines.ports import ExpandRequest
 from braid.errors import InvalidRequest
 from braid.models import Direction
+from braid.models.scalars import can_be_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,10 +52,12 @@ def related_request(
     Raises
     ------
     InvalidRequest
-        If an argument is out of its bounds; it is named.
+        If an argument is out of its bounds, or an entity that has no such name can be no id; it is named.
     """
     if limit > MOST_RELATED:
         raise InvalidRequest(f"limit: {limit} is more than {MOST_RELATED}", field="limit")
+    if entity and not (links or can_be_id(entity)):
+        raise nothing_called(entity)
     seeds = tuple(dict.fromkeys(link.entity_id for link in links)) or (entity,)
     try:
         return ExpandRequest(
@@ -70,3 +73,8 @@ def related_request(
         )
     except ValidationError as error:
         raise InvalidRequest.from_validation(error, _CALLED) from error
+
+
+def nothing_called(entity: str) -> InvalidRequest:
+    """Return the error of an entity that is not there."""
+    return InvalidRequest(f"entity: nothing in the graph is called {entity!r}", field="entity")

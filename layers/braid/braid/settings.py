@@ -10,7 +10,7 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from braid.errors import ConfigurationError
+from braid.errors import ConfigurationError, plainly
 from braid.models import RerankerKind
 from braid.schema import Window
 
@@ -356,7 +356,7 @@ def load_settings() -> Settings:
         clauses = []
         for detail in error.errors(include_url=False):
             name = f"BRAID_{'_'.join(map(str, detail['loc'])).upper()}: " if detail["loc"] else ""
-            clauses.append(name + detail["msg"].removeprefix("Value error, "))
+            clauses.append(name + plainly(detail))
         raise ConfigurationError("; ".join(clauses)) from error
     except SettingsError as error:
         # A setting of several values, such as slow_stage_ms; the message quotes the field's name.

@@ -145,9 +145,7 @@ def internal() -> Problem:
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """Return the problem of fields that are wrong, as pydantic reports them; what was sent is not echoed."""
-    fields = tuple(
-        FieldProblem(field=_place(error["loc"]), detail=plainly(error["type"], error["msg"])) for error in errors
-    )
+    fields = tuple(FieldProblem(field=_place(error["loc"]), detail=plainly(error)) for error in errors)
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", "fields of the request are wrong", errors=fields)
 
 

@@ -15,7 +15,8 @@ from braid.context import Context, ContextQuestion, ContextRequest
 from braid.engines.ports_query import GraphQuery, GraphResult, QueryStart
 from braid.errors import InvalidRequest
 from braid.interface import Interface
-from braid.models import Answer, Direction, Label, Query, Question, RecordId, Timestamp
+from braid.models import Answer, Direction, Label, Name, Query, Question, RecordId, Timestamp
+from braid.models.scalars import can_be_id
 
 if TYPE_CHECKING:
     from braid.api.resolver import Api
@@ -87,7 +88,7 @@ def _add_entities(api: Api) -> None:
         tags=["ask"],
     )
     def related(
-        entity_id: Annotated[RecordId, InPath(description="Id of the entity, or its name.")],
+        entity_id: Annotated[Name, InPath(description="Id of the entity, or its name.")],
         *,
         types: Annotated[list[Label] | None, InQuery(max_length=32)] = None,
         direction: Annotated[Direction, InQuery()] = Direction.BOTH,
@@ -109,7 +110,7 @@ def _add_entities(api: Api) -> None:
             if error.field != "entity":
                 raise
             # A record that the graph does not know of is one all the same, and nothing is related to it.
-            if _entity(api, entity_id) is None:
+            if not can_be_id(entity_id) or _entity(api, entity_id) is None:
                 raise not_found("no entity of this id or name") from error
             return Related(hits=())
         return Related(hits=found.hits, truncated=found.truncated)

@@ -150,13 +150,18 @@ def _written(report: WriteReport) -> WriteSummary:
     """
     if report.errors:
         fields = [
-            FieldProblem(field=f"{error.place}.{error.field}" if error.field else error.place, detail=error.message)
+            FieldProblem(field=".".join(filter(None, (_dotted(error.place), error.field))), detail=error.message)
             for error in report.errors
         ]
         detail = "items of the request are wrong; nothing was written"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
     names = WriteSummary.model_fields
     return WriteSummary(**{name: value for name, value in dict(report).items() if name in names})
+
+
+def _dotted(place: str) -> str:
+    """Return a place such as ``records[0]`` as the fields of a request are named."""
+    return place.replace("[", ".").removesuffix("]")
 
 
 def _opened(after: str, tenant_id: str, key: bytes, now: float) -> str | None:

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from braid.engines.onnx_wire import external_tensor
-from braid.errors import ModelError, ModelMissing, ModelTampered
+from braid.errors import ModelError, ModelMissing, ModelTampered, plainly
 from braid.models import Frozen
 from braid.profiles import ModelId
 
@@ -178,7 +178,7 @@ def read_manifest(folder: Path) -> Manifest:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise _tampered(path, f"{field + ': ' if field else ''}{first['msg']}") from error
+        raise _tampered(path, f"{field + ': ' if field else ''}{plainly(first)}") from error
     except ValueError as error:
         raise _tampered(path, f"not JSON ({error})") from error
 

@@ -95,8 +95,13 @@ TenantId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{
 """Isolation boundary, from the verified token. ASCII only, so that no two spellings look alike."""
 
 
+def can_be_id(value: str) -> bool:
+    """Return whether a name is short enough to be an id as well."""
+    return len(value.encode()) <= MAX_ID_BYTES
+
+
 def _at_most_256_bytes(value: str) -> str:
-    if len(value.encode()) > MAX_ID_BYTES:
+    if not can_be_id(value):
         message = f"id is longer than {MAX_ID_BYTES} bytes"
         raise ValueError(message)
     return value
@@ -117,6 +122,17 @@ Text = Annotated[str, AfterValidator(_encodable)]
 QueryText = Annotated[
     str, StringConstraints(min_length=1, max_length=10_000, strip_whitespace=True), AfterValidator(_encodable)
 ]
+
+
+def _plain_value(value: object) -> object:
+    if value is not None and not isinstance(value, str | int | float):
+        message = "is not text, a number, true, false or null"
+        raise ValueError(message)
+    return value
+
+
+MetadataValue = Annotated[str | int | float | bool | None, BeforeValidator(_plain_value)]
+"""What a key of a record's metadata may stand for."""
 
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidator(_to_utc)]
 """A moment in UTC. Input without a zone is read as UTC."""

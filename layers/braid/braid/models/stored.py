@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from braid.models.scalars import (
     Frozen,
     Label,
+    MetadataValue,
     Name,
     RecordId,
     Score,
@@ -75,7 +76,7 @@ class NewRecord(Frozen):
     task_id: Name | None = None
     tool_name: Name | None = None
     status: Name | None = None
-    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    metadata: dict[str, MetadataValue] = Field(default_factory=dict)
     supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100)] = ()
     """Records that hold no longer since this one does."""
 

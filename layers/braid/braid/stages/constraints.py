@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from braid import linking
-from braid.engines.ports import ExpandRequest
+from braid.engines.ports import ExpandRequest, Expansion
 from braid.engines.ports_query import GraphQuery, QueryStart
+from braid.models.scalars import can_be_id
 from braid.selectivity import MAX_REACH
 from braid.stages.states import GraphFound
 from braid.stages.vector_search import best_ids
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from braid.engines.ports import Expansion, KnowledgeGraph
+    from braid.engines.ports import KnowledgeGraph
     from braid.models import EntityLink, GraphConstraint, GraphHit
     from braid.stages.states import GraphRequest
 
@@ -46,6 +47,8 @@ class Inside:
 
     def walk(self, links: Sequence[EntityLink], *, among: tuple[str, ...] | None = None) -> Expansion:
         """Return what is inside, the nearest first, at most one more than the search index is given."""
+        if not (links or can_be_id(self.constraint.entity)):
+            return Expansion()
         return self.graph.expand(
             ExpandRequest(
                 tenant_id=self.tenant_id,
@@ -62,6 +65,8 @@ class Inside:
 
     def is_unknown(self) -> bool:
         """Whether no vertex has the entity's id either."""
+        if not can_be_id(self.constraint.entity):
+            return True
         start = QueryStart(ids=(self.constraint.entity,))
         return not self.graph.query(GraphQuery(tenant_id=self.tenant_id, start=start, as_of=self.as_of, limit=1)).hits
 
