@@ -177,7 +177,7 @@ def show(console: Console, built: Context) -> None:
     console.print(table)
     figures = built.metrics
     if built.enabled:
-        console.print(Text(f"{figures.kept} of {figures.found} found", style="dim"))
+        console.print(Text(f"kept {figures.kept} of the {figures.found} found", style="dim"))
 
 
 def _row(message: dict[str, Any], scores: ContextScores | None) -> tuple[Text, Text, Text, Text]:

@@ -103,7 +103,10 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
     else:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for heading in ("score", "name", "type", "id", "path"):
-            table.add_column(heading, overflow="fold", justify="right" if heading == "score" else "left")
+            # Ids are there to be copied.
+            table.add_column(
+                heading, no_wrap=heading == "id", overflow="fold", justify="right" if heading == "score" else "left"
+            )
         for hit in hits:
             path = path_text(hit.path) if hit.path.types else Text("")
             table.add_row(

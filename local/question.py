@@ -62,7 +62,7 @@ def check_known(tenant: str, wired: Wired) -> None:
     if tenant not in known:
         listed = f"tenants here: {', '.join(known)}" if known else "nothing is ingested here yet"
         raise UnknownTenant(
-            f"--tenant: nothing is known of {tenant!r} in {wired.settings.home}; {listed}. "
+            f"--tenant: nothing is known of {tenant!r} in {wired.settings.home.absolute()}; {listed}. "
             f"`braid ingest DIR --tenant {tenant}` makes it"
         )
 
