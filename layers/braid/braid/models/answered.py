@@ -57,6 +57,8 @@ class Result(Frozen):
     valid_at: datetime | None = None
     invalid_at: datetime | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    shortened: bool = False
+    """Whether text or metadata were left out, so that the answer is not too long to be sent; the record has them."""
 
 
 class RelatedEntity(Frozen):

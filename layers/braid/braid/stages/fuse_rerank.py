@@ -14,6 +14,7 @@ from braid.fusion import fuse
 from braid.models import Answer, Fusion, Result, Source
 from braid.planning import DEFAULT_PARAMETERS
 from braid.scoring import clamp, final, placeholder, recency
+from braid.stages.answer_size import fitting
 from braid.stages.coherence import cohere
 from braid.stages.combining import method, strands, unknown_entity, weigh
 from braid.stages.left_behind import Placed, left_behind
@@ -122,7 +123,7 @@ def run(
     rerank_ms = watch.ms()
     results, order, steady = _results(request, ranked, now)
     degraded = list(dict.fromkeys(degraded))
-    return Answer(
+    answer = Answer(
         trace_id=request.trace_id,
         results=tuple(results),
         sources=tuple(dict.fromkeys(result.citation for result in results)),
@@ -154,6 +155,7 @@ def run(
         },
         rerank_cost_usd=cost_usd,
     )
+    return fitting(answer)
 
 
 def _nothing_answered(request: FuseRequest) -> bool:
