@@ -247,6 +247,25 @@ class SearchIndexContract:
         assert ids(ask(index, "δίκτυο").lexical) == ["el"]
         assert ids(ask(index, "rocket").lexical) == ["文書"]
 
+    def test_words_are_found_where_none_are_set_apart(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("tokyo", "東京支社の責任者は田中さんです。"),
+                record("osaka", "大阪工場は来月閉鎖されます。"),
+                record("kyoto", "京都の東にある倉庫。", name="北倉庫"),
+                record("plain", "Tokyo office"),
+            ]
+        )
+        assert ids(ask(index, "東京支社はどこですか").lexical)[0] == "tokyo"
+        assert ids(ask(index, "工場").lexical) == ["osaka"]
+        assert ids(ask(index, "東京").lexical) == ["tokyo"], "not where the characters stand apart"
+        assert ids(ask(index, "Keelsonと北倉庫").lexical) == ["kyoto"]
+        assert ids(ask(index, "東").lexical) == ["kyoto", "tokyo"], "the shorter text first"
+        assert set(ids(ask(index, "Tokyo 閉鎖").lexical)) == {"plain", "osaka"}
+        index.upsert([record("osaka", "大阪は静か。")])
+        index.delete(ACME, ["kyoto"])
+        assert ids(ask(index, "工場 倉庫 大阪").lexical) == ["osaka"]
+
     @pytest.mark.parametrize(
         "text",
         [

@@ -56,6 +56,12 @@ def test_the_relevance_of_working_state_is_the_share_of_query_words_present(text
     assert found.final == pytest.approx(0.3 * relevance + 0.7)
 
 
+def test_where_no_spaces_are_written_two_characters_together_are_a_word() -> None:
+    said, other = says("東京に行く"), says("大阪工場")
+    found = context.working_state("東京支社", [other, said], window=10, ranking=Ranking.RECENCY, now=NOW)
+    assert [item.relevance for item in found] == pytest.approx([1 / 3, 0.0])
+
+
 def test_a_query_without_words_makes_nothing_relevant() -> None:
     (found,) = context.working_state("?!", [says("?!")], window=10, ranking=Ranking.RECENCY, now=NOW)
     assert found.relevance == 0.0

@@ -14,11 +14,13 @@ from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.engines.embedded.queue import EmbeddedQueue
 from braid.engines.embedded.search import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
+from braid.engines.embedded.tables import forget_words, words_table
 from braid.engines.ports_state import DEDUPLICATION_S, QueueMessage
 from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly
 from braid.settings import Settings
 from braid.wiring import Wired
 
+from tests.contract.search_index import ask
 from tests.contract.shapes import ACME, GLOBEX, Clock, edge, record, vertex
 
 if TYPE_CHECKING:
@@ -309,6 +311,27 @@ def test_an_older_store_keeps_what_it_holds_and_gets_what_it_lacks(old: Path) ->
             EmbeddedQueue(store).send([message("a")])
             EmbeddedObjectStore(store).put(ACME, "a", b"1")
             assert EmbeddedQueue(store).depth() == 1
+
+
+def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store).upsert([record("a", "東京支社の責任者", name="東京"), record("b", "turbine")])
+        with store.transaction() as connection:
+            table, row = words_table(1), (1, "東京", "", "東京支社の責任者")
+            forget_words(connection, table, [row])
+            # as it was written then
+            connection.execute(f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)", row)  # noqa: S608
+            connection.execute("PRAGMA user_version = 3")
+    for _ in range(2):
+        with EmbeddedStore(tmp_path) as store:
+            index = EmbeddedSearchIndex(store)
+            assert [hit.id for hit in ask(index, "支社").lexical] == ["a"]
+            assert [hit.id for hit in ask(index, "turbine").lexical] == ["b"]
+    with EmbeddedStore(tmp_path) as store:
+        index = EmbeddedSearchIndex(store)
+        index.upsert([record("a", "大阪工場")])
+        assert [hit.id for hit in ask(index, "支社 東京 大阪").lexical] == ["a"]
+        assert ask(index, "支社").lexical == ()
 
 
 def test_an_older_store_is_read_as_it_is(old: Path) -> None:

@@ -65,6 +65,15 @@ def test_episodes_are_searched_by_query_words_of_more_than_three_characters_of_w
     assert found_ids(memory, "api key now") == []
 
 
+def test_two_han_characters_are_a_word_of_an_episode(memory: Remembered) -> None:
+    decide(memory, "東京支社を閉じる", hours_ago=1)
+    decide(memory, "大阪工場を閉じる", hours_ago=2)
+    assert found_ids(memory, "東京") == ["東京支社を閉じる"]
+    assert found_ids(memory, "東") == []
+    found = build(memory, query="大阪工場").messages
+    assert [(message["content"], message["metadata"]["relevance"]) for message in found] == [("大阪工場を閉じる", 1.0)]
+
+
 def test_episodes_come_newest_first(memory: Remembered) -> None:
     for text, hours in (("gateway b", 5), ("gateway gateway a", 50), ("gateway c and more", 1)):
         decide(memory, text, hours_ago=hours)

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from braid.linking import MAX_PHRASE_WORDS, MAX_QUESTION_WORDS, certainty, longest_match, normalise, phrases, words
+from braid.linking import (
+    MAX_PHRASE_IDEOGRAPHS,
+    MAX_PHRASE_WORDS,
+    MAX_QUESTION_WORDS,
+    certainty,
+    longest_match,
+    normalise,
+    phrases,
+    words,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +67,43 @@ def test_a_name_needs_one_word_of_more_than_two_characters_that_says_something()
     assert "it bilge" in phrases("is it Bilge")
     assert phrases("ab cd") == []
     assert phrases("") == []
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("東京支社の責任者は誰ですか", "東京支社"),
+        ("北京办事处的负责人是谁。", "北京办事处"),
+        ("東京", "東京"),
+        ("Keelsonを作ったのは誰", "Keelson"),
+        ("グーグル・ジャパンの社長は。", "グーグル・ジャパン"),
+        ("東京 支社の責任者", "東京 支社"),
+        ("中華人民共和国国務院とは", "中華人民共和国国務院"),
+        ("दिल्ली कार्यालय के प्रमुख कौन हैं?", "दिल्ली कार्यालय"),
+    ],
+)
+def test_a_name_is_found_whatever_its_script_sets_apart(question: str, name: str) -> None:
+    phrase = normalise(name)
+    assert phrase in phrases(question)
+    assert longest_match(question, [link("e", phrase)]) == [link("e", phrase)]
+    assert certainty(question, phrase) == 1.0
+
+
+def test_where_nothing_is_set_apart_a_name_inside_a_longer_one_is_not_linked_and_one_character_is_none() -> None:
+    inner, longer = link("e:1", "東京"), link("e:2", "東京支社")
+    assert longest_match("東京支社の責任者は。", [inner, longer]) == [longer]
+    assert longest_match("東京支社は東京にある", [inner, longer]) == [inner, longer]
+    assert not {"東", "の", "は"} & set(phrases("東京の支社は"))
+
+
+def test_a_foreign_name_is_certain_among_words_without_case() -> None:
+    assert certainty("ما هو Keelson", "keelson") == 1.0
+    assert certainty("Keelsonと東京支社の関係", "keelson") == 1.0
+    assert certainty("Who runs 東京 and the country office", "country") < 0.5
+
+
+def test_a_very_long_question_without_spaces_offers_a_bounded_number_of_names() -> None:
+    assert len(phrases("東京支社" * 2_500)) <= MAX_PHRASE_IDEOGRAPHS * MAX_QUESTION_WORDS
 
 
 def test_a_very_long_question_offers_a_bounded_number_of_names() -> None:

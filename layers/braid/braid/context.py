@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-from braid.linking import words
+from braid.ideographs import MIN_HAN, count_han
+from braid.linking import terms
 from braid.models import Frozen, Name, QueryText, Ranking, Record, Score, TenantId
 from braid.scoring import EPISODIC_SHARE, RECENCY_FLOOR, RECENCY_SHARE, SEMANTIC_SHARE, clamp, final, recency
 
@@ -128,14 +129,21 @@ class Context(Frozen):
 def share_of_words(asked: Iterable[str], text: str) -> float:
     """Return which share of the different words asked for a text has; 0 when none is asked for."""
     wanted = set(asked)
-    return len(wanted & set(words(text))) / len(wanted) if wanted else 0.0
+    return len(wanted & set(terms(text))) / len(wanted) if wanted else 0.0
 
 
 def episode_words(query: str) -> list[str]:
-    """Return the different words of more than 3 characters, in order, as they are written: an index folds its own."""
+    """Return the different words of more than 3 characters, in order, as they are written: an index folds its own.
+
+    Two Han characters are as much as four letters.
+    """
     composed = unicodedata.normalize("NFC", query)
     spaced = "".join(character if unicodedata.category(character)[0] in "LNM" else " " for character in composed)
-    return [word for word in dict.fromkeys(spaced.split()) if len(word) >= WORD_CHARACTERS]
+    return [word for word in dict.fromkeys(spaced.split()) if _is_sought(word)]
+
+
+def _is_sought(word: str) -> bool:
+    return len(word) >= WORD_CHARACTERS or count_han(word) >= MIN_HAN
 
 
 def message_text(message: Mapping[str, Any]) -> str:
@@ -163,7 +171,7 @@ def working_state(
     query: str, messages: Sequence[dict[str, Any]], *, window: int, ranking: Ranking, now: datetime
 ) -> list[ContextItem]:
     """Return the newest ``window`` messages, the newest first; relevance is the share of the query's words present."""
-    asked = words(query)
+    asked = terms(query)
     newest = list(reversed(messages[-window:]))
     items = []
     for place, message in enumerate(newest):
@@ -199,7 +207,7 @@ def episodic(query: str, records: Sequence[Record], *, ranking: Ranking, now: da
     Relevance is the share of the query's words of more than 3 characters that are present. An index matches inflected
     forms as well, so that what it found has one of them at least.
     """
-    asked = {word for word in words(" ".join(episode_words(query))) if len(word) >= WORD_CHARACTERS}
+    asked = {word for word in terms(" ".join(episode_words(query))) if _is_sought(word) or " " in word}
     items = []
     for record in records:
         text = record.text()

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from braid.ideographs import MIN_HAN, count_han, pairs, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from braid.models import EntityLink
 
 MAX_PHRASE_WORDS = 8
+MAX_PHRASE_IDEOGRAPHS = 12
 MIN_WORD_CHARACTERS = 3
 MAX_QUESTION_WORDS = 200
 FIRST_WORD, IN_PLAIN_WRITING, SEVERAL_COMMON_WORDS, COMMON_WORD = 0.5, 0.1, 0.2, 0.05
@@ -130,6 +133,11 @@ def words(text: str) -> list[str]:
     return [word.casefold() for word in written(text)]
 
 
+def terms(text: str) -> list[str]:
+    """Return the normalised words, and each two characters that stand together where no spaces are written."""
+    return [term for word in words(text) for term in pairs(word)]
+
+
 def written(text: str) -> list[str]:
     """Split text into the same words as :func:`words`, in the case in which they are written."""
     plain = text
@@ -147,20 +155,50 @@ def normalise(name: str) -> str:
     return " ".join(words(name))
 
 
+class Piece(NamedTuple):
+    """A word of a question, or one character of a script that writes no spaces between words."""
+
+    text: str
+    glued: bool = False
+    """Whether there is no space before it."""
+
+
+def read_pieces(text: str) -> list[Piece]:
+    """Return the words of a text as :func:`written` does, with each ideograph by itself."""
+    return [Piece(part, glued=place > 0) for word in written(text) for place, part in enumerate(pieces(word))]
+
+
+def _folded(text: str) -> list[str]:
+    return [piece.text.casefold() for piece in read_pieces(text)]
+
+
 def phrases(question: str) -> list[str]:
     """Return every run of 1 to 8 words of a question that could be a name, the longest first.
 
-    A phrase needs one word of more than two characters that is not a function word; very long questions are read
-    up to their 200th word, which bounds the look-up.
+    A phrase needs one word of more than two characters that is not a function word, two Han characters, or three
+    letters of another script without case; very long questions are read up to their 200th word, which bounds the
+    look-up. Where no spaces are written, runs have up to 12 characters.
     """
-    tokens = words(question)[:MAX_QUESTION_WORDS]
+    tokens = read_pieces(question)[:MAX_QUESTION_WORDS]
     found: dict[str, None] = {}
-    for size in range(min(MAX_PHRASE_WORDS, len(tokens)), 0, -1):
+    for size in range(min(MAX_PHRASE_IDEOGRAPHS, len(tokens)), 0, -1):
         for start in range(len(tokens) - size + 1):
             run = tokens[start : start + size]
-            if any(map(says_something, run)):
-                found[" ".join(run)] = None
+            if size > MAX_PHRASE_WORDS and not all(piece.glued for piece in run[1:]):
+                continue
+            if _could_be_a_name([piece.text for piece in run]):
+                found["".join(f"{'' if piece.glued else ' '}{piece.text.casefold()}" for piece in run).strip()] = None
     return list(found)
+
+
+def _could_be_a_name(run: Sequence[str]) -> bool:
+    if any(map(says_something, run)):
+        return True
+    whole = "".join(run)
+    if whole.isascii():
+        return False
+    letters = sum(len(word) for word in run if word.isalpha() and not _has_case(word))
+    return letters >= MIN_WORD_CHARACTERS or count_han(whole) >= MIN_HAN
 
 
 def certainty(question: str, phrase: str) -> float:
@@ -176,10 +214,12 @@ def certainty(question: str, phrase: str) -> float:
         Normalised, as it was linked.
     """
     spelled, folded, standing = _read(question)
-    run = phrase.split()
+    run = _folded(phrase)
     starts = [start for start in range(len(folded) - len(run) + 1) if folded[start : start + len(run)] == run]
     several = sum(word not in _STOPWORDS for word in run) > 1
-    if not any(map(_has_case, spelled)):
+    cased = sum(map(_has_case, spelled))
+    if sum(map(str.isalpha, spelled)) >= 2 * cased:
+        # A script without case, in which what has one is the name of something foreign.
         return 1.0
     capitals_tell = len(set(standing[1:])) > 1
     if capitals_tell and any(any(standing[max(start, 1) : start + len(run)]) for start in starts):
@@ -198,7 +238,7 @@ def stands_alone(question: str, phrase: str) -> bool:
     "Sex" in "A Whirl Of Sex And Politics" is not. A function word at the beginning has its capital whatever it is.
     """
     spelled, folded, standing = _read(question)
-    run = phrase.split()
+    run = _folded(phrase)
     return any(
         not any(standing[max(start - 1, 0) : start] if start > 1 or says_something(spelled[0]) else ())
         and not any(standing[start + len(run) : start + len(run) + 1])
@@ -221,7 +261,7 @@ def says_something(word: str) -> bool:
 def _read(question: str) -> tuple[tuple[str, ...], list[str], list[bool]]:
     """Return the words of a question as they are written, without case, and whether each stands out."""
     # Asked for every phrase of one question in turn.
-    spelled = tuple(written(question)[:MAX_QUESTION_WORDS])
+    spelled = tuple(piece.text for piece in read_pieces(question)[:MAX_QUESTION_WORDS])
     return spelled, [word.casefold() for word in spelled], [stands_out(word) for word in spelled]
 
 
@@ -234,11 +274,12 @@ def longest_match(question: str, links: Sequence[EntityLink]) -> list[EntityLink
 
     "Harbour Freight API" must not also link "Harbour". Two entities that share a name are both kept.
     """
-    tokens = words(question)
+    tokens = _folded(question)
     taken = [False] * len(tokens)
     kept: list[str] = []
-    for phrase in sorted({link.phrase for link in links}, key=lambda text: (-len(text.split()), text)):
-        run = phrase.split()
+    runs = {link.phrase: _folded(link.phrase) for link in links}
+    for phrase in sorted(runs, key=lambda text: (-len(runs[text]), text)):
+        run = runs[phrase]
         starts = [
             start
             for start in range(len(tokens) - len(run) + 1)

@@ -219,8 +219,15 @@ def knn(embedding: Embedding, k: int, clause: dict[str, Any]) -> dict[str, Any]:
 
 
 def match(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:
-    """Return the search for the ``k`` best texts with any of the words, among what meets a filter."""
-    return _body({"bool": {"must": [{"match": {WORDS: {"query": " ".join(words)}}}], "filter": [clause]}}, k)
+    """Return the search for the ``k`` best texts with any of the words, among what meets a filter.
+
+    A word with a space in it is found where its parts stand together.
+    """
+    single = [word for word in words if " " not in word]
+    wanted: list[dict[str, Any]] = [{"match": {WORDS: {"query": " ".join(single)}}}] if single else []
+    wanted += [{"match_phrase": {WORDS: word}} for word in words if " " in word]
+    any_of_them = wanted[0] if len(wanted) == 1 else {"bool": {"should": wanted, "minimum_should_match": 1}}
+    return _body({"bool": {"must": [any_of_them], "filter": [clause]}}, k)
 
 
 def newest(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:

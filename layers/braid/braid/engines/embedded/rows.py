@@ -9,7 +9,7 @@ from hashlib import blake2b
 from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded.tables import to_microseconds, words_table
+from braid.engines.embedded.tables import forget_words, to_microseconds, words_table, write_words
 from braid.engines.ports_written import Written
 from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Record
@@ -66,7 +66,7 @@ def _write(
         title = f"{title}\n{record.source.title}" if title else record.source.title
     aliases = "\n".join(record.aliases)
     if old is not None:
-        _forget_words(connection, words, [old[:4]])
+        forget_words(connection, words, [old[:4]])
     row = (
         tenant,
         record.id,
@@ -85,18 +85,8 @@ def _write(
     )
     # fetchall: a statement that returns rows has written only when it was read to its end.
     number = int(connection.execute(_WRITE, row).fetchall()[0][0])
-    connection.execute(
-        f"INSERT INTO {words} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)",  # noqa: S608 - a number's name
-        (number, title, aliases, record.content),
-    )
+    write_words(connection, words, (number, title, aliases, record.content))
     return number
-
-
-def _forget_words(connection: sqlite3.Connection, words: str, rows: Sequence[tuple[int, str, str, str]]) -> None:
-    connection.executemany(
-        f"INSERT INTO {words} ({words}, rowid, title, aliases, content) VALUES ('delete', ?, ?, ?, ?)",  # noqa: S608
-        rows,
-    )
 
 
 def _write_vectors(
@@ -197,7 +187,7 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
         " WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
         (tenant, json.dumps(list(ids))),
     ).fetchall()
-    _forget_words(connection, words_table(tenant), rows)
+    forget_words(connection, words_table(tenant), rows)
     numbers = [(row[0],) for row in rows]
     connection.executemany("DELETE FROM vectors WHERE record = ?", numbers)
     connection.executemany("DELETE FROM records WHERE number = ?", numbers)

@@ -11,12 +11,15 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from braid.ideographs import apart, has_any
+
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable
 
-FORMAT = 3
+FORMAT = 4
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, FORMAT})
+READABLE = frozenset({1, 2, 3, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -192,6 +195,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
         return
     for statement in "".join(_SINCE[found:]).split(";"):
         connection.execute(statement)
+    _set_apart(connection)
     if found == 0:
         connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
     connection.execute(f"PRAGMA user_version = {FORMAT:d}")
@@ -207,3 +211,34 @@ def create_words(connection: sqlite3.Connection, tenant: int) -> None:
         f"CREATE VIRTUAL TABLE {words_table(tenant)} USING fts5("
         "title, aliases, content, content='', tokenize='porter unicode61 remove_diacritics 2')"
     )
+
+
+def write_words(connection: sqlite3.Connection, table: str, row: tuple[int, str, str, str]) -> None:
+    """Put the words of a row into an FTS5 table: its number, title, aliases and content."""
+    number, *texts = row
+    connection.execute(
+        f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)",  # noqa: S608 - a number's name
+        (number, *map(apart, texts)),
+    )
+
+
+def forget_words(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[int, str, str, str]]) -> None:
+    """Remove the words of rows from an FTS5 table, which have to be those that it was given."""
+    connection.executemany(
+        f"INSERT INTO {table} ({table}, rowid, title, aliases, content) VALUES ('delete', ?, ?, ?, ?)",  # noqa: S608
+        [(number, *map(apart, texts)) for number, *texts in rows],
+    )
+
+
+def _set_apart(connection: sqlite3.Connection) -> None:
+    """Index again, each ideograph by itself, what a store of a format before 4 has by whole runs of them."""
+    for (tenant,) in connection.execute("SELECT number FROM tenants").fetchall():
+        table = words_table(tenant)
+        rows = connection.execute("SELECT number, title, aliases, content FROM records WHERE tenant = ?", (tenant,))
+        for row in rows:
+            if any(map(has_any, row[1:])):
+                connection.execute(
+                    f"INSERT INTO {table} ({table}, rowid, title, aliases, content) VALUES ('delete', ?, ?, ?, ?)",  # noqa: S608
+                    row,
+                )
+                write_words(connection, table, row)
