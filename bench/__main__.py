@@ -68,7 +68,9 @@ def _engines(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench engines", description=engines.__doc__)
     parser.add_argument("--sizes", default=SIZES, help="numbers of records, with commas between (%(default)s)")
     parser.add_argument("--embedded-only", action="store_true", help="start no servers, and so need no Java")
-    parser.add_argument("--out", type=Path, default=HERE, help="folder for engines.json, engines.md and engines.svg")
+    parser.add_argument(
+        "--out", type=Path, default=HERE, help="folder of engines.json, .md and .svg, which are added to"
+    )
     options = parser.parse_args(arguments)
     try:
         sizes = sorted({int(size) for size in options.sizes.split(",")})
@@ -80,11 +82,9 @@ def _engines(arguments: list[str]) -> None:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    runs: list[engines.SizeFigures] = []
     for size in sizes:
-        runs.append(engines.measure(size, say, deployed=not options.embedded_only))
         # After each: the largest takes longest, and should it fail the others are not lost.
-        engines_report.write(runs, options.out)
+        runs = engines_report.add(engines.measure(size, say, deployed=not options.embedded_only), options.out)
     sys.stdout.write(engines_report.as_markdown(runs))
 
 

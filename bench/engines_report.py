@@ -8,8 +8,10 @@ import platform
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+
 from bench.engine_process import FIRST_KINDS
-from bench.engines import COUNTED, DEPLOYED, EMBEDDED, GREMLIN_HEAP, K
+from bench.engines import COUNTED, DEPLOYED, EMBEDDED, GREMLIN_HEAP, K, SizeFigures
 from bench.plot import Chart, as_svg
 from local.servers import gremlin_server, opensearch_server
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from bench.engines import EngineFigures, SizeFigures
+    from bench.engines import EngineFigures
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ def _table(run: SizeFigures) -> Iterator[str]:
         yield f"| {kind}, ms | " + " | ".join(cells) + " |"
     for title, value in _WHOLE:
         values = [value(engine) for engine in run.engines.values()]
-        cells = [f"{number:,}" for number in values]
+        if not all(values):
+            continue  # that run did not measure it
+        cells = [f"{number:,.10g}" for number in values]
         if both:
             cells += [f"{values[1] / values[0]:.2f}", ""]
         yield f"| {title} | " + " | ".join(cells) + " |"
@@ -116,12 +120,16 @@ def _aims(run: SizeFigures) -> Iterator[str]:
 
 def charts(runs: Sequence[SizeFigures]) -> list[Chart]:
     """Return one chart a kind of question, then ingest and memory."""
-    engines = list(runs[0].engines)
+    engines = [name for name in runs[-1].engines if all(name in run.engines for run in runs)]
 
     def lines(value: Callable[[EngineFigures], float]) -> dict[str, list[tuple[float, float]]]:
         return {name: [(run.records, value(run.engines[name])) for run in runs] for name in engines}
 
-    kinds = list(runs[-1].engines[engines[0]].kinds)
+    kinds = [
+        kind
+        for kind in runs[-1].engines[engines[0]].kinds
+        if all(kind in run.engines[engines[0]].kinds for run in runs)
+    ]
     drawn = [
         Chart(
             f"{kind}, ms",
@@ -140,6 +148,21 @@ def charts(runs: Sequence[SizeFigures]) -> list[Chart]:
         )
     )
     return drawn
+
+
+def read(folder: Path) -> list[SizeFigures]:
+    """Return what was measured before, so that one size can be measured again without the others."""
+    path = folder / "engines.json"
+    if not path.exists():
+        return []
+    return TypeAdapter(list[SizeFigures]).validate_python(json.loads(path.read_text(encoding="utf-8"))["runs"])
+
+
+def add(run: SizeFigures, folder: Path) -> list[SizeFigures]:
+    """Put a run in the place of the one of its size, write all of them and return them."""
+    runs = sorted([*(held for held in read(folder) if held.records != run.records), run], key=lambda run: run.records)
+    write(runs, folder)
+    return runs
 
 
 def write(runs: Sequence[SizeFigures], folder: Path) -> None:

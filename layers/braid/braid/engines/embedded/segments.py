@@ -29,9 +29,9 @@ EXPANSION_ADD: Final = 128
 COSINE_ERROR: Final = 0.001
 """A graph keeps 11 significant bits: of two unit vectors each product is off by at most 2 × 2**-11 of itself."""
 EXPANSION_ALONE: Final = 128
-EXPANSION_EACH: Final = 64
+EXPANSION_EACH: Final = 48
 """Neighbours looked at by a search of one segment alone, and of each of several: what one misses others do not have."""
-_LEAST_EACH: Final = 64
+_LEAST_EACH: Final = 32
 _SUFFIX: Final = ".usearch"
 _CHUNK: Final = 2**20
 
