@@ -79,7 +79,7 @@ class EngineFigures:
     """From the start of a Python process to its first search and first walk."""
     process_mb: float
     forms_over_names: float = 0.0
-    """Seconds to write vertices with the forms of their names, over seconds to write them without; 0 if not measured."""
+    """Seconds to write vertices with the forms of their names, over seconds without; 0 if not measured."""
     gathered: tuple[int, int] = (0, 0)
     """Vertices and edges around a question's seeds, at the median."""
     servers_mb: dict[str, float] = field(default_factory=dict)
