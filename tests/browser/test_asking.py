@@ -8,13 +8,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from braid.errors import TransientStoreError
-from braid.models import Record
+from braid.models import Record, Vertex
 from playwright.sync_api import expect
 
 from tests.served import token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from playwright.sync_api import Route
 
     from tests.browser.conftest import Visit
     from tests.stages import DemoStages
@@ -69,7 +71,9 @@ def test_another_reranker_can_be_asked_for_and_one_that_is_not_there_is_said_to_
     before = tab.titles()
     expect(tab.page.locator("#notices")).not_to_contain_text("The reranker did not answer")
     tab.page.locator("#reranker").select_option("voyage")
-    expect(tab.page.locator("#notices")).to_contain_text("The reranker did not answer: the fused order stands.")
+    expect(tab.page.locator("#notices")).to_contain_text(
+        "The reranker did not answer, or is not set up here: the fused order stands."
+    )
     assert controls(tab)["reranker"] == ["voyage"]
     assert tab.titles() == before
 
@@ -223,6 +227,85 @@ def test_a_tenant_without_data_is_told_what_brings_some(visit: Visits) -> None:
     expect(tab.page.locator("#results")).to_contain_text("braid ingest")
     tab.open(tenant="empty")
     expect(tab.page.locator("#welcome")).to_contain_text("braid ingest")
+
+
+# --- what is seen at a glance -----------------------------------------------------------------------------------------
+
+
+def test_a_bar_is_as_long_as_its_score_says(visit: Visits) -> None:
+    tab = visit().ask(ROOT_CAUSE)
+    result = tab.page.locator("#results > li").nth(1)
+    result.get_by_text("Why it is here").click()
+    shown = "(box) => box.firstChild.getBoundingClientRect().width / box.getBoundingClientRect().width"
+    lengths = [track.evaluate(shown) for track in result.locator(".bars .track").all()]
+    scores = [float(figure) for figure in result.locator(".bars .figure").all_inner_texts()]
+    assert lengths == pytest.approx(scores, abs=0.01)
+    assert min(scores) < 0.6
+
+
+def test_the_words_of_the_question_are_marked_and_those_that_every_question_has_are_not(visit: Visits) -> None:
+    tab = visit().ask("What do the texts of the storm say?")
+    marked = {word.lower() for word in tab.page.locator("#results mark").all_inner_texts()}
+    assert {"text", "texts"} & marked
+    assert not {"the", "what", "of", "do"} & marked
+
+
+def test_names_are_numbered_as_the_names_that_were_found(visit: Visits) -> None:
+    names = visit().ask(ROOT_CAUSE).page.locator(".strand.knowledge")
+    expect(names.locator("li").first).to_contain_text("Lisbon label stoppage")
+    assert names.locator("li .rank").all_inner_texts()[0] == "1"
+
+
+def test_a_link_is_copied_without_the_token(visit: Visits) -> None:
+    tab = visit(permissions=["clipboard-read", "clipboard-write"]).ask(KEPT, as_of="2024-01-10")
+    tab.page.get_by_role("button", name="Copy a link").click()
+    expect(tab.page.locator("#said")).to_contain_text("no token")
+    copied = tab.page.evaluate("navigator.clipboard.readText()")
+    assert parse_qs(urlsplit(copied).fragment) == {"q": [KEPT], "as_of": ["2024-01-10"], "tenant": ["saltmarrow"]}
+
+
+def test_while_an_answer_is_on_its_way_the_page_says_so(visit: Visits) -> None:
+    tab = visit().open()
+    tab.page.clock.install()
+    held: list[Route] = []
+    tab.page.route("**/search", lambda route: held.append(route))  # noqa: PLW0108 - Playwright writes on what it is given
+    tab.page.get_by_label("Ask a question").fill(KEPT)
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("body[data-asking] #said")).to_have_text("Asking …")
+    tab.page.clock.fast_forward(5000)
+    expect(tab.page.locator("#said")).to_contain_text("Still asking")
+    held[0].continue_()
+    expect(tab.page.locator("#said")).to_contain_text("results")
+    expect(tab.page.locator("body[data-asking]")).to_have_count(0)
+
+
+def test_a_long_text_scrolls_in_a_box_of_its_own(visit: Visits, stages: DemoStages) -> None:
+    content = "yonder quay " * 3000
+    stages.index.upsert([Record(id="long", tenant_id="saltmarrow", name="quay " * 90, content=content)])
+    stages.cache.advance("saltmarrow")
+    tab = visit(width=390).ask("yonder quay", fusion="weighted")
+    result = tab.page.locator("#results > li").filter(has_text="yonder").first
+    result.get_by_text("Why it is here").click()
+    height = "(box) => box.getBoundingClientRect().height"
+    assert result.evaluate(height) < 1200
+    assert result.get_by_role("region", name="The whole text").evaluate("(box) => box.scrollHeight > box.clientHeight")
+
+
+def test_text_that_is_written_from_right_to_left_is_shown_so_and_leaves_the_rest_in_its_place(
+    visit: Visits, stages: DemoStages
+) -> None:
+    port, text = "ميناء حيفا", "توقفت الرافعات (10:40) في ميناء حيفا."
+    stages.index.upsert([Record(id="port", tenant_id="saltmarrow", name=port, content=text, entity_type="Event")])
+    vertex = Vertex(id="port", tenant_id="saltmarrow", name=port, entity_type="Event", has_record=True)
+    stages.graph.upsert([vertex], [])
+    stages.cache.advance("saltmarrow")
+    tab = visit().ask(f"لماذا توقفت الرافعات في {port}؟")
+    written = "(box) => getComputedStyle(box).direction"
+    result = tab.page.locator("#results > li").filter(has_text=text).first
+    assert result.locator(".excerpt").evaluate(written) == "rtl"
+    assert tab.page.get_by_label("Ask a question").evaluate(written) == "rtl"
+    assert tab.page.locator("#summary").evaluate(written) == "ltr"
+    expect(tab.page.locator("#summary")).to_contain_text(f"“\u2068{port}\u2069”")
 
 
 # --- what a store returns is text -------------------------------------------------------------------------------------

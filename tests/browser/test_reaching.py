@@ -34,7 +34,18 @@ def test_the_path_to_a_result_is_drawn_and_told(visit: Visits) -> None:
         "aria-label", "Lisbon label stoppage, named in the question: show its relations"
     )
     expect(tab.page.locator("#graph .edge text").filter(has_text="causes").first).to_be_visible()
-    expect(tab.page.locator("#results .path").filter(has_text="causes").first).to_be_visible()
+    expect(tab.page.locator("#results .path").filter(has_text="caused by").first).to_be_visible()
+
+
+def test_a_cause_is_shown_as_one_where_the_surest_edge_says_only_what_came_before(visit: Visits) -> None:
+    tab = visit().ask(ROOT_CAUSE)
+    vertex(tab, "event:printers-refuse-jobs").click()
+    groups = tab.page.locator("#entity .relations section")
+    expect(groups.first.locator("h4")).to_have_text("caused by →")
+    expect(groups.first.get_by_role("button")).to_have_text(["Castellan signing certificate lapsed"])
+    expect(groups.filter(has_text="after →").get_by_role("button")).to_have_text(
+        ["Castellan signing certificate lapsed"]
+    )
 
 
 def test_choosing_a_vertex_asks_for_its_relations_and_they_lead_on(visit: Visits) -> None:

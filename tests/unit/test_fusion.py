@@ -76,9 +76,34 @@ def test_a_candidate_says_which_strands_found_it_where_and_with_what_score() -> 
     )
     assert (found.vector_score, found.lexical_score, found.graph_score) == (0.8, 0.5, 0.6)
     assert found.sources == (Source.VECTOR, Source.LEXICAL, Source.KNOWLEDGE, Source.GRAPH)
-    assert found.ranks == {Source.VECTOR: 1, Source.LEXICAL: 4, Source.KNOWLEDGE: 2, Source.GRAPH: 3}
+    assert found.ranks == {Source.VECTOR: 1, Source.LEXICAL: 4, Source.KNOWLEDGE: 1, Source.GRAPH: 1}
     assert found.reasons == ("entity match: N", "graph path: RELATED_TO")
     assert [path.ids for path in found.paths] == [("n", "a"), ("s", "a")]
+
+
+def test_names_and_walks_that_were_ranked_together_have_each_their_own_places() -> None:
+    began_there = walked("walked-first", score=1.0, rank=1)
+    found = fuse(
+        vector=(),
+        lexical=(),
+        graph=[
+            walked("s", "walked-first", score=0.9, rank=1),
+            walked("n", "named-first", score=0.5, rank=2, source=Source.KNOWLEDGE),
+            walked("n", "named-second", score=0.4, rank=3, source=Source.KNOWLEDGE),
+            walked("s", "walked-third", score=0.3, rank=4),
+            # of another run
+            walked("h", "walked-second", score=0.6, rank=1),
+            began_there,
+        ],
+        weights=THIRDS,
+    )
+    assert {one.id: one.ranks for one in found} == {
+        "walked-first": {Source.GRAPH: 1},
+        "walked-second": {Source.GRAPH: 2},
+        "walked-third": {Source.GRAPH: 3},
+        "named-first": {Source.KNOWLEDGE: 1},
+        "named-second": {Source.KNOWLEDGE: 2},
+    }
 
 
 def test_a_strand_that_did_not_find_a_candidate_leaves_no_trace_on_it() -> None:

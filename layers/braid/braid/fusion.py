@@ -81,12 +81,12 @@ def fuse(
     for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
         for hit in hits:
             ranks[hit.id][source] = hit.rank
-    for identity, hits_of_one in found.items():
-        for graph_hit in hits_of_one:
-            if graph_hit.source is Source.GRAPH and not graph_hit.path.types:
-                continue  # where propagation began, and nothing that the graph found
-            rank = ranks[identity].get(graph_hit.source)
-            ranks[identity][graph_hit.source] = min(rank, graph_hit.rank) if rank else graph_hit.rank
+    # Names and walks come ranked together, and of several runs: here each has its place in what its strand found.
+    for source in (Source.KNOWLEDGE, Source.GRAPH):
+        # One of the graph without a path is where propagation began, and nothing that the graph found.
+        own = (hit for hit in graph if hit.source is source and (hit.path.types or source is Source.KNOWLEDGE))
+        for identity, rank in _ranks(best_scores(own)).items():
+            ranks[identity][source] = rank
     candidates = [
         Candidate(
             id=identity,

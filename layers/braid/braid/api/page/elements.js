@@ -43,6 +43,8 @@ export const STRANDS = {
   graph: "graph",
 };
 
+/** A text that keeps its own direction of writing, whatever stands around it; for where there can be no <bdi>. */
+export const apart = (text) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u.test(text) ? `\u2068${text}\u2069` : text);
 export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 export const share = (value) => `${Math.round(value * 100)} %`;
 export const milliseconds = (value) => (value < 10 ? `${value.toFixed(1)} ms` : `${Math.round(value).toLocaleString("en")} ms`);

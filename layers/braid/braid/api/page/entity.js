@@ -1,6 +1,7 @@
 // One entity and what stands in relation to it.
 import { byId, day, fill, h, plural, shortened } from "./elements.js";
 import { addRelations } from "./graph.js";
+import { CAUSAL, walkedAs } from "./relations.js";
 import { get } from "./server.js";
 
 const AT_MOST = 60;
@@ -16,10 +17,13 @@ export async function openEntity(id, { asOf, onWithin }) {
   const path = `entities/${encodeURIComponent(id)}`;
   const moment = asOf ? `&as_of=${encodeURIComponent(asOf)}` : "";
   try {
-    const [entity, related] = await Promise.all([
+    const causal = CAUSAL.map((type) => `&types=${type}`).join("");
+    const [entity, nearest, causes] = await Promise.all([
       get(path, asking.signal),
       get(`${path}/related?limit=${AT_MOST}${moment}`, asking.signal),
+      get(`${path}/related?limit=${AT_MOST}${moment}${causal}`, asking.signal),
     ]);
+    const related = together(causes, nearest);
     fill("entity", shown(entity, related, { open: (other) => openEntity(other, { asOf, onWithin }), onWithin }));
     addRelations(id, related.hits);
     box.scrollIntoView({ block: "nearest" });
@@ -27,6 +31,13 @@ export async function openEntity(id, { asOf, onWithin }) {
     if (error.name === "AbortError") return;
     fill("entity", h("p", { role: "alert" }, h("strong", {}, `${error.title ?? "Its relations cannot be shown"}. `), error.detail ?? ""));
   }
+}
+
+/** Of what is tied by several edges the server names the surest; what is a cause as well is to be seen as one. */
+function together(causes, nearest) {
+  const edge = (hit) => JSON.stringify([hit.id, hit.path.types[0], hit.path.inward[0]]);
+  const known = new Set(causes.hits.map(edge));
+  return { hits: [...causes.hits, ...nearest.hits.filter((hit) => !known.has(edge(hit)))], truncated: causes.truncated || nearest.truncated };
 }
 
 export function closeEntity() {
@@ -40,17 +51,17 @@ function shown(entity, related, { open, onWithin }) {
   const facts = [entity.entity_type ?? entity.kind, entity.timestamp && day(entity.timestamp), entity.invalid_at && `held until ${day(entity.invalid_at)}`];
   return [
     h("div", { class: "entity-head" },
-      h("h3", { id: "entity-title" }, name),
+      h("h3", { id: "entity-title", dir: "auto" }, name),
       h("button", { type: "button", class: "plain", on: { click: closeEntity } }, "Close")),
     h("p", { class: "kind" }, facts.filter(Boolean).join(" · "), " ", h("code", {}, entity.id)),
-    entity.content ? h("p", {}, shortened(entity.content, 420)) : null,
+    entity.content ? h("p", { dir: "auto" }, shortened(entity.content, 420)) : null,
     h("p", { role: "status", class: "quiet" }, related.hits.length
-      ? `${plural(related.hits.length, "relation")}${related.truncated || related.hits.length === AT_MOST ? ", and more that are not shown" : ""}`
+      ? `${plural(related.hits.length, "relation")}${related.truncated || related.hits.length >= AT_MOST ? ", and more that are not shown" : ""}`
       : "Nothing is related to it."),
     h("div", { class: "relations" }, grouped(related.hits).map(([label, hits]) => h("section", {},
       h("h4", {}, label),
       h("ul", {}, hits.map((hit) => h("li", {},
-        h("button", { type: "button", class: "name", on: { click: () => open(hit.id) } }, hit.name ?? hit.id))))))),
+        h("button", { type: "button", class: "name", on: { click: () => open(hit.id) } }, h("bdi", {}, hit.name ?? hit.id)))))))),
     h("button", { type: "button", on: { click: () => onWithin(entity.id) } }, "Ask only among what this reaches"),
   ];
 }
@@ -58,9 +69,9 @@ function shown(entity, related, { open, onWithin }) {
 function grouped(hits) {
   const groups = new Map();
   for (const hit of hits) {
-    const type = hit.path.types[0]?.toLowerCase().replaceAll("_", " ") ?? "related";
-    const label = hit.path.inward[0] ? `← ${type}` : `${type} →`;
+    const { words, turned } = walkedAs(hit.path.types[0] ?? "RELATED_TO", hit.path.inward[0] ?? false);
+    const label = turned ? `← ${words}` : `${words} →`;
     groups.set(label, [...(groups.get(label) ?? []), hit]);
   }
-  return [...groups.entries()].sort(([one], [other]) => one.localeCompare(other));
+  return [...groups.entries()]; // causes first, then as sure as they are
 }

@@ -10,6 +10,7 @@ import { post } from "./server.js";
 import { showOrder, showStrands } from "./strands.js";
 import { showTimings } from "./timings.js";
 
+const STILL_ASKING_MS = 4000;
 const HOW_TO_BEGIN = "braid demo brings two archives to try, braid ingest your own.";
 let asking = null;
 let last = { text: null, ranks: null };
@@ -25,7 +26,8 @@ async function ask({ remember = true } = {}) {
   document.title = `${asked.text} – Braid`;
   markChanges();
   said("Asking …");
-  byId("answer").setAttribute("aria-busy", "true");
+  busy(true);
+  const still = setTimeout(() => said("Still asking … A first question after a quiet time takes longer, and so does a busy store."), STILL_ASKING_MS);
   try {
     const answer = await post("search", asked, mine.signal);
     if (mine.signal.aborted) return undefined;
@@ -33,9 +35,17 @@ async function ask({ remember = true } = {}) {
   } catch (error) {
     if (error.name === "AbortError" || mine.signal.aborted) return undefined;
     refuse(error);
+  } finally {
+    clearTimeout(still);
+    if (asking === mine) busy(false);
   }
-  byId("answer").removeAttribute("aria-busy");
   return undefined;
+}
+
+/** Let a line above the page and the fading answer say that another is on its way. */
+function busy(is) {
+  document.body.toggleAttribute("data-asking", is);
+  byId("answer").setAttribute("aria-busy", String(is));
 }
 
 function showAnswer(answer, asked) {
@@ -46,7 +56,7 @@ function showAnswer(answer, asked) {
   byId("answer").hidden = false;
   byId("summary").textContent = summary(answer);
   fill("notices", notices(answer));
-  showResults(answer, before, { onEntity: open, onPoint: point });
+  showResults(answer, asked.text, before, { onEntity: open, onPoint: point });
   if (!answer.results.length) fill("results", h("li", { class: "nothing" }, nothing(answer)));
   showPlan(answer);
   showWeights(answer);
@@ -177,6 +187,11 @@ byId("controls").addEventListener("change", () => ask());
 byId("reset").addEventListener("click", () => {
   reset();
   ask();
+});
+byId("copy").hidden = !navigator.clipboard; // only where the page came over HTTPS or from this machine
+byId("copy").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(location.href);
+  said("The link is copied. It holds question and controls, and no token.");
 });
 byId("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address after "#" is the question's

@@ -1,6 +1,7 @@
 // Draws the paths of an answer; every vertex is a button that asks for its relations.
-import { byId, fill, plural, s } from "./elements.js";
+import { apart, byId, fill, plural, s } from "./elements.js";
 import { indented, layered, lines } from "./layout.js";
+import { forward } from "./relations.js";
 
 const BESIDE = { size: { width: 184, height: 60 }, beside: 14, along: { least: 76, most: 130 } };
 const BELOW = { height: 60, gap: 24, indent: 18 };
@@ -73,7 +74,7 @@ function draw() {
 
 function drawnEdge(edge, from, to, geometry) {
   const { d, ...label } = geometry(from, to);
-  const type = edge.type.toLowerCase().replaceAll("_", " ");
+  const type = forward(edge.type);
   return s("g", { class: `edge${edge.faint ? " faint" : ""}`, "data-ids": JSON.stringify([edge.from, edge.to]), "aria-hidden": "true" },
     s("title", {}, `${from.name} ${type} ${to.name}${edge.evidence ? `, known from ${edge.evidence}` : ""}`),
     s("path", { d, "marker-end": "url(#arrow)" }),
@@ -135,7 +136,7 @@ function drawnVertex(vertex) {
   s("rect", { width: vertex.width, height: vertex.height, rx: 10 }),
   result ? s("circle", { cx: 19, cy: vertex.height / 2, r: 11 }) : null,
   result ? s("text", { class: "number", x: 19, y: vertex.height / 2 + 4 }, `${result.rank}`) : null,
-  text.map((line, place) => s("text", { x: left, y: vertex.height / 2 + 5 + (place - (text.length - 1) / 2) * 16 }, line)));
+  text.map((line, place) => s("text", { x: left, y: vertex.height / 2 + 5 + (place - (text.length - 1) / 2) * 16 }, apart(line))));
 }
 
 /** Draw anew when there is more or less room. */

@@ -1,5 +1,5 @@
 // What was planned and why, what counted how much, and what was missing, in words.
-import { STRANDS, fill, h, plural, share, sized } from "./elements.js";
+import { STRANDS, apart, fill, h, plural, share, sized } from "./elements.js";
 
 const INTENTS = {
   lookup: "Read as a look-up: one thing is sought.",
@@ -15,7 +15,7 @@ const MISSING = {
   space: "No record has a vector of this model: words and graph answer.",
   graph_expand: "The graph did not answer in full: vectors and words count for more.",
   link: "Names in the question could not be looked up in the graph.",
-  rerank: "The reranker did not answer: the fused order stands.",
+  rerank: "The reranker did not answer, or is not set up here: the fused order stands.",
   schema: "The schema registry did not answer: versions of schemas were not regarded.",
   text: "The texts could not be read after the search: results are shown without them.",
 };
@@ -23,7 +23,7 @@ const MISSING = {
 /** One or two sentences for whoever sees an answer for the first time. */
 export function summary(answer) {
   const linked = answer.related_entities.filter((entity) => entity.linked);
-  const named = linked.slice(0, 3).map((entity) => `“${entity.name}”`).join(", ");
+  const named = linked.slice(0, 3).map((entity) => `“${apart(entity.name)}”`).join(", ");
   const byGraph = answer.results.filter((result) => !result.ranks.vector && !result.ranks.lexical).length;
   return [
     INTENTS[answer.plan.intent] ?? "",
@@ -76,7 +76,7 @@ export function notices(answer) {
   const notes = [];
   if (answer.superseded) notes.push(`${plural(answer.superseded, "record")} left out that no longer held.`);
   if (answer.truncated) notes.push("A vertex with very many edges was walked along its surest ones only.");
-  if (answer.unknown_entity) notes.push(`The graph knows no entity “${answer.unknown_entity}”, so nothing is reached from it.`);
+  if (answer.unknown_entity) notes.push(`The graph knows no entity “${apart(answer.unknown_entity)}”, so nothing is reached from it.`);
   return [
     known.length
       ? h("div", { class: "notice degraded" }, h("strong", {}, "Degraded: this answer is less than it could be."),

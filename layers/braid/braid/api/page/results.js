@@ -1,32 +1,36 @@
 // The ranked answer with its evidence.
-import { STRANDS, day, fill, h, share, sized } from "./elements.js";
+import { STRANDS, day, fill, h, shortened, sized } from "./elements.js";
+import { marked, telling } from "./marks.js";
+import { walkedAs } from "./relations.js";
 
 const KINDS = { chunk: "passage", tool_call: "tool call" };
+const TITLE_AT_MOST = 160;
 
 /** Show the results; `before` holds the ranks of the answer shown last to the same question, by id. */
-export function showResults(answer, before, { onEntity, onPoint }) {
-  fill("results", answer.results.map((result) => item(result, answer, before, { onEntity, onPoint })));
+export function showResults(answer, question, before, { onEntity, onPoint }) {
+  const wanted = telling(question);
+  fill("results", answer.results.map((result) => item(result, wanted, before, { onEntity, onPoint })));
 }
 
-function item(result, answer, before, { onEntity, onPoint }) {
+function item(result, wanted, before, { onEntity, onPoint }) {
   const ids = [result.id, ...result.paths.flatMap((path) => path.ids)];
   return h(
     "li",
     { class: "result", on: { pointerenter: () => onPoint(ids), pointerleave: () => onPoint(null) } },
     h("h3", {},
       h("span", { class: "rank", "aria-hidden": "true" }, `${result.rank}`),
-      h("span", {}, result.title || result.id),
+      h("span", { dir: "auto", title: result.title.length > TITLE_AT_MOST ? result.title : null }, shortened(result.title || result.id, TITLE_AT_MOST)),
       movement(result, before),
     ),
     h("p", { class: "kind" }, [result.entity_type ?? KINDS[result.kind] ?? result.kind, dated(result)].filter(Boolean).join(" · ")),
-    result.citation.excerpt ? h("p", { class: "excerpt" }, result.citation.excerpt) : h("p", { class: "quiet" }, "without text"),
+    result.citation.excerpt ? h("p", { class: "excerpt", dir: "auto" }, marked(result.citation.excerpt, wanted)) : h("p", { class: "quiet" }, "without text"),
     result.paths.slice(0, 1).map((path) => h("p", { class: "path" }, walked(path, onEntity))),
     h("p", { class: "chips" }, result.sources.map((source) =>
-      h("span", { class: `chip ${source}` }, `${STRANDS[source]} ${result.ranks[source]}`)),
+      h("span", { class: `chip ${source}`, title: `number ${result.ranks[source]} of what ${STRANDS[source]} found` }, `${STRANDS[source]} #${result.ranks[source]}`)),
       result.needs_transformation ? h("span", { class: "chip warn" }, "older schema") : null,
     ),
     h("p", { class: "cite" }, cited(result)),
-    more(result, answer, onEntity),
+    more(result, wanted, onEntity),
   );
 }
 
@@ -49,28 +53,29 @@ function dated(result) {
 function cited(result) {
   const { type, title, page } = result.citation;
   const place = page === null ? "" : `, page ${page}`;
-  return [`${type.replace("_", " ")}: ${title}${place}`, h("code", {}, result.id)];
+  return [`${type.replace("_", " ")}: `, h("bdi", {}, shortened(title, TITLE_AT_MOST)), place, h("code", {}, result.id)];
 }
 
 /** A walk in one line; each name on it asks for that entity's relations. */
 export function walked(path, onEntity) {
   const name = (place) =>
-    h("button", { type: "button", class: "name", on: { click: () => onEntity(path.ids[place]) } }, path.names[place] ?? path.ids[place]);
+    h("button", { type: "button", class: "name", on: { click: () => onEntity(path.ids[place]) } },
+      h("bdi", {}, shortened(path.names[place] ?? path.ids[place], TITLE_AT_MOST)));
   return path.types.flatMap((type, place) => {
-    const inward = path.inward[place] ?? false;
+    const { words, turned } = walkedAs(type, path.inward[place] ?? false);
     const known = path.evidence[place];
     return [
       place === 0 ? name(0) : null,
       h("span", { class: "step" }, h("span", { class: "edge", title: known ? `known from ${known}` : null },
-        h("span", { "aria-hidden": "true" }, inward ? " ← " : " "), type.toLowerCase().replaceAll("_", " "),
-        h("span", { class: "unseen" }, inward ? " (from the next) " : " "),
-        h("span", { "aria-hidden": "true" }, inward ? " " : " → ")),
+        h("span", { "aria-hidden": "true" }, turned ? " ← " : " "), words,
+        h("span", { class: "unseen" }, turned ? " (from the next) " : " "),
+        h("span", { "aria-hidden": "true" }, turned ? " " : " → ")),
       name(place + 1)),
     ];
   });
 }
 
-function more(result, answer, onEntity) {
+function more(result, wanted, onEntity) {
   const scores = [
     ["vectors", result.vector_score, "vector"],
     ["words", result.lexical_score, "lexical"],
@@ -82,12 +87,12 @@ function more(result, answer, onEntity) {
   return h("details", { class: "more" }, h("summary", {}, "Why it is here", h("span", { class: "unseen" }, `: ${result.title || result.id}`)),
     h("div", { class: "bars" }, scores.map(([name, value, kind]) => [
       h("span", {}, name),
-      h("span", { class: "track", "aria-hidden": "true" }, sized(h("span", { class: `bar ${kind}` }), { width: share(value) })),
+      h("span", { class: "track", "aria-hidden": "true" }, sized(h("span", { class: `bar ${kind}` }), { width: `${value * 100}%` })),
       h("span", { class: "figure" }, value.toFixed(3)),
     ])),
     result.reasons.length ? h("ul", { class: "reasons" }, result.reasons.map((reason) => h("li", {}, reason))) : null,
     result.paths.length > 1 ? h("div", {}, result.paths.slice(1).map((path) => h("p", { class: "path" }, walked(path, onEntity)))) : null,
-    result.content && result.content !== result.citation.excerpt ? h("p", { class: "whole" }, result.content) : null,
+    result.content && result.content !== result.citation.excerpt ? h("div", { class: "whole", dir: "auto", role: "region", "aria-label": "The whole text", tabindex: 0 }, marked(result.content, wanted)) : null,
     h("button", { type: "button", class: "plain", on: { click: () => onEntity(result.id) } }, "Its relations"),
   );
 }

@@ -1,7 +1,8 @@
 // What each strand found, and how fusion and reranking moved it.
-import { STRANDS, fill, h } from "./elements.js";
+import { STRANDS, fill, h, shortened } from "./elements.js";
 
 const FIRST = 5;
+const TITLE_AT_MOST = 90;
 
 /** Show the first of each strand and where they ended up. */
 export function showStrands(answer) {
@@ -14,7 +15,7 @@ export function showStrands(answer) {
       found.length
         ? h("ol", {}, found.slice(0, FIRST).map((one) => h("li", { class: one.shown ? null : "behind" },
           h("span", { class: "rank" }, `${one.ranks[source]}`),
-          h("span", {}, one.title || one.id),
+          h("span", {}, titled(one)),
           h("span", { class: "to" }, h("span", { "aria-hidden": "true" }, "→ "), h("span", { class: "unseen" }, "in the answer "), `${one.rank}`))))
         : h("p", { class: "quiet" }, answer.counts[source] ? "none that may be an answer" : "nothing"));
   }));
@@ -37,7 +38,7 @@ export function showOrder(answer) {
 function row(one) {
   const moved = one.fused_rank - one.rank;
   return h("tr", {},
-    h("th", { scope: "row" }, one.title || one.id),
+    h("th", { scope: "row" }, titled(one)),
     Object.keys(STRANDS).map((source) => {
       const rank = one.ranks[source];
       return h("td", {}, rank === undefined
@@ -49,6 +50,8 @@ function row(one) {
     h("td", { class: moved > 0 ? "moved up" : moved < 0 ? "moved down" : "quiet" },
       moved === 0 ? "as fused" : h("span", { class: "unseen" }, moved > 0 ? "up " : "down "), moved === 0 ? null : `${moved > 0 ? "▲" : "▼"} ${Math.abs(moved)}`));
 }
+
+const titled = (one) => h("bdi", {}, shortened(one.title || one.id, TITLE_AT_MOST));
 
 function everything(answer) {
   return [

@@ -1,0 +1,27 @@
+// Types of edges as words, read from one end or from the other.
+const FORWARD = { MENTIONS: "mentioned in" };
+const BACKWARD = {
+  CAUSES: "caused by",
+  ENABLES: "enabled by",
+  PREVENTS: "prevented by",
+  BEFORE: "after",
+  AFTER: "before",
+  MENTIONS: "mentions",
+  SUPERSEDES: "superseded by",
+  PART_OF: "has part",
+  OWNS: "owned by",
+  DEPENDS_ON: "needed by",
+  CALLS: "called by",
+};
+
+/** Those that answer questions of causes. */
+export const CAUSAL = ["CAUSES", "ENABLES", "PREVENTS"];
+
+/** A type in the direction in which it is stored. */
+export const forward = (type) => FORWARD[type] ?? type.toLowerCase().replaceAll("_", " ");
+
+/** A type in the direction in which it is walked; `turned` where only the arrow can say that this is the other one. */
+export function walkedAs(type, inward) {
+  if (!inward) return { words: forward(type), turned: false };
+  return { words: BACKWARD[type] ?? forward(type), turned: !(type in BACKWARD) };
+}
