@@ -66,8 +66,9 @@ def list_of(subject: Subject) -> None:
 
 
 def _membership(subject: str, tenant: str, role: Role) -> Membership:
-    if not subject.startswith(("user:", "iam:")):
-        message = "SUBJECT: begins with user: or iam:"
+    kind, _, name = subject.partition(":")
+    if kind not in {"user", "iam"} or not name.strip():
+        message = "SUBJECT: must be user: and the sub of a token, or iam: and an ARN"
         raise InvalidRequest(message, field="SUBJECT")
     try:
         return Membership(subject=subject, tenant_id=tenant, role=role)

@@ -47,14 +47,16 @@ def refuse_contradictions(dataset: Source, ledger: Ledger, wired: Wired, leaving
     edges, edge_places = ledger.superseding_edges()
     gone = "is no longer in the folder and would be removed"
     wrong = [f"{place}: supersedes: {old} {gone}" for place, old in leaving]
+    refused_ids: set[str] = set()
     while records or edges:
         in_graph = [vertex.id for vertex in wired.graph.get_many(tenant_id, sorted(records))]
-        refused = find(records, edges, in_graph, wired, tenant_id).refused
+        refused = find(records, edges, in_graph, wired, tenant_id, refused=refused_ids).refused
         if not refused:
             break
         for one in refused:
             if isinstance(one, RefusedRecord):
                 place, _ = places[one.id], records.pop(one.id)
+                refused_ids.add(one.id)
             else:
                 place, _ = edge_places[one.identity], edges.pop(one.identity)
             wrong.append(f"{place}: supersedes: {one.message}")

@@ -30,6 +30,12 @@ _PART = 2**20
 _S = TypeVar("_S", bound=Frozen)
 
 
+def _no_folder(path: Path) -> str:
+    if not path.exists():
+        return "no such folder"
+    return "is a file and no dataset folder" if path.is_file() else "is neither a folder nor a file to be read twice"
+
+
 class DatasetFiles:
     """A dataset folder's files. Memory does not grow with their lines; ``graph.json`` alone is held whole.
 
@@ -48,7 +54,7 @@ class DatasetFiles:
 
     def __init__(self, folder: Path, tenant_id: str) -> None:
         if not folder.is_dir():
-            raise DatasetError(f"{folder}: no such folder")
+            raise DatasetError(f"{folder}: {_no_folder(folder)}")
         if not (folder / "corpus.jsonl").is_file():
             raise DatasetError(f"{folder}: no corpus.jsonl here; a dataset folder holds one record a line in it")
         self.folder, self.tenant_id = folder, tenant_id

@@ -400,6 +400,7 @@ class WritesContract:
         )
         assert "would be superseded by itself: " in messages(report)[0]
         assert " → " in messages(report)[0]
+        assert all(message.endswith("supersedes, is refused itself") for message in messages(report)[1:])
         assert store.index.stats(ACME).records == 0
 
     def test_a_circle_that_closes_over_what_is_stored_is_refused(self, store: WriteStore) -> None:

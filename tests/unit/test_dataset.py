@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -327,10 +328,11 @@ def test_a_folder_without_questions_or_judgements_says_which_file_is_missing(fol
     ("make", "expected"),
     [
         (lambda path: None, "no such folder"),  # noqa: ARG005
-        (lambda path: path.write_text("a file"), "no such folder"),
+        (lambda path: path.write_text("a file"), "is a file and no dataset folder"),
+        (os.mkfifo, "is neither a folder nor a file to be read twice"),
         (lambda path: path.mkdir(), "no corpus.jsonl here"),
     ],
-    ids=["absent", "file", "empty"],
+    ids=["absent", "file", "pipe", "empty"],
 )
 def test_a_folder_that_is_none_is_named(tmp_path: Path, make: Callable[[Path], object], expected: str) -> None:
     make(tmp_path / "data")

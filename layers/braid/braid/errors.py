@@ -38,7 +38,13 @@ if TYPE_CHECKING:
 
     from pydantic import ValidationError
 
-_PLAINER = {"extra_forbidden": "unknown field", "missing": "missing"}
+_PLAINER = {
+    "extra_forbidden": "unknown field",
+    "missing": "missing",
+    "tuple_type": "must be a list",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+}
 """What pydantic says for programmers, by its type of error, as said to whoever wrote the input."""
 _LETTERS = "of the letters A to Z and a to z, digits"
 _FORMS = {
@@ -54,12 +60,12 @@ def plainly(detail: Mapping[str, Any]) -> str:
     match detail["type"]:
         case "string_pattern_mismatch":
             return _FORMS.get(told.get("pattern", ""), message)
-        case "string_too_short":
-            return "must not be empty" if told.get("min_length") == 1 else message
-        case "string_too_long":
-            return f"must not be longer than {told['max_length']:,} characters" if told else message
-        case "too_long":
-            return f"must not hold more than {told['max_length']:,} items" if told else message
+        case "string_too_short" | "too_short" if told.get("min_length") == 1:
+            return "must not be empty"
+        case "string_too_long" | "too_long" if most := told.get("max_length"):
+            if told.get("field_type", "Value") == "Value":  # that of a string which was looked at before
+                return f"must not be longer than {most:,} characters"
+            return f"must not hold more than {most:,} items"
         case kind:
             return _PLAINER.get(kind, message.removeprefix("Value error, ")).replace("Input should be", "must be", 1)
 

@@ -126,15 +126,17 @@ def _refuse_unwritten(given: Given, store: WriteStore, errors: list[ItemError]) 
 def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> None:
     """Find what is superseded, leaving out one after the other what is wrong about it."""
     later = given.request.supersede_later
+    refused_ids: set[str] = set()
     while True:
         records = given.records
         if later:  # what they are superseded by counts nevertheless
             records = {name: record.model_copy(update={"supersedes": ()}) for name, record in records.items()}
-        found = find(records, given.edges, given.in_graph, store, given.request.tenant_id)
+        found = find(records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids)
         for refused in found.refused:
             if isinstance(refused, RefusedRecord):
                 place, name = _place(given.request, refused.id), refused.id
                 given.records.pop(name, None)
+                refused_ids.add(name)
             else:
                 place, name = given.edge_places[refused.identity], refused.identity[0]
                 given.edges.pop(refused.identity, None)

@@ -111,6 +111,8 @@ def find(
     in_graph: Collection[str],
     store: WriteStore,
     tenant_id: str,
+    *,
+    refused: Collection[str] = (),
 ) -> Found:
     """Return what records and edges of one request supersede.
 
@@ -122,6 +124,8 @@ def find(
         Records of the request that have a vertex already, and so may be superseded already.
     store
         What is superseded may be stored.
+    refused
+        Records of the request that are wrong, and so are left out.
     """
     links, named = _links(records, edges, tenant_id)
     ends = {end for link in links.values() for end in (link.source, link.target)}
@@ -131,7 +135,7 @@ def find(
     found.refused += [
         RefusedRecord(named[identity], wrong)
         for identity, link in links.items()
-        if identity in named and (wrong := _wrong(link, known.get(link.target)))
+        if identity in named and (wrong := _wrong(link, known.get(link.target), refused))
     ]
     found.refused = found.refused or _in_a_circle(links, named, stored)
     if found.refused:
@@ -236,7 +240,9 @@ def _begins(record: Record | None) -> datetime | None:
     return None if record is None else record.valid_at or record.timestamp
 
 
-def _wrong(link: Relationship, old: Record | None) -> str | None:
+def _wrong(link: Relationship, old: Record | None, refused: Collection[str]) -> str | None:
+    if old is None and link.target in refused:
+        return f"{link.target!r}, which {link.source!r} supersedes, is refused itself"
     if old is None:
         return f"there is no record {link.target!r}, which {link.source!r} supersedes"
     if old.kind is Kind.ENTITY:
