@@ -6,17 +6,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import InvalidRequest
+from braid.settings import load_settings
+from braid.wiring import wired
 from typer.testing import CliRunner
 
 from local.cli import app
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("BRAID_HOME", str(tmp_path))
+    forget()
+    yield
+    wired().close()
+    forget()
+
+
+def forget() -> None:
+    load_settings.cache_clear()
+    wired.cache_clear()
 
 
 def members(*arguments: str) -> str:
