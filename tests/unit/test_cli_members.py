@@ -47,5 +47,5 @@ def test_a_member_is_added_listed_and_removed() -> None:
 
 @pytest.mark.parametrize("subject", ["ines", "user:", "iam: ", "group:ines", "user:a\nb"])
 def test_what_is_no_subject_is_refused(subject: str) -> None:
-    with pytest.raises(InvalidRequest, match="^SUBJECT: "):
+    with pytest.raises(InvalidRequest, match=r"^SUBJECT: "):
         members("add", subject, "--tenant", "acme")
