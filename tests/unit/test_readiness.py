@@ -1,4 +1,4 @@
-"""Containers that are kept ready have loaded what questions wait for."""
+"""What questions would wait for is opened while a container starts, and loaded where it is kept ready."""
 
 from __future__ import annotations
 
@@ -63,6 +63,31 @@ def test_one_that_a_question_starts_loads_only_what_that_needs(
 ) -> None:
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
     started(function)
+    assert not watched.loaded
+
+
+@pytest.mark.parametrize(
+    ("function", "opened"),
+    [
+        ("plan", {"moves", "graph", "cache"}),
+        ("embed", {"moves", "cache"}),
+        ("vector_search", {"index", "schemas"}),
+        ("graph_expand", {"graph", "cache"}),
+        ("fuse_rerank", {"index", "schemas", "queue"}),
+        ("context", {"index", "cache"}),
+        ("search_api", {"index", "graph", "cache"}),
+    ],
+)
+def test_clients_are_opened_while_lambda_starts_a_container_and_nowhere_else(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, function: str, opened: set[str]
+) -> None:
+    monkeypatch.delenv("AWS_LAMBDA_FUNCTION_NAME", raising=False)
+    started(function)
+    assert not opened & vars(watched).keys()
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", function)
+    monkeypatch.setenv("POWERTOOLS_TRACE_DISABLED", "true")
+    started(function)
+    assert opened <= vars(watched).keys()
     assert not watched.loaded
 
 

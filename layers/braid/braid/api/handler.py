@@ -22,6 +22,7 @@ from braid.api.records import add_records
 from braid.api.resolver import Api
 from braid.errors import BraidError
 from braid.observability import request_log
+from braid.readiness import open_beforehand
 from braid.settings import Membership
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ def make_handler(library: Library) -> Handler:
             routers.api = make_api(library)
         api: Api = routers.api
         return api
+
+    # This thread's, which in Lambda is the one that all requests come by.
+    open_beforehand(router)
 
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         started = time.perf_counter()
