@@ -172,9 +172,17 @@ def test_a_server_that_has_gone_is_said_to_have_gone(visit: Visits) -> None:
 
 
 def test_a_wrong_question_names_its_field(visit: Visits) -> None:
-    tab = visit().open(q="Who?", strategy="graph_first")
+    tab = visit().open(q="Who?", within="x" * 600)
     expect(tab.page.get_by_role("alert")).to_contain_text("The question is not right yet")
     expect(tab.page.get_by_role("alert")).to_contain_text("graph_constraint")
+
+
+def test_a_strategy_that_begins_at_an_entity_asks_for_one_in_the_words_of_the_page(visit: Visits) -> None:
+    tab = visit().open(q="Who?", strategy="graph_first")
+    expect(tab.page.get_by_role("alert")).to_contain_text("Name one under “Only what this reaches”")
+    tab.page.get_by_label("Only what this reaches").fill("Beacon")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("#plan")).to_contain_text("graph first")
 
 
 def test_nothing_found_is_said_with_a_way_on(visit: Visits) -> None:

@@ -111,6 +111,11 @@ def test_a_module_imports_what_is_there_and_asks_for_parts_that_the_page_has(nam
         assert f'id="{identity}"' in page
 
 
+def test_the_page_asks_for_all_modules_at_once_so_that_a_slow_network_is_waited_for_once() -> None:
+    preloaded = re.findall(r'<link rel="modulepreload" href="\./explorer/([^"]+)">', page_files()["index.html"])
+    assert sorted([*preloaded, "explorer.js"]) == MODULES
+
+
 def test_every_file_is_asked_for_by_the_page_or_a_module() -> None:
     everything = "\n".join(page_files().values())
     for name in set(FILES) - {"index.html"}:

@@ -87,6 +87,13 @@ export function question() {
   return asked;
 }
 
+/** What the controls still lack to be a question, in their own words; null when nothing. */
+export function lacking(asked) {
+  return asked.hints?.strategy === "graph_first" && !asked.graph_constraint
+    ? { title: "Graph first begins at an entity", detail: "Name one under “Only what this reaches”, and only that will be searched." }
+    : null;
+}
+
 export function reset() {
   for (const name of CONTROLS) if (name !== "k") byId(name).value = "";
   setBalance(null);

@@ -1,5 +1,5 @@
 // Ties the page together: what is asked, what is shown, and what the address says.
-import { access, address, arrived, changes, keepAccess, question, reset, setBalance, show } from "./address.js";
+import { access, address, arrived, changes, keepAccess, lacking, question, reset, setBalance, show } from "./address.js";
 import { byId, fill, h, milliseconds, plural } from "./elements.js";
 import { closeEntity, openEntity } from "./entity.js";
 import { examples } from "./examples.js";
@@ -25,6 +25,11 @@ async function ask({ remember = true } = {}) {
   byId("welcome").hidden = true;
   document.title = `${asked.text} – Braid`;
   markChanges();
+  const lacks = lacking(asked);
+  if (lacks) {
+    openControls();
+    return refuse(lacks);
+  }
   said("Asking …");
   busy(true);
   const still = setTimeout(() => said("Still asking … A first question after a quiet time takes longer, and so does a busy store."), STILL_ASKING_MS);

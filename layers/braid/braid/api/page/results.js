@@ -22,7 +22,7 @@ function item(result, wanted, before, { onEntity, onPoint }) {
       h("span", { dir: "auto", title: result.title.length > TITLE_AT_MOST ? result.title : null }, shortened(result.title || result.id, TITLE_AT_MOST)),
       movement(result, before),
     ),
-    h("p", { class: "kind" }, [result.entity_type ?? KINDS[result.kind] ?? result.kind, dated(result)].filter(Boolean).join(" · ")),
+    h("p", { class: "kind" }, [result.entity_type ?? KINDS[result.kind] ?? result.kind, dated(result), `score ${result.final.toFixed(2)}`].filter(Boolean).join(" · ")),
     result.citation.excerpt ? h("p", { class: "excerpt", dir: "auto" }, marked(result.citation.excerpt, wanted)) : h("p", { class: "quiet" }, "without text"),
     result.paths.slice(0, 1).map((path) => h("p", { class: "path" }, walked(path, onEntity))),
     h("p", { class: "chips" }, result.sources.map((source) =>
