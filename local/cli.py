@@ -113,7 +113,11 @@ def search(
     since: Annotated[str | None, typer.Option(help="Only what happened then or later.", metavar="TIME")] = None,
     until: Annotated[str | None, typer.Option(help="Only what happened before then.", metavar="TIME")] = None,
     min_similarity: Annotated[
-        float | None, typer.Option(help="Least similarity in meaning, 0 to 1.", metavar="SCORE")
+        float | None,
+        typer.Option(
+            help="Least similarity in meaning of what is found by its text, 0 to 1; what the graph leads to needs none.",
+            metavar="SCORE",
+        ),
     ] = None,
     intent: Annotated[
         Intent | None, typer.Option(help=f"{any_of(Intent)}. When left out, the question tells.", metavar="INTENT")

@@ -10,7 +10,7 @@ from braid.errors import StoreError
 from braid.models import Answer, Fusion, FusionParameters, GraphHit, Intent, Path, Plan, Query
 from braid.stages import graph_expand
 from braid.stages.fuse_rerank import Limits
-from braid.stages.propagating import Budget, propagation_of
+from braid.stages.propagating import Budget, around, propagation_of
 from braid.stages.states import GraphFound, GraphOperation, GraphRequest, Lost, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, FakeIndex, found, fused, hits, link, plan, query, record, walked
@@ -332,3 +332,11 @@ def test_scores_stay_between_zero_and_one_and_drift_still_lowers_them() -> None:
     )
     assert [result.id for result in answer.results] == ["b", "a"]
     assert all(0 < result.relevance <= 1 for result in answer.results)
+
+
+def test_of_a_walks_answers_only_the_first_are_spread() -> None:
+    answers = [walked("a", name, score=0.9) for name in ("x", "y", "z")]
+    request = around(query(), answers, None, as_of=NOW, budget=Budget(seeds=2))
+    assert request is not None
+    assert [name for name, _ in request.names] == ["x", "y"]
+    assert around(query(), [], None, as_of=NOW, budget=Budget()) is None

@@ -59,7 +59,10 @@ def choose_strategy(
     if mode is Mode.DOCUMENT:
         return Strategy.SEMANTIC, "semantic: the question asks for a document, page, section or summary"
     if hints.min_similarity is not None:
-        return Strategy.VECTOR_FIRST, f"vector_first: similarity of at least {hints.min_similarity} is required"
+        return (
+            Strategy.VECTOR_FIRST,
+            f"vector_first: the graph is walked from texts that are at least {hints.min_similarity} similar",
+        )
     if steps:
         return Strategy.MULTI_HOP, f"multi_hop: the question names {len(steps)} steps: {told(steps)}"
     return Strategy.HYBRID, "hybrid: text and names are searched together, then the graph is walked from what they find"
