@@ -115,7 +115,7 @@ def search(
     min_similarity: Annotated[
         float | None,
         typer.Option(
-            help="Least similarity in meaning of what is found by its text, 0 to 1; what the graph leads to needs none.",
+            help="Least similarity in meaning of what is found by its text, 0 to 1; what the graph reaches needs none.",
             metavar="SCORE",
         ),
     ] = None,
