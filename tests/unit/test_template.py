@@ -67,6 +67,7 @@ ENVIRONMENTS = ("default", "dev", "prod")
 
 USES_KEY = ["HasKey", "UseKeyPolicy", "AWS::NoValue"]
 POLICIES_A_ROLE_TAKES = 10
+MEGABYTES_OF_A_PROCESSOR = 1_769
 """IAM's quota of managed policies, unless an account asked for more; deploying fails beyond it."""
 
 every_function = pytest.mark.parametrize("name", sorted(FUNCTIONS))
@@ -205,6 +206,16 @@ def test_the_workflow_gives_up_on_a_task_before_its_function_does(state: str) ->
     task = TASKS[state]
     function = task["Parameters"]["FunctionName"].removeprefix("${").removesuffix("Arn}")
     assert task["TimeoutSeconds"] < FUNCTIONS[function]["Properties"]["Timeout"]
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_a_function_that_timed_out_can_start_anew_within_its_time_out(name: str) -> None:
+    # Lambda counts a start after a time-out against the next call, and says nothing of a whole processor for it.
+    function = FUNCTIONS[name]["Properties"]
+    memory = function["MemorySize"]
+    megabytes = memory if isinstance(memory, int) else TEMPLATE["Parameters"][memory]["MinValue"]
+    slowest_start_s = 3  # docs/decisions/0093
+    assert function["Timeout"] > slowest_start_s * max(1, MEGABYTES_OF_A_PROCESSOR / megabytes)
 
 
 @pytest.mark.parametrize("state", sorted(TASKS))
