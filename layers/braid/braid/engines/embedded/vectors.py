@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 DEAD_SHARE = 0.2
 """Share of removed vectors at which a segment is given up: removed ones still cost memory and reachability."""
-_BATCH = 4_096
+_BATCH = 1_024
 _FORMAT = 2
 _MIN_UNSAVED = 256
 _UNSAVED_SHARE = 0.05
