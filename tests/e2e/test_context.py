@@ -41,6 +41,13 @@ def test_a_context_holds_the_last_message_as_it_came_and_what_is_stored(braid: B
     assert len(built["scores"]) == len(built["messages"]) == built["metrics"]["kept"]
 
 
+def test_what_the_question_is_not_about_is_not_shown(braid: Braid) -> None:
+    for text in ("How do I bake sourdough bread?", "Which beaches of Thailand are the best in March?"):
+        built = json.loads(braid("context", text, "--tenant", "saltmarrow", "--json").out)
+        assert (built["messages"], built["degraded"]) == ([], [])
+        assert built["metrics"]["found"] > 0
+
+
 def test_people_are_shown_score_source_and_text(braid: Braid, chat: Path) -> None:
     done = braid(*ASK, "-m", str(chat))
     assert done.status == 0

@@ -14,14 +14,23 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from braid.ideographs import MIN_HAN, count_han
 from braid.linking import terms
-from braid.models import Frozen, Name, QueryText, Ranking, Record, Score, TenantId
-from braid.scoring import EPISODIC_SHARE, RECENCY_FLOOR, RECENCY_SHARE, SEMANTIC_SHARE, clamp, final, recency
+from braid.models import Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
+from braid.scoring import (
+    EPISODIC_SHARE,
+    RECENCY_FLOOR,
+    RECENCY_SHARE,
+    SEMANTIC_SHARE,
+    clamp,
+    final,
+    recency,
+    relevance_share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import Result
+    from braid.models import Answer, Result
 
 WORD_CHARACTERS = 4
 """Shortest word that an episodic search looks for."""
@@ -183,14 +192,38 @@ def working_state(
     return items
 
 
-def semantic(results: Sequence[Result], *, ranking: Ranking) -> list[ContextItem]:
-    """Return the results of a search that have any text, as messages; ``ranking`` is what they were scored by."""
+def surest_sign(answer: Answer) -> float:
+    """Return how surely a question is about what is stored at all: by meaning, by words or by a name in it.
+
+    Propagation tells which record is the best of those there are, and not how good that is. Other ways of combining
+    strands tell, and a reranker does: then it is 1. So it is where there is no sign at all, with text search and names
+    both lost.
+    """
+    if answer.fusion is not Fusion.PROPAGATE or any(result.rerank_score is not None for result in answer.results):
+        return 1.0
+    named = [entity.certainty for entity in answer.related_entities if entity.linked]
+    found = [score for result in answer.results for score in (result.vector_score, result.lexical_score)]
+    return max((score for score in (*named, *found) if score is not None), default=1.0)
+
+
+def semantic(results: Sequence[Result], *, ranking: Ranking, at_most: float = 1.0) -> list[ContextItem]:
+    """Return the results of a search that have any text, as messages.
+
+    Parameters
+    ----------
+    ranking
+        What they were scored by.
+    at_most
+        How relevant any of them can be, as :func:`surest_sign` says.
+    """
     items = []
     for result in results:
         text = result.content or result.title
         if not text:
             continue
-        scores = _scores(ContextSource.SEMANTIC, ranking, result.relevance, result.recency, result.final)
+        relevance = min(result.relevance, at_most)
+        less = (result.relevance - relevance) * relevance_share(ranking)
+        scores = _scores(ContextSource.SEMANTIC, ranking, relevance, result.recency, clamp(result.final - less))
         about = {
             "id": result.id,
             "kind": result.kind.value,

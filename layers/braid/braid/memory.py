@@ -147,10 +147,11 @@ def run(request: ContextRequest, memory: Memory) -> Context:
     if retrieved.degraded and not retrieved.anything_left:
         found, kept = recent, list(reversed(recent))
     else:
-        results = retrieved.answer.results if retrieved.answer else ()
+        answer = retrieved.answer
+        results, sign = (answer.results, context.surest_sign(answer)) if answer else ((), 1.0)
         found = [
             *recent,
-            *context.semantic(results, ranking=request.ranking),
+            *context.semantic(results, ranking=request.ranking, at_most=sign),
             *context.episodic(request.query, retrieved.episodes, ranking=request.ranking, now=now),
         ]
         kept = context.select(found, min_final=limits.min_final, limit=limits.limit)

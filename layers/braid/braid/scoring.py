@@ -97,7 +97,7 @@ RECENCY_SHARE = {
 }
 """Relevance and recency weights by kind; working state is ``message``."""
 OTHER_SHARE = (0.5, 0.5)
-MEMORY_SHARE = 0.1
+MEMORY_SHARE, MEMORY_RELEVANCE = 0.1, 0.5
 """Recency's share of the ranking profile ``memory``."""
 
 
@@ -108,6 +108,11 @@ def freshness(ranking: Ranking, at: datetime | None, now: datetime) -> float:
     if at is None:
         return RECENCY_UNKNOWN
     return math.exp(-MEMORY_DECAY_PER_DAY * max(0.0, (now - at).total_seconds() / 86_400.0))
+
+
+def relevance_share(ranking: Ranking) -> float:
+    """Return how much of the final score of a profile without shares by kind is relevance."""
+    return MEMORY_RELEVANCE if ranking is Ranking.MEMORY else 1.0
 
 
 def freshness_share(ranking: Ranking, kind: str) -> float:
@@ -152,6 +157,6 @@ def final(
         return clamp(relevance)
     if ranking is Ranking.MEMORY:
         fresh = MEMORY_SHARE * freshness(ranking, at, now)
-        return clamp(0.5 * relevance + 0.2 * importance + fresh + 0.1 * access + 0.1 / (1 + hops))
+        return clamp(MEMORY_RELEVANCE * relevance + 0.2 * importance + fresh + 0.1 * access + 0.1 / (1 + hops))
     relevance_share, recency_share = RECENCY_SHARE.get(kind, OTHER_SHARE)
     return clamp(relevance_share * relevance + recency_share * recency(at, now))
