@@ -131,7 +131,10 @@ def ingest(
     fingerprint = _fingerprint(dataset, [model.id for model in models])
     before = read_heading(objects, tenant_id, key) if objects else Heading()
     generation = wired.cache.generation(tenant_id)
-    if before.fingerprint == fingerprint and generation and generation == before.generation:
+    newest = max((schema.version for schema in dataset.schemas), default=1)
+    # A tenant that was deleted while this was written has its records again, and its schemas not.
+    registered = wired.schemas.current(tenant_id) >= newest
+    if registered and before.fingerprint == fingerprint and generation and generation == before.generation:
         return Ingested(0, 0, 0, 0.0, 0.0, unchanged=True)
     # Whatever may be missing is looked for before the first write.
     for model in models:

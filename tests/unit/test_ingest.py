@@ -85,6 +85,20 @@ def test_the_same_content_is_embedded_once(stages: DemoStages, tmp_path: Path, m
     assert ingest(read_dataset(folder, TENANT), stages).unchanged
 
 
+def test_schemas_that_were_removed_while_the_folder_was_written_are_registered_by_the_next_ingest(
+    stages: DemoStages, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "data")
+    version = {"version": 2, "created_at": "2024-01-01", "entity_types": ["Part"], "relationship_types": []}
+    (folder / "schemas.jsonl").write_text(json.dumps({**version, "version": 1}) + "\n" + json.dumps(version) + "\n")
+    dataset = read_dataset(folder, TENANT)
+    ingest(dataset, stages, on_progress=lambda *_: stages.schemas.forget(TENANT))
+    assert stages.schemas.current(TENANT) == 1
+    ingest(dataset, stages)
+    assert stages.schemas.current(TENANT) == 2
+    assert ingest(dataset, stages).unchanged
+
+
 def test_changed_content_another_tenant_and_another_model_are_ingested_anew(stages: DemoStages, tmp_path: Path) -> None:
     folder = write(tmp_path / "data")
     ingest(read_dataset(folder, TENANT), stages)
