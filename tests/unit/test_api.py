@@ -153,6 +153,11 @@ def test_health_the_document_and_the_page_are_for_anyone(door: FrontDoor) -> Non
         assert kind in answered.headers["Content-Type"]
 
 
+def test_the_bare_address_leads_to_the_page(door: FrontDoor) -> None:
+    answer = door.ask("GET", "/", authorizer=None)
+    assert (answer.status, answer.headers["Location"]) == (302, "/explorer")
+
+
 def test_the_page_is_served_with_its_files_and_may_load_no_others(door: FrontDoor) -> None:
     page = door.ask("GET", "/explorer", authorizer=None)
     assert "default-src 'none'" in page.headers["Content-Security-Policy"]

@@ -99,7 +99,7 @@ def test_every_operation_is_behind_the_authorizer_unless_anyone_may_ask(operatio
 
 def test_no_route_is_open_but_those_that_the_function_takes_for_open_and_to_be_read_only() -> None:
     opened = [key for key, route in ROUTES.items() if route["AuthorizationType"] == "NONE"]
-    assert sorted(opened) == ["GET /explorer", "GET /explorer/{file}", "GET /health", "GET /openapi.json"]
+    assert sorted(opened) == ["GET /", "GET /explorer", "GET /explorer/{file}", "GET /health", "GET /openapi.json"]
     assert all(is_open(key.partition(" ")[2]) for key in opened)
 
 

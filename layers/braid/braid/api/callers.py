@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from braid.engines.ports_members import Members
 
-OPEN_PATHS: Final = frozenset({"/health", "/openapi.json", "/explorer"})
+OPEN_PATHS: Final = frozenset({"/", "/health", "/openapi.json", "/explorer"})
 OPEN_PREFIX: Final = "/explorer/"
 _NO_MEMBER = "no member of this tenant"
 FRONT_HEADER = "braid-front"

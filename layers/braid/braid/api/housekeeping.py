@@ -45,6 +45,10 @@ def add_housekeeping(api: Api) -> None:
     def openapi() -> Response[str]:
         return Response(200, "application/json", document(api))
 
+    @api.get("/", summary="To the page", tags=["about"], include_in_schema=False)
+    def root() -> Response[str]:
+        return Response(302, "text/plain", "", headers={"Location": "/explorer", **PAGE_HEADERS})
+
     @api.get("/explorer", summary="The page", tags=["about"], include_in_schema=False)
     def page() -> Response[str]:
         return _file("index.html")
