@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from local.question import check_tenant
-from local.terminal import AsJson, Engine, examples, open_engines, out, print_json, progress
+from local.terminal import AsJson, Engine, counted, examples, open_engines, out, print_json, progress
 
 EPILOG = examples("braid ingest-graph graph.json --tenant acme")
 
@@ -42,6 +42,6 @@ def ingest_graph(
         out.print(f"{graph.name}: nothing has changed since it was ingested for {tenant}")
     else:
         out.print(
-            f"{graph.name}: {done.vertices:,} vertices, {done.relationships:,} relationships and {done.records:,} "
-            f"records for {tenant}"
+            f"{graph.name}: {counted(done.vertices, 'vertex', 'vertices')}, "
+            f"{counted(done.relationships, 'relationship')} and {counted(done.records, 'record')} for {tenant}"
         )

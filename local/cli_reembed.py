@@ -16,7 +16,7 @@ from braid.reembedding.workflow import Progress
 from rich.table import Table
 
 from local.question import check_tenant
-from local.terminal import FLAG, AsJson, Engine, examples, open_engines, out, print_json, progress
+from local.terminal import FLAG, AsJson, Engine, counted, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.engines.ports_moves import Serving
@@ -116,7 +116,9 @@ def _work_off(tools: Tools, queue: Queue, budget: Budget, *, as_json: bool) -> N
     if as_json:
         print_json(done.model_dump(mode="json"))
     else:
-        out.print(f"{done.written:,} records of the queue embedded again, {len(done.lost):,} changed meanwhile")
+        out.print(
+            f"{counted(done.written, 'record')} of the queue embedded again, {len(done.lost):,} changed meanwhile"
+        )
 
 
 def _run(tools: Tools, job: Job, budget: Budget, judged: list[Path], tolerance: float | None, *, as_json: bool) -> None:
@@ -208,10 +210,10 @@ def _show_job(job: Job, *, as_json: bool) -> None:
         return
     rate = "" if job.rate is None else f", {job.rate:.0f} a second"
     lost = f", {job.lost:,} changed meanwhile and left" if job.lost else ""
-    out.print(f"{job.name}: {job.status.value}; {job.written:,} of {job.total:,} records embedded{rate}{lost}")
+    out.print(f"{job.name}: {job.status.value}; {job.written:,} of {counted(job.total, 'record')} embedded{rate}{lost}")
     if job.check is not None:
         out.print(
-            f"  recall of {job.check.asked} questions: {job.check.recall_before:.3f} before, "
+            f"  recall of {counted(job.check.asked, 'question')}: {job.check.recall_before:.3f} before, "
             f"{job.check.recall_after:.3f} after; {job.check.overlap:.0%} of the answers are the same"
         )
     if job.message:

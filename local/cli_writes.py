@@ -13,7 +13,7 @@ from braid.writes import MissingEnds
 from rich.text import Text
 
 from local.question import check_tenant
-from local.terminal import FLAG, AsJson, Engine, any_of, err, examples, open_engines, out, print_json, progress
+from local.terminal import FLAG, AsJson, Engine, any_of, counted, err, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.deletes import DeleteReport
@@ -100,8 +100,10 @@ def _ingest_folder(folder: Path, tenant: str, wired: Wired, *, prune: bool, as_j
         removed = f", {done.removed:,} removed" if done.removed else ""
         kept = f" ({done.written:,} new or changed{removed})" if removed or done.written < done.records else ""
         out.print(
-            f"{dataset.name}: {done.records:,} records{kept}, {done.vertices:,} vertices and {done.relationships:,} "
-            f"relationships for {tenant} in {seconds:.1f} s (embedding {done.embed_seconds:.1f} s)"
+            f"{dataset.name}: {counted(done.records, 'record')}{kept}, "
+            f"{counted(done.vertices, 'vertex', 'vertices')} and "
+            f"{counted(done.relationships, 'relationship')} for {tenant} in {seconds:.1f} s "
+            f"(embedding {done.embed_seconds:.1f} s)"
         )
 
 
@@ -119,10 +121,10 @@ def _ingest_file(path: Path, tenant: str, wired: Wired, missing: MissingEnds, *,
         print_json({"file": path.name, "tenant": tenant, **asdict(done)})
     else:
         seconds = done.embed_seconds + done.write_seconds
-        wrong = f", {done.errors:,} lines refused" if done.errors else ""
+        wrong = f", {counted(done.errors, 'line')} refused" if done.errors else ""
         out.print(
-            f"{path.name}: {done.written:,} records new or changed, {done.unchanged:,} unchanged, "
-            f"{done.relationships:,} relationships{wrong} for {tenant} in {seconds:.1f} s"
+            f"{path.name}: {counted(done.written, 'record')} new or changed, {done.unchanged:,} unchanged, "
+            f"{counted(done.relationships, 'relationship')}{wrong} for {tenant} in {seconds:.1f} s"
         )
     if done.errors:
         raise typer.Exit(EXIT_BAD_INPUT)
@@ -205,8 +207,15 @@ def repair(
     for finding in report.findings:
         out.print(Text(f"{finding.fault.value}  {finding.id}  {finding.message}"), soft_wrap=True)
     total = sum(report.counts.values())
-    compared = f"{report.records:,} records, {report.vertices:,} vertices, {report.relationships:,} relationships"
-    found = "no difference" if not total else f"{total:,} differences, {'repaired' if report.repaired else 'left'}"
+    compared = ", ".join(
+        (
+            counted(report.records, "record"),
+            counted(report.vertices, "vertex", "vertices"),
+            counted(report.relationships, "relationship"),
+        )
+    )
+    outcome = "repaired" if report.repaired else "left"
+    found = f"{counted(total, 'difference')}, {outcome}" if total else "no difference"
     out.print(f"{tenant}: {compared}: {found}")
 
 

@@ -10,6 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from local.terminal import counted
+
 if TYPE_CHECKING:
     from braid.models import Answer, Path, RelatedEntity, Result
     from rich.console import Console
@@ -77,8 +79,8 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
     for result in answer.results:
         _show_result(console, result, explain=explain)
     if answer.superseded:
-        records = "1 record" if answer.superseded == 1 else f"{answer.superseded} records"
-        console.print(Text(f"left out: {records} not valid at the time asked about", style="dim"))
+        left_out = counted(answer.superseded, "record")
+        console.print(Text(f"left out: {left_out} not valid at the time asked about", style="dim"))
     if answer.truncated:
         console.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
     if answer.related_entities:

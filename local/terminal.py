@@ -28,6 +28,11 @@ def any_of(choices: type[StrEnum]) -> str:
     return ", ".join(choice.value for choice in choices)
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """Return how many there are of something, in words that agree."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
 FLAG = ""
 """Instead of a type, which would look as if a value were to follow."""
 Engine = Annotated[
