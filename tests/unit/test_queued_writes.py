@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import boto3
 import pytest
@@ -61,12 +62,14 @@ class Queue:
             "QueueArn"
         ]
         policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": MAX_RECEIVES})
-        attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true", "RedrivePolicy": policy}
+        attributes = {"FifoQueue": "true", "RedrivePolicy": policy}
         self.url = self.client.create_queue(QueueName="writes.fifo", Attributes=attributes)["QueueUrl"]
 
     def send(self, body: object, group: str) -> None:
         text = body if isinstance(body, str) else json.dumps(body)
-        self.client.send_message(QueueUrl=self.url, MessageBody=text, MessageGroupId=group)
+        self.client.send_message(
+            QueueUrl=self.url, MessageBody=text, MessageGroupId=group, MessageDeduplicationId=str(uuid4())
+        )
 
     def work(self, handler: Callable[..., dict[str, Any]]) -> list[list[str]]:
         """Hand out batches until nothing is left; return which bodies each batch left in the queue."""

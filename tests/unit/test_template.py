@@ -471,6 +471,7 @@ def test_a_message_that_fails_comes_back_alone_and_is_set_aside_in_the_end() -> 
     queue, dead = (RESOURCES[name]["Properties"] for name in ("WritesQueue", "WritesDeadLetters"))
     assert queue["RedrivePolicy"] == {"deadLetterTargetArn": "WritesDeadLetters.Arn", "maxReceiveCount": 5}
     assert queue["FifoQueue"] is dead["FifoQueue"] is True
+    assert "ContentBasedDeduplication" not in queue  # it drops a write that takes back the one before
     assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
     assert dead["MessageRetentionPeriod"] == queue["MessageRetentionPeriod"]
 

@@ -63,12 +63,14 @@ class Writing:
         page = self.stages.index.scan(self.tenant, limit=1000, with_vectors=True)
         return {record.id: record for record in page.records}
 
-    def send(self, queue: str, body: object, group: str, deduplication: str = "") -> None:
+    def send(self, queue: str, body: object, group: str) -> None:
         """Send a message, by the output that names its queue."""
         text = body if isinstance(body, str) else json.dumps(body)
-        same = {"MessageDeduplicationId": deduplication} if deduplication else {}
         self.deployed.localstack.client("sqs").send_message(
-            QueueUrl=self.deployed.outputs[queue], MessageBody=text, MessageGroupId=group, **same
+            QueueUrl=self.deployed.outputs[queue],
+            MessageBody=text,
+            MessageGroupId=group,
+            MessageDeduplicationId=str(uuid.uuid4()),
         )
 
     def answered(self, text: str) -> list[str]:
