@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.models import Fusion, Source
+from braid.models import LIKELY, Fusion, Source
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -74,8 +74,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         console.print(Text(f"degraded: {LOSSES.get(stage, 'this stage was lost')} ({stage})", style="bold yellow"))
     if explain:
         _show_plan(console, answer)
-    if not answer.results:
-        console.print(Text("Nothing found.", style="yellow"))
+    _show_closeness(console, answer)
     for result in answer.results:
         _show_result(console, result, explain=explain)
     if answer.superseded:
@@ -92,6 +91,15 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         _show_latencies(console, answer)
     if legend and answer.results:
         _show_legend(console, answer)
+
+
+def _show_closeness(console: Console, answer: Answer) -> None:
+    """Say that nothing was found, or nothing that is close."""
+    if not answer.results:
+        console.print(Text("Nothing found.", style="yellow"))
+    elif answer.confidence < LIKELY:
+        told = f"nothing here is close to the question ({answer.confidence:.2f} of 1): it may be about something else"
+        console.print(Text(told, style="yellow"))
 
 
 def _show_legend(console: Console, answer: Answer) -> None:

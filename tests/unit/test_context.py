@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from braid import context
 from braid.context import ContextItem, ContextSource, message_text, position_recency
-from braid.models import Fusion, Query, Ranking, RelatedEntity
+from braid.models import Fusion, Query, Ranking
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -23,10 +23,6 @@ from tests.remembered import (
 )
 
 QUESTION = Query(text=QUERY, tenant_id=TENANT)
-
-
-def named(certainty: float | None) -> RelatedEntity:
-    return RelatedEntity(id="e", name="Keelson", entity_type="Service", linked=True, certainty=certainty)
 
 
 def item(final: float, name: str = "x", source: ContextSource = ContextSource.SEMANTIC) -> ContextItem:
@@ -131,33 +127,22 @@ def test_recency_is_a_half_when_the_time_is_missing_and_never_below_a_tenth() ->
     assert [entry.recency for entry in found] == [0.5, 0.1]
 
 
-@pytest.mark.parametrize(
-    ("changed", "expected"),
-    [
-        ({}, 0.4),
-        ({"related_entities": (named(0.7),)}, 0.7),
-        ({"related_entities": (named(None),)}, 0.4),
-        ({"fusion": Fusion.WEIGHTED}, 1.0),
-    ],
-)
-def test_propagation_says_which_is_best_and_the_surest_sign_how_good_that_is(
-    changed: dict[str, Any], expected: float
-) -> None:
-    answer = answering(record("a"), score=0.4)(QUESTION).model_copy(update={"fusion": Fusion.PROPAGATE} | changed)
-    assert context.surest_sign(answer) == pytest.approx(expected)
+def test_after_propagation_nothing_is_more_relevant_than_the_question_is_surely_about_what_is_stored() -> None:
+    answer = answering(record("a"), score=0.4)(QUESTION).model_copy(update={"fusion": Fusion.PROPAGATE})
+    assert context.most_relevant(answer) == answer.confidence == pytest.approx(0.4)
 
 
-def test_nothing_is_held_against_results_that_a_reranker_scored_or_that_came_without_any_sign() -> None:
+def test_nothing_is_held_against_results_that_a_reranker_or_a_weighted_sum_scored() -> None:
     answer = answering(record("a"), score=0.4)(QUESTION).model_copy(update={"fusion": Fusion.PROPAGATE})
     reranked = tuple(result.model_copy(update={"rerank_score": 0.1}) for result in answer.results)
-    assert context.surest_sign(answer.model_copy(update={"results": reranked})) == 1.0
-    assert context.surest_sign(answer.model_copy(update={"results": ()})) == 1.0
+    assert context.most_relevant(answer.model_copy(update={"results": reranked})) == 1.0
+    assert context.most_relevant(answer.model_copy(update={"fusion": Fusion.WEIGHTED})) == 1.0
 
 
 @pytest.mark.parametrize(
     ("ranking", "share"), [(Ranking.RELEVANCE, 1.0), (Ranking.MEMORY, 0.5), (Ranking.RECENCY, 0.9)]
 )
-def test_what_a_search_found_is_no_more_relevant_than_the_surest_sign(ranking: Ranking, share: float) -> None:
+def test_what_a_search_found_is_no_more_relevant_than_anything_can_be(ranking: Ranking, share: float) -> None:
     results = answering(record("a", content="one"), score=0.9)(QUESTION).results
     (before,) = context.semantic(results, ranking=ranking)
     (after,) = context.semantic(results, ranking=ranking, at_most=0.3)

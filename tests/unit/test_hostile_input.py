@@ -115,7 +115,6 @@ def test_a_bad_question_is_answered_for_what_it_is(door: FrontDoor, name: str) -
         "/traces/*",
         "//search",
         "/search/",
-        "/",
         "",
         "/entities/",
         "/explorer/../app.py",

@@ -102,6 +102,12 @@ def test_a_result_has_title_score_strands_text_path_and_where_to_read_it() -> No
     assert lines[4] == "read document “Manual”, page 5, chunk 7 · manual.pdf#chunk-7"
 
 
+def test_an_answer_that_is_probably_about_something_else_says_so() -> None:
+    assert "nothing here is close to the question (0.31 of 1)" in shown(answer(result(), confidence=0.31))
+    assert "close to the question" not in shown(answer(result(), confidence=0.5))
+    assert "close to the question" not in shown(answer(confidence=0.0))
+
+
 def test_a_title_is_not_said_twice() -> None:
     citation = Citation(type=SourceType.QA, title="The valve sticks", excerpt="It does.", confidence=0.95)
     assert "read qa · manual.pdf#chunk-7" in shown(answer(result(citation=citation)))

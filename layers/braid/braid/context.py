@@ -192,18 +192,14 @@ def working_state(
     return items
 
 
-def surest_sign(answer: Answer) -> float:
-    """Return how surely a question is about what is stored at all: by meaning, by words or by a name in it.
+def most_relevant(answer: Answer) -> float:
+    """Return how relevant any result of an answer can be.
 
-    Propagation tells which record is the best of those there are, and not how good that is. Other ways of combining
-    strands tell, and a reranker does: then it is 1. So it is where there is no sign at all, with text search and names
-    both lost.
+    Propagation tells which record is the best of those there are: none is more relevant than the question is surely
+    about what is stored. Other ways of combining strands tell how good a result is, and so does a reranker.
     """
-    if answer.fusion is not Fusion.PROPAGATE or any(result.rerank_score is not None for result in answer.results):
-        return 1.0
-    named = [entity.certainty for entity in answer.related_entities if entity.linked]
-    found = [score for result in answer.results for score in (result.vector_score, result.lexical_score)]
-    return max((score for score in (*named, *found) if score is not None), default=1.0)
+    reranked = any(result.rerank_score is not None for result in answer.results)
+    return answer.confidence if answer.fusion is Fusion.PROPAGATE and not reranked else 1.0
 
 
 def semantic(results: Sequence[Result], *, ranking: Ranking, at_most: float = 1.0) -> list[ContextItem]:
@@ -214,7 +210,7 @@ def semantic(results: Sequence[Result], *, ranking: Ranking, at_most: float = 1.
     ranking
         What they were scored by.
     at_most
-        How relevant any of them can be, as :func:`surest_sign` says.
+        How relevant any of them can be, as :func:`most_relevant` says.
     """
     items = []
     for result in results:

@@ -148,10 +148,10 @@ def run(request: ContextRequest, memory: Memory) -> Context:
         found, kept = recent, list(reversed(recent))
     else:
         answer = retrieved.answer
-        results, sign = (answer.results, context.surest_sign(answer)) if answer else ((), 1.0)
+        results, most = (answer.results, context.most_relevant(answer)) if answer else ((), 1.0)
         found = [
             *recent,
-            *context.semantic(results, ranking=request.ranking, at_most=sign),
+            *context.semantic(results, ranking=request.ranking, at_most=most),
             *context.episodic(request.query, retrieved.episodes, ranking=request.ranking, now=now),
         ]
         kept = context.select(found, min_final=limits.min_final, limit=limits.limit)

@@ -3,7 +3,7 @@
 All are frozen and refuse unknown fields. The shapes that stages hand to one another are in :mod:`braid.stages.states`.
 """
 
-from braid.models.answered import Answer, Citation, Considered, RelatedEntity, Result
+from braid.models.answered import LIKELY, Answer, Citation, Considered, RelatedEntity, Result
 from braid.models.asked import (
     Filters,
     GraphConstraint,
@@ -58,6 +58,7 @@ from braid.models.vocabulary import (
 )
 
 __all__ = [
+    "LIKELY",
     "MAX_DAMPING",
     "MAX_ID_BYTES",
     "Answer",

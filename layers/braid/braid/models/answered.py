@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -85,6 +85,10 @@ class Considered(Frozen):
     final: Score
 
 
+LIKELY: Final = 0.5
+"""A confidence below which most questions are about something that is not stored."""
+
+
 class Answer(Frozen):
     """One ranked, cited list and how it came about."""
 
@@ -98,6 +102,9 @@ class Answer(Frozen):
     weights: Weights
     fusion: Fusion = Fusion.WEIGHTED
     """How the strands were combined in the end."""
+    confidence: Score = 1.0
+    """How surely the question is about anything that is stored, whatever its best result is; below ``LIKELY`` it
+    probably is not."""
     counts: dict[str, int]
     """Candidates by source, after fusion, and read; outdated records met."""
     superseded: int

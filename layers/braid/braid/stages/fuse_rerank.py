@@ -17,6 +17,7 @@ from braid.scoring import clamp, final, placeholder, recency
 from braid.stages.answer_size import fitting
 from braid.stages.coherence import cohere
 from braid.stages.combining import method, strands, unknown_entity, weigh
+from braid.stages.confidence import confidence
 from braid.stages.left_behind import Placed, left_behind
 from braid.stages.naming import related_entities
 from braid.stages.reading import Ranked, Read, read, unread
@@ -123,15 +124,17 @@ def run(
     rerank_ms = watch.ms()
     results, order, steady = _results(request, ranked, now)
     degraded = list(dict.fromkeys(degraded))
+    related = related_entities(request, results)
     answer = Answer(
         trace_id=request.trace_id,
         results=tuple(results),
         sources=tuple(dict.fromkeys(result.citation for result in results)),
-        related_entities=related_entities(request, results),
+        related_entities=related,
         considered=left_behind(order, shown=len(results)) if request.query.explain else (),
         plan=request.plan,
         weights=weights,
         fusion=how,
+        confidence=confidence(results, related),
         counts={
             "vector": len(vector),
             "lexical": len(lexical),

@@ -70,6 +70,9 @@ export function showWeights(answer) {
 const found = (name, counts) =>
   name === "graph" ? `${counts.graph} and ${plural(counts.knowledge, "name")}` : `${counts[name] ?? 0}`;
 
+/** As in braid.models: below it most questions are about something else. */
+const LIKELY = 0.5;
+
 /** What the answer lacks, and what whoever reads it should know. */
 export function notices(answer) {
   const known = answer.degraded.map((part) => MISSING[part] ?? `Missing: ${part}.`);
@@ -77,7 +80,12 @@ export function notices(answer) {
   if (answer.superseded) notes.push(`${plural(answer.superseded, "record")} left out that no longer held.`);
   if (answer.truncated) notes.push("A vertex with very many edges was walked along its surest ones only.");
   if (answer.unknown_entity) notes.push(`The graph knows no entity “${apart(answer.unknown_entity)}”, so nothing is reached from it.`);
+  const far = answer.results.length && answer.confidence < LIKELY;
   return [
+    far
+      ? h("div", { class: "notice" }, h("strong", {}, "Nothing here is close to the question."),
+        ` By meaning, words and names the nearest is at ${answer.confidence.toFixed(2)} of 1; it may be about something that is not stored.`)
+      : null,
     known.length
       ? h("div", { class: "notice degraded" }, h("strong", {}, "Degraded: this answer is less than it could be."),
         h("ul", {}, known.map((text) => h("li", {}, text))))

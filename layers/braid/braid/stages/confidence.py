@@ -1,0 +1,29 @@
+"""How surely a question is about anything that is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from braid.models import RelatedEntity, Result
+
+
+def confidence(results: Sequence[Result], related: Iterable[RelatedEntity]) -> float:
+    """Return the surest sign that a question is about what is stored: by meaning, by words or by a name in it.
+
+    Fusion tells which record is the best of those there are, and not how good that is; what one strand says of one
+    record by itself does.
+
+    Returns
+    -------
+    float
+        The best, in [0, 1], of the results' similarities and scores of words, and of the certainty with which the
+        question names an entity; 0 without results, and 1 where they were reached from what the caller gave.
+    """
+    if not results:
+        return 0.0
+    named = [entity.certainty for entity in related if entity.linked]
+    found = [score for result in results for score in (result.vector_score, result.lexical_score)]
+    return max((score for score in (*named, *found) if score is not None), default=1.0)
