@@ -75,8 +75,8 @@ def measure(folder: Path) -> Figures:
             through_states = _times(judged[:WORKFLOW_QUESTIONS], lambda question: workflow.answer(question.query))
         text = judged[0].query.text
         encoder_mb = _peak_mb(home, ENCODE, text)
-        search_mb = _peak_mb(home, SEARCH, text, "--in-process")
-        states_mb = _peak_mb(home, SEARCH, text)
+        search_mb = _peak_mb(home, SEARCH, text)
+        states_mb = _peak_mb(home, SEARCH, text, "--state-machine")
     embed_p50 = percentile(embedding, 50)
     in_process_p50 = percentile(in_process, 50)
     return Figures(

@@ -140,11 +140,12 @@ def search(
     ] = None,
     engine: Engine = None,
     as_json: AsJson = False,
-    in_process: Annotated[
-        bool, typer.Option("--in-process", help="Without the state machine: the same answer, sooner.", metavar=FLAG)
+    state_machine: Annotated[
+        bool,
+        typer.Option("--state-machine", help="By the one that is deployed: the same answer, later.", metavar=FLAG),
     ] = False,
 ) -> None:
-    """Ask one question. The deployed state machine answers, run on this machine."""
+    """Ask one question, of the deployed stages run on this machine."""
     if strategy is Strategy.GRAPH_FIRST and not within:
         raise InvalidRequest("--strategy: graph_first needs --within ENTITY, from which the graph is walked")
     asked = question(
@@ -170,7 +171,7 @@ def search(
     check_known(tenant, wired)
     for problem in unusable_models(asked, wired):
         _complain(f"answering without {problem}", style="yellow")
-    answer = _ask(asked, wired, in_process=in_process)
+    answer = _ask(asked, wired, state_machine=state_machine)
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return
@@ -181,15 +182,15 @@ def search(
     show_answer(out, answer, explain=explain)
 
 
-def _ask(query: Query, wired: Wired, *, in_process: bool) -> Answer:
-    if in_process:
-        from braid import pipeline
+def _ask(query: Query, wired: Wired, *, state_machine: bool) -> Answer:
+    if state_machine:
+        from local.workflow import Workflow
 
-        return pipeline.answer(query, wired)
-    from local.workflow import Workflow
+        with Workflow() as workflow:
+            return workflow.answer(query)
+    from braid import pipeline
 
-    with Workflow() as workflow:
-        return workflow.answer(query)
+    return pipeline.answer(query, wired)
 
 
 def _add_models() -> None:

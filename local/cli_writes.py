@@ -224,5 +224,7 @@ def _tell(report: DeleteReport, *, as_json: bool) -> None:
         print_json(report.model_dump(mode="json"))
         return
     counts = {name: count for name, count in report.model_dump().items() if name not in {"tenant_id", "left"} and count}
-    found = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "nothing of that kind was there"
+    ones = {name: "vertex" if name == "vertices" else name.removesuffix("s") for name in counts}
+    found = ", ".join(counted(count, ones[name], name) for name, count in counts.items())
+    found = found or "nothing of that kind was there"
     out.print(f"{report.tenant_id}: removed {found}" if counts else f"{report.tenant_id}: {found}")

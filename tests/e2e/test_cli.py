@@ -78,8 +78,8 @@ def test_help_has_examples_for_every_command(braid: Braid) -> None:
 
 
 def test_the_state_machine_and_the_process_answer_alike(braid: Braid) -> None:
-    deployed = braid(*ASK, "--json")
-    direct = braid(*ASK, "--json", "--in-process")
+    deployed = braid(*ASK, "--json", "--state-machine")
+    direct = braid(*ASK, "--json")
     assert (deployed.status, direct.status) == (0, 0)
     answer = json.loads(deployed.out)
     assert comparable(answer) == comparable(json.loads(direct.out))
@@ -113,7 +113,7 @@ def test_explain_shows_plan_reason_origin_ranks_path_and_timings(braid: Braid) -
 
 
 def test_a_question_as_of_a_time_is_answered_with_what_held_then(braid: Braid) -> None:
-    ask = ("search", "How long does Fairlead keep messages?", "-t", "saltmarrow", "--in-process", "--json")
+    ask = ("search", "How long does Fairlead keep messages?", "-t", "saltmarrow", "--json")
     now = [row["id"] for row in json.loads(braid(*ask).out)["results"]]
     then = [row["id"] for row in json.loads(braid(*ask, "--as-of", "2024-01-10").out)["results"]]
     assert now[0] == "qa-response-fairlead-retention"
@@ -121,18 +121,18 @@ def test_a_question_as_of_a_time_is_answered_with_what_held_then(braid: Braid) -
 
 
 def test_within_answers_only_from_what_the_entity_reaches(braid: Braid) -> None:
-    done = braid("search", "What went wrong?", "-t", "saltmarrow", "--within", "Wharfinger", "--in-process", "--json")
+    done = braid("search", "What went wrong?", "-t", "saltmarrow", "--within", "Wharfinger", "--json")
     answer = json.loads(done.out)
     assert answer["plan"]["strategy"] == "graph_first"
     assert 0 < len(answer["results"]) < 50
 
 
 def test_a_narrow_terminal_is_kept_to_and_no_colour_means_none(home: Path) -> None:
-    done = run(home, *ASK, "--explain", "--in-process", COLUMNS="60", FORCE_COLOR="1", NO_COLOR="1")
+    done = run(home, *ASK, "--explain", COLUMNS="60", FORCE_COLOR="1", NO_COLOR="1")
     plain = re.sub(r"\x1b\[[0-9;]*m", "", done.out)
     assert max(map(len, plain.splitlines())) <= 60
     assert not re.search(r"\x1b\[[0-9;]*(3|4|9)\d", done.out)
-    coloured = run(home, *ASK, "--in-process", FORCE_COLOR="1")
+    coloured = run(home, *ASK, FORCE_COLOR="1")
     assert re.search(r"\x1b\[[0-9;]*3\d", coloured.out)
 
 
@@ -140,7 +140,7 @@ def test_a_narrow_terminal_is_kept_to_and_no_colour_means_none(home: Path) -> No
 def test_a_reader_that_goes_away_is_no_error_message(home: Path, options: list[str]) -> None:
     reading, writing = os.pipe()
     with subprocess.Popen(  # noqa: S603 - this interpreter and our own module
-        [sys.executable, "-m", "local.cli", *ASK, "--in-process", *options],
+        [sys.executable, "-m", "local.cli", *ASK, *options],
         cwd=ROOT,
         env=environment(home),
         stdout=writing,
@@ -223,7 +223,7 @@ def test_a_killed_ingest_leaves_what_was_written_searchable_and_is_finished_by_t
         capture_output=True,
     )
     assert killed.returncode == -signal.SIGKILL
-    ask = ("search", "Beacon begonias", "--in-process", "--json", "--top-k", "50")
+    ask = ("search", "Beacon begonias", "--json", "--top-k", "50")
     before = json.loads(braid(*ask, home=own, BRAID_MODELS_DIR=models).out)
     assert len(before["results"]) == 16
     assert not json.loads(braid("ingest", folder, "--json", home=own, BRAID_MODELS_DIR=models).out)["unchanged"]
@@ -406,7 +406,7 @@ def test_a_changed_byte_in_a_model_is_found_and_the_remedy_said(braid: Braid, mo
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    asked = braid(*ASK, "--json", "--in-process", BRAID_MODELS_DIR=str(models), BRAID_CACHE_EMBEDDING_S="0")
+    asked = braid(*ASK, "--json", BRAID_MODELS_DIR=str(models), BRAID_CACHE_EMBEDDING_S="0")
     assert json.loads(asked.out)["degraded"] == ["embed"]
     for done in (asked, braid("ingest", str(DEMO / "pellworth"), home=tmp_path / "h", BRAID_MODELS_DIR=str(models))):
         assert "model.onnx: SHA-256 is " in done.err
@@ -420,9 +420,7 @@ def test_a_model_of_another_dimension_is_refused_before_its_vectors_are_compared
     write_bert(tmp_path / "source")
     export_direct(tmp_path / "source", tmp_path / "models" / "all-minilm-l6-v2", model_id="all-minilm-l6-v2")
     expected = "its vectors have 32 values, configured are 384"
-    asked = braid(
-        *ASK, "--json", "--in-process", BRAID_MODELS_DIR=str(tmp_path / "models"), BRAID_CACHE_EMBEDDING_S="0"
-    )
+    asked = braid(*ASK, "--json", BRAID_MODELS_DIR=str(tmp_path / "models"), BRAID_CACHE_EMBEDDING_S="0")
     assert json.loads(asked.out)["degraded"] == ["embed"]
     assert expected in asked.err
     changed = tmp_path / "data"

@@ -33,12 +33,12 @@ def test_what_an_entity_is_related_to_is_a_table_with_paths(braid: Braid) -> Non
         (("related", "Keelson", "--depth", "9"), "braid: --depth: "),
         (("related", "Keelson", "--type", "no type"), "braid: --type"),
         (
-            ("search", "who", "--within", "Kelson", "--in-process"),
+            ("search", "who", "--within", "Kelson"),
             "braid: --within: nothing in the graph of",
         ),
-        (("search", "who", "--since", "soon", "--in-process"), "braid: --since: not a date"),
-        (("search", "who", "--min-similarity", "2", "--in-process"), "braid: --min-similarity: "),
-        (("search", "who", "--type", "no type", "--in-process"), "braid: --type: "),
+        (("search", "who", "--since", "soon"), "braid: --since: not a date"),
+        (("search", "who", "--min-similarity", "2"), "braid: --min-similarity: "),
+        (("search", "who", "--type", "no type"), "braid: --type: "),
     ],
 )
 def test_what_is_wrong_is_said_by_its_option(braid: Braid, arguments: tuple[str, ...], problem: str) -> None:
@@ -76,7 +76,7 @@ def test_a_graph_query_that_is_wrong_is_refused_with_file_and_field(
 
 def test_a_search_keeps_to_a_type_and_a_time(braid: Braid) -> None:
     kept = ("--type", "Event", "--since", "2024-01-01", "--until", "2026-01-01")
-    answer = json.loads(braid("search", "label outage", *TENANT, *kept, "--in-process", "--json").out)
+    answer = json.loads(braid("search", "label outage", *TENANT, *kept, "--json").out)
     assert answer["results"]
     assert {result["entity_type"] for result in answer["results"]} == {"Event"}
     assert all("2024-01-01" <= result["timestamp"] < "2026-01-01" for result in answer["results"])
@@ -95,11 +95,9 @@ def test_a_graph_of_nodes_and_edges_is_ingested_and_answers_with_its_path(
     done = braid("ingest-graph", str(file), "--tenant", "acme", **other)
     assert (done.status, " ".join(done.out.split())) == (
         0,
-        "graph.json: 2 vertices, 1 relationships and 1 records for acme",
+        "graph.json: 2 vertices, 1 relationship and 1 record for acme",
     )
-    answer = json.loads(
-        braid("search", "What is behind Aristarete?", "-t", "acme", "--in-process", "--json", **other).out
-    )
+    answer = json.loads(braid("search", "What is behind Aristarete?", "-t", "acme", "--json", **other).out)
     (found,) = answer["results"]
     assert (found["id"], found["paths"][0]["types"]) == ("7", ["FEEDS"])
     assert "nothing has changed" in braid("ingest-graph", str(file), "--tenant", "acme", **other).out
@@ -117,7 +115,7 @@ def test_a_graph_with_a_mistake_is_refused_by_file_and_element_and_nothing_is_wr
 
 
 def test_how_strands_are_combined_is_planned_unless_it_is_asked_for(braid: Braid) -> None:
-    ask = ("search", "Who owns Keelson?", *TENANT, "--in-process", "--json")
+    ask = ("search", "Who owns Keelson?", *TENANT, "--json")
     planned = json.loads(braid(*ask).out)
     assert planned["fusion"] == planned["plan"]["fusion"] == "propagate"
     assert json.loads(braid(*ask, "--fusion", "rrf").out)["fusion"] == "rrf"

@@ -46,7 +46,7 @@ def test_a_file_is_written_its_wrong_lines_named_and_the_rest_deleted_again(
     again = here("ingest", path, "--tenant", "acme", "--missing", "stub", "--json")
     assert json.loads(again.out)["unchanged"] == 2
     assert json.loads(again.out)["errors"] == 1
-    asked = json.loads(here("search", "quay lamps", "--tenant", "acme", "--in-process", "--json").out)
+    asked = json.loads(here("search", "quay lamps", "--tenant", "acme", "--json").out)
     assert [result["id"] for result in asked["results"]] == ["lamp-2"]
     removed = json.loads(here("delete", "record", "lamp-2", "lamp-1", "--tenant", "acme", "--json").out)
     assert (removed["records"], removed["vertices"]) == (2, 2)
@@ -60,8 +60,8 @@ def test_a_tenant_is_deleted_only_when_that_is_said(here: Callable[..., Done], t
     refused = here("delete", "tenant", "--tenant", "acme")
     assert refused.status == 2
     assert "--yes" in refused.err
-    assert here("repair", "--tenant", "acme").out.startswith("acme: 1 records")
-    assert "removed 1 records" in here("delete", "document", "guide.pdf", "--tenant", "acme").out
+    assert here("repair", "--tenant", "acme").out.startswith("acme: 1 record, ")
+    assert "removed 1 record" in here("delete", "document", "guide.pdf", "--tenant", "acme").out
     assert "nothing of that kind was there" in here("delete", "tenant", "--tenant", "acme", "--yes").out
 
 

@@ -77,14 +77,14 @@ def answered(done: Done) -> dict[str, Any]:
 
 def test_the_state_machine_answers_from_the_deployed_engines_as_the_pipeline_does(braid: Callable[..., Done]) -> None:
     asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--json")
-    through_states = answered(braid(*asked))
+    through_states = answered(braid(*asked, "--state-machine"))
     assert through_states["results"]
     assert through_states["degraded"] == []
-    assert through_states == answered(braid(*asked, "--in-process"))
+    assert through_states == answered(braid(*asked))
 
 
 def test_the_environment_chooses_the_engine_and_the_option_has_the_last_word(braid: Callable[..., Done]) -> None:
-    asked = ("search", QUESTION, "--tenant", TENANT, "--json", "--in-process")
+    asked = ("search", QUESTION, "--tenant", TENANT, "--json")
     assert answered(braid(*asked, BRAID_ENGINE="aws"))["results"]
     embedded = braid(*asked, "--engine", "embedded", BRAID_ENGINE="aws")
     assert embedded.status == 2
@@ -97,7 +97,7 @@ def test_the_deployed_engines_are_measured_apart_from_what_was_ingested(braid: C
     measured = json.loads(done.out)
     assert measured["degraded"] == 0
     assert measured["runs"]["braid"]["recall@10"] > 0.8
-    asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--in-process", "--json")
+    asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--json")
     ids = [result["id"] for result in answered(braid(*asked))["results"]]
     assert len(ids) == len(set(ids))
 
@@ -161,7 +161,7 @@ def test_stores_of_aws_need_the_schema_table_that_others_read_too(tmp_path: Path
 NOBODY = {"BRAID_OPENSEARCH_ENDPOINT": "http://127.0.0.1:9", "BRAID_NEPTUNE_ENDPOINT": "ws://127.0.0.1:9/gremlin"}
 
 
-@pytest.mark.parametrize("way", [(), ("--in-process",)])
+@pytest.mark.parametrize("way", [(), ("--state-machine",)])
 def test_addresses_where_nobody_answers_are_an_outage_and_not_an_empty_answer(
     braid: Callable[..., Done], way: tuple[str, ...]
 ) -> None:
@@ -181,7 +181,7 @@ def test_nothing_is_ingested_where_nobody_answers(braid: Callable[..., Done]) ->
 
 def test_a_graph_where_nobody_answers_degrades_and_says_so(braid: Callable[..., Done]) -> None:
     lost = {"BRAID_NEPTUNE_ENDPOINT": NOBODY["BRAID_NEPTUNE_ENDPOINT"]}
-    asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--in-process", "--json")
+    asked = ("search", QUESTION, "--tenant", TENANT, "--engine", "aws", "--json")
     answer = answered(braid(*asked, **lost))
     assert answer["results"]
     assert set(answer["degraded"]) == {"link", "graph_expand"}
