@@ -7,7 +7,7 @@ import resource
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded import segments
+from braid.engines.embedded import segments, vectors
 from braid.engines.embedded.search import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 
@@ -149,6 +149,39 @@ def test_two_processes_that_save_in_turn_leave_what_can_be_read(saved: Path, cap
         assert through_graph(one) == through_graph(other) == through_graph(opened(saved)) == exactly(saved)
     assert caplog.text == ""
     assert len(files(saved)) == len(graph(other)._segments)
+
+
+def test_what_another_process_is_about_to_speak_of_is_left(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (description,) = (saved / "vectors").glob("*.json")
+    other = saved / "vectors" / f"{description.stem}-0123456789abcdef.usearch"
+    other.write_bytes(b"written a moment ago")
+    index = opened(saved)
+    index.upsert(rows(10, seed=3, first=1_000))
+    index.optimise(ACME)
+    assert other.exists()
+    monkeypatch.setattr(vectors, "_ABANDONED_S", -1)
+    index.upsert(rows(10, seed=4, first=2_000))
+    index.optimise(ACME)
+    assert not other.exists()
+
+
+def test_a_segment_that_is_taken_away_before_it_can_be_mapped_stays_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = opened(tmp_path)
+    index.upsert(rows(400))
+    written = segments._write
+
+    def taken_away(index: object, path: Path) -> None:
+        written(index, path)
+        path.unlink()
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr(segments, "_write", taken_away)
+        assert through_graph(index) == exactly(tmp_path)
+    assert "was not saved" in caplog.text
+    index.optimise(ACME)
+    assert through_graph(opened(tmp_path)) == exactly(tmp_path)
 
 
 def test_a_damaged_segment_is_built_again(saved: Path) -> None:

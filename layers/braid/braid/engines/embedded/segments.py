@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -75,10 +75,7 @@ class Segment:
             raise Damaged(name)
         segment = cls(dimension)
         segment._file, segment._crc32 = name, int(said["crc32"])
-        if grows and int(said["size"]) < SIZE:
-            segment._index.load(str(path))
-        else:
-            segment._index.view(str(path))
+        _open(segment._index.load if grows and int(said["size"]) < SIZE else segment._index.view, path)
         return segment
 
     def __len__(self) -> int:
@@ -131,19 +128,19 @@ class Segment:
             return
         name = f"{stem}-{secrets.token_hex(8)}{_SUFFIX}"
         unfinished = folder / f"{name}.new"
+        index = self._index
         try:
-            _write(self._index, unfinished)
-            self._crc32 = _checksum(unfinished)
+            _write(index, unfinished)
+            checksum = _checksum(unfinished)
+            if len(self) >= SIZE:
+                index = _index(self.dimension)
+                _open(index.view, unfinished)
             unfinished.replace(folder / name)
-        except OSError:
+        except (OSError, Damaged) as error:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
-            raise
-        self._file = name
-        if len(self) >= SIZE:
-            mapped = _index(self.dimension)
-            mapped.view(str(folder / name))
-            self._index = mapped
+            raise OSError(str(error)) from error
+        self._file, self._crc32, self._index = name, checksum, index
 
     def describe(self) -> dict[str, str | int]:
         """Return what :meth:`read` needs; of a segment that was written."""
@@ -188,6 +185,15 @@ def _index(dimension: int) -> Any:  # noqa: ANN401 - usearch is imported only wh
         connectivity=CONNECTIVITY,
         expansion_add=EXPANSION_ADD,
     )
+
+
+def _open(way: Callable[[str], None], path: Path) -> None:
+    try:
+        way(str(path))
+    except RuntimeError as error:
+        if not path.exists():  # taken away by another process a moment ago
+            raise FileNotFoundError(path) from error
+        raise Damaged(str(error)) from error
 
 
 def _write(index: Any, path: Path) -> None:  # noqa: ANN401 - as above

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,6 +41,8 @@ _FORMAT = 2
 _MIN_UNSAVED = 256
 _UNSAVED_SHARE = 0.05
 _READS = 3
+_ABANDONED_S = 600.0
+"""Age of a file that nothing speaks of, at which whoever wrote it has died or has had it taken away."""
 _SINCE = "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number"
 _OF_KEYS = (
     "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ?"
@@ -81,6 +84,7 @@ class VectorGraph:
         self._generation = -1
         self._newest = 0
         self._unsaved = 0
+        self._written: set[str] = set()
         digest = hashlib.sha256(space.encode()).hexdigest()[:16]
         self._folder = store.folder / VECTORS
         self._stem = f"{tenant:d}-{digest}"
@@ -194,8 +198,7 @@ class VectorGraph:
             return self._segments[-1]
         if self._segments and not self._store.read_only:
             try:
-                self._folder.mkdir(exist_ok=True)
-                self._segments[-1].write(self._folder, self._stem)
+                self._write(self._segments[-1])
             except OSError as error:
                 self._not_saved(error)
         self._segments.append(Segment(self._dimension))
@@ -267,10 +270,10 @@ class VectorGraph:
         if self._store.read_only:
             return
         unfinished = self._description.with_suffix(f".{os.getpid()}.new")
+        replaced = self._described()
         try:
-            self._folder.mkdir(exist_ok=True)
             for segment in self._segments:
-                segment.write(self._folder, self._stem)
+                self._write(segment)
             said = {
                 "format": _FORMAT,
                 "store": self._store.identity,
@@ -289,11 +292,29 @@ class VectorGraph:
                 unfinished.unlink(missing_ok=True)
             return
         self._unsaved = 0
-        kept = {segment.file for segment in self._segments}
-        for other in self._folder.glob(f"{self._stem}-*"):
-            if other.name not in kept:
-                with suppress(OSError):
-                    other.unlink(missing_ok=True)
+        self._tidy(replaced)
+
+    def _write(self, segment: Segment) -> None:
+        self._folder.mkdir(exist_ok=True)
+        segment.write(self._folder, self._stem)
+        self._written.add(segment.file or "")
+
+    def _described(self) -> set[str]:
+        """Return the names of the files that the description on the disk speaks of."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return {str(each["file"]) for each in json.loads(self._description.read_text(encoding="utf-8"))["segments"]}
+        return set()
+
+    def _tidy(self, replaced: set[str]) -> None:
+        """Remove the files that nothing speaks of any more; what another process is about to speak of is new."""
+        kept = {segment.file or "" for segment in self._segments}
+        gone = (replaced | self._written) - kept
+        self._written &= kept
+        long_ago = time.time() - _ABANDONED_S
+        for path in self._folder.glob(f"{self._stem}-*"):
+            with suppress(OSError):
+                if path.name in gone or (path.name not in kept and path.stat().st_mtime < long_ago):
+                    path.unlink(missing_ok=True)
 
     def _not_saved(self, error: OSError) -> None:
         _LOG.warning("vector index %s was not saved: %s", self._description, error)
