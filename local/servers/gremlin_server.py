@@ -23,12 +23,13 @@ HEAP_VARIABLE, HEAP = "BRAID_GREMLIN_HEAP", "512m"
 MINIMUM_JAVA = 11
 MAXIMUM_JAVA = 21
 
+# One traversal at a time: two that write one vertex at once tear the lists in which TinkerGraph has its properties.
 _SERVER = """\
 host: 127.0.0.1
 port: {port}
 evaluationTimeout: 30000
 threadPoolWorker: 1
-gremlinPool: 4
+gremlinPool: 1
 maxContentLength: 10485760
 channelizer: org.apache.tinkerpop.gremlin.server.channel.WebSocketChannelizer
 graphs: {{graph: graph.properties}}
