@@ -7,8 +7,10 @@ import json
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
+
+from tests.loopback import listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -126,14 +128,9 @@ class _Handler(BaseHTTPRequestHandler):
 def voyage_server() -> Iterator[VoyageServer]:
     """Run a server for the time of a context."""
     server = VoyageServer()
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"voyage": server})) as listener:
-        listener.daemon_threads = True
-        server.url = f"http://127.0.0.1:{listener.server_address[1]}/v1/rerank"
-        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
+    with listening(type("Handler", (_Handler,), {"voyage": server})) as address:
+        server.url = f"{address}/v1/rerank"
         try:
             yield server
         finally:
             server.ended.set()
-            listener.shutdown()
-            thread.join()

@@ -11,12 +11,14 @@ import sys
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
+
+from tests.loopback import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -103,17 +105,12 @@ def osv_server(advisories: Iterable[Advisory] = ()) -> Iterator[OsvServer]:
         for name in {canonicalize_name(affected["package"]["name"]) for affected in advisory["affected"]}:
             packages[name].append(advisory)
     server = OsvServer(packages)
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"osv": server})) as listener:
-        listener.daemon_threads = True
-        server.url = f"http://127.0.0.1:{listener.server_address[1]}/v1/query"
-        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
+    with listening(type("Handler", (_Handler,), {"osv": server})) as address:
+        server.url = f"{address}/v1/query"
         try:
             yield server
         finally:
             server.ended.set()
-            listener.shutdown()
-            thread.join()
 
 
 def main(folder: Path) -> None:

@@ -15,7 +15,7 @@ from braid.ideographs import apart, has_any
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 FORMAT = 4
 """Version of the tables, kept in ``PRAGMA user_version``."""
@@ -224,9 +224,13 @@ def write_words(connection: sqlite3.Connection, table: str, row: tuple[int, str,
 
 def forget_words(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[int, str, str, str]]) -> None:
     """Remove the words of rows from an FTS5 table, which have to be those that it was given."""
+    _forget(connection, table, [(number, *map(apart, texts)) for number, *texts in rows])
+
+
+def _forget(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[int | str]]) -> None:
     connection.executemany(
         f"INSERT INTO {table} ({table}, rowid, title, aliases, content) VALUES ('delete', ?, ?, ?, ?)",  # noqa: S608
-        [(number, *map(apart, texts)) for number, *texts in rows],
+        rows,
     )
 
 
@@ -237,8 +241,5 @@ def _set_apart(connection: sqlite3.Connection) -> None:
         rows = connection.execute("SELECT number, title, aliases, content FROM records WHERE tenant = ?", (tenant,))
         for row in rows:
             if any(map(has_any, row[1:])):
-                connection.execute(
-                    f"INSERT INTO {table} ({table}, rowid, title, aliases, content) VALUES ('delete', ?, ?, ?, ?)",  # noqa: S608
-                    row,
-                )
+                _forget(connection, table, [row])
                 write_words(connection, table, row)
