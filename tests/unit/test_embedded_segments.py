@@ -6,6 +6,7 @@ import logging
 import resource
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from braid.engines.embedded import segments, vectors
 from braid.engines.embedded.search import EmbeddedSearchIndex
@@ -54,6 +55,19 @@ def in_memory(index: EmbeddedSearchIndex) -> int:
 def test_all_that_is_near_is_found_across_segments(saved: Path) -> None:
     for k in (1, 20, 100):
         assert through_graph(opened(saved), k) == exactly(saved, k)
+
+
+def test_a_segment_that_has_all_that_is_near_is_asked_for_more_than_its_share() -> None:
+    generator = np.random.default_rng(0)
+    parts = [segments.Segment(8) for _ in range(4)]
+    for place, part in enumerate(parts):
+        vectors = generator.normal(size=(FULL, 8)).astype("<f4")
+        vectors[:, 0] = np.abs(vectors[:, 0]) * (10 if place == 0 else -10)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        part.add(np.arange(place * FULL, (place + 1) * FULL, dtype=np.uint64), vectors)
+    keys, cosines = segments.nearest(parts, np.eye(8, dtype="<f4")[0], FULL)
+    assert sorted(keys.tolist()) == list(range(FULL))
+    assert sorted(cosines.tolist(), reverse=True) == cosines.tolist()
 
 
 def test_only_the_segment_that_grows_is_written_again(saved: Path) -> None:

@@ -24,6 +24,6 @@ def confidence(results: Sequence[Result], related: Iterable[RelatedEntity]) -> f
     """
     if not results:
         return 0.0
-    named = [entity.certainty for entity in related if entity.linked]
+    named = [entity.certainty for entity in related]  # only what the question names has one
     found = [score for result in results for score in (result.vector_score, result.lexical_score)]
     return max((score for score in (*named, *found) if score is not None), default=1.0)
