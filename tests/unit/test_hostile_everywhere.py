@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.front_door import FrontDoor, claims
-from tests.hostile import CANARY, NEVER_READ, NO_TENANTS, UNREADABLE, VALUES, harmless, two_tenants
+from tests.hostile.oracle import CANARY, NEVER_READ, NO_TENANTS, UNREADABLE, VALUES, harmless, two_tenants
 from tests.operations import OPERATIONS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.front_door import FrontDoor, claims
-from tests.hostile import CANARY, NO_TENANTS, UNREADABLE, WORDS, harmless, raw, two_tenants
+from tests.hostile.oracle import CANARY, NO_TENANTS, UNREADABLE, WORDS, harmless, raw, two_tenants
 from tests.operations import DOCUMENT, OPERATIONS
 
 if TYPE_CHECKING:
