@@ -10,15 +10,19 @@ LAMBDA_PYTHON := $(shell for name in python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/
 	"$$name" -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)
 need_lambda_python = $(if $(LAMBDA_PYTHON),,$(error make $@ needs Python 3.13, which the functions run on, as python3.13 on the PATH))
 
+TEMPLATES := template.yaml observability.yaml firewall.yaml
+
+# Checkov looks at no resource that a loop makes, so it is given the templates with their loops unrolled.
 .PHONY: lint-deploy
 lint-deploy: setup ## check the template, the state machines and the deployment's security
 	$(SAM) validate --lint
-	$(CFN_LINT) template.yaml firewall.yaml
-	.venv/bin/python make/inline_state_machines.py .aws-sam/asl
+	$(CFN_LINT) $(TEMPLATES)
+	.venv/bin/python -m make.inline_state_machines .aws-sam/asl
 	$(CFN_LINT) .aws-sam/asl/state-machines.json
 	@command -v npx >/dev/null || { echo "make lint-deploy needs npx, of Node.js, for the state machine validator" >&2; exit 1; }
 	for machine in .aws-sam/asl/*.asl.json; do $(ASL_VALIDATOR) --json-path "$$machine"; done
-	$(CHECKOV) --file template.yaml firewall.yaml functions/Dockerfile
+	.venv/bin/python -m make.templates .aws-sam/unrolled $(TEMPLATES)
+	$(CHECKOV) --file $(TEMPLATES:%.yaml=.aws-sam/unrolled/%.json) functions/Dockerfile
 
 # Images need a container engine; here what the Dockerfile copies and installs is laid in folders instead: what all images
 # have, once, and the rest of each. Everything is built for this machine's processor, so that the result can be run here.

@@ -4,7 +4,7 @@ SAM keeps a definition in a file of its own with ``${Name}`` in it; cfn-lint loo
 the template, and the ASL validator wants ARNs. Written to the folder given: ``<Name>.asl.json``, with sample ARNs, and
 ``state-machines.json``, a plain template that holds every definition inline.
 
-Usage: ``python make/inline_state_machines.py FOLDER``
+Usage: ``python -m make.inline_state_machines FOLDER``
 """
 
 from __future__ import annotations
@@ -17,31 +17,10 @@ from typing import Any
 
 import yaml
 
+from make.templates import read_template
+
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_ARN = "arn:aws:lambda:eu-west-1:123456789012:function:{name}"
-
-
-class _TemplateLoader(yaml.SafeLoader):
-    """Reads a template's ``!Ref`` and its like as their arguments."""
-
-
-def _argument(loader: yaml.SafeLoader, _tag: str, node: yaml.Node) -> object:
-    if isinstance(node, yaml.ScalarNode):
-        return loader.construct_scalar(node)
-    if isinstance(node, yaml.SequenceNode):
-        return loader.construct_sequence(node, deep=True)
-    if isinstance(node, yaml.MappingNode):
-        return loader.construct_mapping(node, deep=True)
-    raise TypeError(node)
-
-
-_TemplateLoader.add_multi_constructor("!", _argument)
-
-
-def read_template(path: Path) -> dict[str, Any]:
-    """Return a SAM template, with ``!GetAtt A.B`` read as ``"A.B"`` and so on."""
-    template: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=_TemplateLoader)  # noqa: S506 - a SafeLoader
-    return template
 
 
 def substituted(text: str, names: set[str]) -> str:

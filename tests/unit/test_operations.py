@@ -14,15 +14,16 @@ from braid.memory import measures
 from braid.outdated import MetOutdated
 
 from tests.fakes import fused, record, searched
-from tests.unit.test_template import FOLDERS, FUNCTIONS, RESOURCES, ROOT, TEMPLATE
+from tests.unit.test_template import FOLDERS, FUNCTIONS, OBSERVABILITY, RESOURCES, ROOT, TEMPLATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OWN = "Braid/${AWS::StackName}"
-ALARMS = {name: item for name, item in RESOURCES.items() if item["Type"] == "AWS::CloudWatch::Alarm"}
+OWN = "Braid/${WatchedStack}"
+WATCHING: dict[str, Any] = OBSERVABILITY["Resources"]
+ALARMS = {name: item for name, item in WATCHING.items() if item["Type"] == "AWS::CloudWatch::Alarm"}
 DASHBOARD: dict[str, Any] = json.loads(
-    re.sub(r"(?<=: )\$\{\w+\}", "0", RESOURCES["Dashboard"]["Properties"]["DashboardBody"])
+    re.sub(r"(?<=: )\$\{\w+\}", "0", WATCHING["Dashboard"]["Properties"]["DashboardBody"])
 )
 WIDGETS: list[dict[str, Any]] = [item for item in DASHBOARD["widgets"] if item["type"] == "metric"]
 RUNBOOK = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
@@ -125,7 +126,7 @@ def check(namespace: str, name: str, dimensions: dict[str, str]) -> None:
     assert set(dimensions) == expected
     for dimension, value in dimensions.items():
         if wanted := TYPES.get(dimension):
-            logical = value.removeprefix("${").removesuffix("}").removesuffix(".QueueName")
+            logical = value.removeprefix("${").removesuffix("}")
             assert RESOURCES[logical]["Type"] == wanted
 
 
@@ -160,7 +161,7 @@ def test_an_alarm_is_announced_named_after_the_stack_and_explained_in_the_runboo
     properties = ALARMS[name]["Properties"]
     assert properties["AlarmActions"] == properties["OKActions"] == ["AlarmTopic"]
     slug = re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
-    assert properties["AlarmName"] == f"${{AWS::StackName}}-{slug}"
+    assert properties["AlarmName"] == f"${{WatchedStack}}-{slug}"
     says, _, anchor = properties["AlarmDescription"].partition(". What to do: docs/runbook.md#")
     assert len(says) > 30
     sections = {
@@ -191,11 +192,7 @@ def test_every_function_has_an_alarm_for_errors_and_counts_among_the_throttled_a
 def test_every_workflow_queue_part_and_cache_is_on_the_dashboard() -> None:
     metrics = [metric for widget in WIDGETS for metric in shown(widget)]
     for kind, dimension in (("AWS::Serverless::StateMachine", "StateMachineArn"), ("AWS::SQS::Queue", "QueueName")):
-        seen = {
-            dimensions[dimension].strip("${}").removesuffix(".QueueName")
-            for _, _, dimensions in metrics
-            if dimension in dimensions
-        }
+        seen = {dimensions[dimension].strip("${}") for _, _, dimensions in metrics if dimension in dimensions}
         assert seen == {name for name, item in RESOURCES.items() if item["Type"] == kind}
     names = {name for _, name, _ in metrics}
     assert {lost_metric(part) for part in parts_that_may_be_lost()} <= names
@@ -205,9 +202,7 @@ def test_every_workflow_queue_part_and_cache_is_on_the_dashboard() -> None:
 def test_every_queue_of_what_was_set_aside_and_every_workflow_has_an_alarm() -> None:
     metrics = [metric for alarm in ALARMS.values() for metric in watched(alarm)]
     set_aside = {
-        dimensions["QueueName"].removesuffix(".QueueName")
-        for _, name, dimensions in metrics
-        if name == "ApproximateNumberOfMessagesVisible"
+        dimensions["QueueName"] for _, name, dimensions in metrics if name == "ApproximateNumberOfMessagesVisible"
     }
     of_queues = {
         item["Properties"]["RedrivePolicy"]["deadLetterTargetArn"].removesuffix(".Arn")
@@ -233,11 +228,11 @@ def test_no_two_widgets_of_the_dashboard_lie_on_each_other() -> None:
 
 
 def test_alarms_reach_the_topic_from_this_account_only_and_an_address_if_one_is_given() -> None:
-    (statement,) = RESOURCES["AlarmTopicPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    (statement,) = WATCHING["AlarmTopicPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
     assert (statement["Action"], statement["Resource"]) == ("sns:Publish", "AlarmTopic")
     assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": "AWS::AccountId"}}
-    assert RESOURCES["AlarmMail"]["Condition"] == "HasAlarmEmail"
+    assert WATCHING["AlarmMail"]["Condition"] == "HasAlarmEmail"
 
 
 def test_a_missed_schedule_is_only_an_alarm_where_there_is_one_and_silence_is_the_sign() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -23,6 +22,8 @@ from braid.models import RerankerKind
 from braid.profiles import load_profiles
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 from braid.stages.graph_expand import TIME_FOR_MORE_MS
+
+from make.templates import read_template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,18 +46,32 @@ FOLDERS = {
 """The folder of each function; those that are no stage stand beside the workflow."""
 
 
-def _load_template() -> dict[str, Any]:
-    path = ROOT / "make/inline_state_machines.py"
-    spec = importlib.util.spec_from_file_location("inline_state_machines", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    template: dict[str, Any] = module.read_template(ROOT / "template.yaml")
+def arguments(part: Any) -> Any:
+    """Return a part of a template with each intrinsic as its argument: ``!GetAtt A.B`` as ``"A.B"``, and so on."""
+    if isinstance(part, list):
+        return [arguments(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if len(part) == 1:
+        ((name, value),) = part.items()
+        if name == "Ref" or (name == "Condition" and isinstance(value, str)):
+            return value
+        if name == "Fn::GetAtt":
+            return ".".join(value)
+        if name.startswith("Fn::"):
+            return arguments(value)
+    return {name: arguments(value) for name, value in part.items()}
+
+
+def read(file: str) -> dict[str, Any]:
+    """Return a template with its loops unrolled and its intrinsics as their arguments."""
+    template: dict[str, Any] = arguments(read_template(ROOT / file))
     return template
 
 
-TEMPLATE = _load_template()
+TEMPLATE = read("template.yaml")
+OBSERVABILITY = read("observability.yaml")
+"""The stack of alarms and dashboard inside the other."""
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
 GLOBALS: dict[str, Any] = TEMPLATE["Globals"]["Function"]
 FUNCTIONS = {name: item for name, item in RESOURCES.items() if item["Type"] == "AWS::Serverless::Function"}
@@ -100,8 +115,8 @@ def test_there_is_one_function_a_stage_and_one_for_contexts() -> None:
 
 @every_function
 def test_a_function_logs_json_to_a_group_of_its_own_that_is_kept_for_a_stated_time(name: str) -> None:
+    assert GLOBALS["LoggingConfig"] == {"LogFormat": "JSON", "ApplicationLogLevel": "LogLevel"}
     logging = FUNCTIONS[name]["Properties"]["LoggingConfig"]
-    assert logging["LogFormat"] == "JSON"
     group = RESOURCES[logging["LogGroup"]]
     assert group["Type"] == "AWS::Logs::LogGroup"
     assert group["Properties"]["RetentionInDays"] == "LogRetentionDays"
@@ -171,6 +186,26 @@ def test_every_parameter_that_the_template_takes_is_used() -> None:
 
 KNOWN_TO_RULES = {"Not", "Equals", "And", "Or", "Contains", "EachMemberEquals", "EachMemberIn", "Ref"}
 """What CloudFormation evaluates in the section of rules; any other function fails the validation of the template."""
+
+
+def test_the_stack_of_alarms_is_given_each_thing_that_it_watches_under_its_own_name() -> None:
+    given = RESOURCES["Observability"]["Properties"]["Parameters"]
+    assert set(given) == set(OBSERVABILITY["Parameters"])
+    assert given.pop("WatchedStack") == "AWS::StackName"
+    for flag in ("PaysForReranking", "HasReembedSchedule"):
+        assert given.pop(flag) == [flag, "true", "false"]
+        assert OBSERVABILITY["Conditions"][flag] == [flag, "true"]
+    for name, value in given.items():
+        queue = RESOURCES.get(name, {}).get("Type") == "AWS::SQS::Queue"
+        assert value == (f"{name}.QueueName" if queue else name)
+
+
+def test_a_deployment_is_tagged_by_its_stack_and_no_resource_by_itself() -> None:
+    for name in ENVIRONMENTS:
+        tags = SAMCONFIG[name]["deploy"]["parameters"]["tags"]
+        assert tags == ["Application=braid", f"Environment={'dev' if name == 'default' else name}"]
+    resources = [*RESOURCES.values(), *OBSERVABILITY["Resources"].values()]
+    assert not [item for item in [GLOBALS, *(item["Properties"] for item in resources)] if "Tags" in item]
 
 
 @pytest.mark.parametrize("file", ["template.yaml", "firewall.yaml"])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from braid.api.callers import FRONT_HEADER, is_open
 
 from tests.operations import OPERATIONS
-from tests.unit.test_template import FUNCTIONS, GLOBALS, RESOURCES, ROOT, TEMPLATE
+from tests.unit.test_template import FUNCTIONS, GLOBALS, OBSERVABILITY, RESOURCES, TEMPLATE, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,24 +27,11 @@ UNBOUNDED = {
     "xray:": "writes traces",
 }
 """Actions that cannot be narrowed to a resource, by how they begin, and why they may be there."""
+WORKFLOWS = [item for item in RESOURCES.values() if item["Type"] == "AWS::Serverless::StateMachine"]
 ASKING = {"PlanFunction", "EmbedFunction", "VectorSearchFunction", "GraphExpandFunction", "FuseRerankFunction"}
 
 
-class Tags(yaml.SafeLoader):
-    """Reads CloudFormation's short forms as what they hold."""
-
-
-def _plain(loader: Tags, _tag: str, node: yaml.Node) -> Any:
-    if isinstance(node, yaml.ScalarNode):
-        return loader.construct_scalar(node)
-    if isinstance(node, yaml.SequenceNode):
-        return loader.construct_sequence(node, deep=True)
-    assert isinstance(node, yaml.MappingNode)
-    return loader.construct_mapping(node, deep=True)
-
-
-Tags.add_multi_constructor("!", _plain)
-FIREWALL: dict[str, Any] = yaml.load((ROOT / "firewall.yaml").read_text(encoding="utf-8"), Tags)  # noqa: S506 - a safe one
+FIREWALL = read("firewall.yaml")
 
 
 def route_of(method: str, path: str) -> dict[str, Any]:
@@ -135,14 +121,16 @@ def test_no_statement_reaches_every_resource_but_those_that_cannot_be_narrowed()
                 assert action.startswith(tuple(UNBOUNDED)), (name, action)
 
 
-def test_every_policy_belongs_to_a_function() -> None:
+def test_every_policy_belongs_to_a_function_or_a_workflow() -> None:
     policies = {name for name, item in RESOURCES.items() if item["Type"] == "AWS::IAM::ManagedPolicy"}
     used = {
         each if isinstance(each, str) else each[1]
         for function in FUNCTIONS.values()
         for each in function["Properties"].get("Policies", ())
     }
-    assert policies == used
+    of_workflows = [RESOURCES[item["Properties"]["Role"].removesuffix(".Arn")]["Properties"] for item in WORKFLOWS]
+    assert [role["ManagedPolicyArns"] for role in of_workflows] == [["DeliverLogsAndTracesPolicy"]] * 3
+    assert policies == used | {"DeliverLogsAndTracesPolicy"}
 
 
 def test_whatever_touches_the_graph_does_so_by_gremlin_and_what_asks_reads() -> None:
@@ -209,7 +197,7 @@ def test_groups_that_a_service_delivers_to_are_named_so_that_one_entry_of_the_ac
 def test_everything_that_keeps_something_is_encrypted_under_the_stated_key() -> None:
     key = ["HasKey", "KmsKeyArn", "AWS::NoValue"]
     assert GLOBALS["KmsKeyArn"] == key
-    for name, item in RESOURCES.items():
+    for name, item in (RESOURCES | OBSERVABILITY["Resources"]).items():
         properties = item.get("Properties", {})
         match item["Type"]:
             case "AWS::DynamoDB::Table":

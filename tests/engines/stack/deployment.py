@@ -30,6 +30,7 @@ import yaml
 from botocore.config import Config
 
 from local.servers import localstack_server, process
+from make.templates import read_template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -260,30 +261,3 @@ def zipped(source: Path, to: Path) -> Path:
             if path.is_file() and "__pycache__" not in path.parts:
                 archive.write(path, path.relative_to(source))
     return to
-
-
-class _TemplateLoader(yaml.SafeLoader):
-    """Reads a template's ``!Ref`` and its like as the mappings that they are short for."""
-
-
-def _intrinsic(loader: yaml.SafeLoader, name: str, node: yaml.Node) -> dict[str, object]:
-    value: object
-    if isinstance(node, yaml.ScalarNode):
-        value = loader.construct_scalar(node)
-    elif isinstance(node, yaml.SequenceNode):
-        value = loader.construct_sequence(node, deep=True)
-    else:
-        assert isinstance(node, yaml.MappingNode)
-        value = loader.construct_mapping(node, deep=True)
-    if name == "GetAtt" and isinstance(value, str):
-        value = value.split(".", 1)
-    return {name if name in ("Ref", "Condition") else f"Fn::{name}": value}
-
-
-_TemplateLoader.add_multi_constructor("!", _intrinsic)
-
-
-def read_template(path: Path) -> dict[str, Any]:
-    """Return a template with its short forms written out, as JSON can hold it."""
-    template: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=_TemplateLoader)  # noqa: S506 - a SafeLoader
-    return template
