@@ -417,6 +417,9 @@ def test_samconfig_has_three_environments_that_lint_and_build_alike() -> None:
     for name in ENVIRONMENTS:
         assert SAMCONFIG[name]["validate"]["parameters"] == {"lint": True}
         assert SAMCONFIG[name]["build"]["parameters"] == {"cached": True, "parallel": True}
+        # Loops cannot be built without the one, and the stack inside this one not deployed without the other.
+        assert SAMCONFIG[name]["global"]["parameters"]["language_extensions"] is True
+        assert "CAPABILITY_AUTO_EXPAND" in SAMCONFIG[name]["deploy"]["parameters"]["capabilities"]
     assert SAMCONFIG["prod"]["deploy"]["parameters"]["confirm_changeset"] is True
 
 
