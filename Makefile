@@ -18,7 +18,14 @@ HOST_PYTHON := $(shell for name in "$${HOST_PYTHON:-python3}" python3.13 python3
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 export UV_PYTHON := $(HOST_PYTHON)
 export UV_PYTHON_DOWNLOADS := never
+# Nothing that is run here reports its use to its makers, or asks them for a newer version of itself.
+export ORT_DISABLE_TELEMETRY := 1
+export HF_HUB_DISABLE_TELEMETRY := 1
+export DO_NOT_TRACK := 1
 export SAM_CLI_TELEMETRY := 0
+export CKV_SKIP_PACKAGE_UPDATE_CHECK := true
+export BC_SKIP_MAPPING := true
+export NPM_CONFIG_UPDATE_NOTIFIER := false
 export AWS_DEFAULT_REGION ?= eu-west-1
 
 PIP_AUDIT = $(UV) tool run --from pip-audit==$(PIP_AUDIT_VERSION) pip-audit --strict --progress-spinner off --timeout 5 \
