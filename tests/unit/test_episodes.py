@@ -24,6 +24,7 @@ from tests.remembered import (
     build,
     call_tool,
     decide,
+    quoted,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def test_two_han_characters_are_a_word_of_an_episode(memory: Remembered) -> None
     assert found_ids(memory, "東京") == ["東京支社を閉じる"]
     assert found_ids(memory, "東") == []
     found = build(memory, query="大阪工場").messages
-    assert [(message["content"], message["metadata"]["relevance"]) for message in found] == [("大阪工場を閉じる", 1.0)]
+    assert [(quoted(message), message["metadata"]["relevance"]) for message in found] == [("大阪工場を閉じる", 1.0)]
 
 
 def test_episodes_come_newest_first(memory: Remembered) -> None:
@@ -122,7 +123,7 @@ def test_the_metadata_of_an_episode_keeps_ids_task_action_type_status_and_timest
     )
     (message,) = build(memory).messages
     assert message["role"] == "assistant"
-    assert message["content"] == "rollback\ncheckout gateway timeout: rolled back"
+    assert quoted(message) == "rollback\ncheckout gateway timeout: rolled back"
     about = message["metadata"]
     assert about["id"] == written.id
     assert (about["session_id"], about["task_id"], about["tool_name"]) == ("s-1", "t-7", "rollback")
