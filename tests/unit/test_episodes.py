@@ -96,6 +96,13 @@ def test_episodes_are_of_exactly_the_task_and_the_tool_that_are_asked_for(memory
     assert [message["metadata"]["tool_name"] for message in built.messages] == ["egrep"]
 
 
+def test_what_a_tool_read_from_strangers_is_written_as_not_trusted(memory: Remembered) -> None:
+    call_tool(memory, "fetch", "gateway page", trusted=False)
+    decide(memory, "gateway stays", trusted=True)
+    assert [quoted(message) for message in build(memory, query="gateway").messages] == ["gateway stays"]
+    assert len(build(memory, query="gateway", untrusted=True).messages) == 2
+
+
 def test_episodes_are_served_by_an_index_and_not_a_scan(memory: Remembered) -> None:
     decide(memory, "gateway", task_id="t")
     statements: list[str] = []
