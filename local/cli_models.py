@@ -192,7 +192,7 @@ def export(
             kind=model_kind,
             precision=precision,
             max_tokens=max_tokens or (config.max_tokens if config else None),
-            revision=revision,
+            revision=revision or (config.revision if config and not packaged and via is not Via.DIRECT else None),
             licence=licence or (DEFAULT_LICENCE if packaged else "as stated by the source"),
             allow_checkpoint=allow_checkpoint,
             force=force,
