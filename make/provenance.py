@@ -4,7 +4,7 @@ A built folder's digest is the SHA-256 of a list of its files, each with its own
 ``sha256sum`` of each file, sorted by path, and of that list.
 
 Usage: ``python make/provenance.py BUILT OUT``, where every folder of BUILT is one artifact; the builder is named by
-BRAID_BUILDER_ID, a URI.
+BUILDER_ID, a URI.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def statement(built: Path, root: Path, *, boms: list[Path], now: datetime, build
 
 def main(built: str, out: str) -> None:
     """Write the statement about ``built`` to ``out``."""
-    builder = os.environ.get("BRAID_BUILDER_ID") or LOCAL_BUILDER
+    builder = os.environ.get("BUILDER_ID") or LOCAL_BUILDER
     boms = sorted(Path(out).parent.glob("sbom/*.json"))
     said = statement(Path(built), ROOT, boms=boms, now=datetime.now(UTC), builder=builder)
     Path(out).parent.mkdir(parents=True, exist_ok=True)

@@ -129,9 +129,8 @@ def test_a_builds_provenance_names_artifacts_commit_locks_and_images_by_their_di
     )
     assert said["subject"][0] == {"name": "a", "digest": {"sha256": hashlib.sha256(lines.encode()).hexdigest()}}
     assert [subject["name"] for subject in said["subject"]] == ["a", "b"]
-    materials = {
-        material["uri"]: material["digest"] for material in said["predicate"]["buildDefinition"]["resolvedDependencies"]
-    }
+    taken = said["predicate"]["buildDefinition"]["resolvedDependencies"]
+    materials = {material["uri"]: material["digest"] for material in taken}
     assert re.fullmatch(r"[0-9a-f]{40}", materials["git+file:."]["gitCommit"])
     assert materials["file:uv.lock"]["sha256"] == hashlib.sha256((ROOT / "uv.lock").read_bytes()).hexdigest()
     assert "docker://public.ecr.aws/lambda/python:3.13" in materials
