@@ -108,13 +108,14 @@ def test_episodes_are_served_by_an_index_and_not_a_scan(memory: Remembered) -> N
     statements: list[str] = []
     with memory.store.transaction() as connection:
         connection.set_trace_callback(statements.append)
-        search_episodes(memory.index, QUERY, tenant_id=TENANT, now=NOW, task_id="t")
+        search_episodes(memory.index, QUERY, tenant_id=TENANT, now=NOW, task_id="t", trusted_only=True)
         connection.set_trace_callback(None)
         (search,) = [statement for statement in statements if " MATCH " in statement]
         steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {search}")]
     assert re.match(r"SCAN words_\d+ VIRTUAL TABLE INDEX \d+:M", steps[0])
     assert steps[1] == "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"
     assert not any(step.startswith("SCAN r") for step in steps)
+    assert any(" untrusted_records " in step for step in steps)
 
 
 def test_the_metadata_of_an_episode_keeps_ids_task_action_type_status_and_timestamp(memory: Remembered) -> None:
