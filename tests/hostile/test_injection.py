@@ -120,6 +120,8 @@ def test_a_search_says_what_is_not_trusted_and_leaves_it_out_where_asked(door: F
     write(door, {"id": "own", "content": QUESTION}, {"id": "mail", "content": QUESTION, "trusted": False})
     results = door.ask("POST", "/search", {"text": QUESTION}, authorizer=claims(TENANT)).json()["results"]
     assert {result["id"]: result["trusted"] for result in results} == {"own": True, "mail": False}
+    read = [door.ask("GET", f"/entities/{name}", authorizer=claims(TENANT)).json() for name in ("own", "mail")]
+    assert [each["trusted"] for each in read] == [True, False]
     only = {"text": QUESTION, "filters": {"trusted_only": True}}
     results = door.ask("POST", "/search", only, authorizer=claims(TENANT)).json()["results"]
     assert [result["id"] for result in results] == ["own"]
