@@ -21,7 +21,7 @@ FIRST_LINE = (
     " key {key}."
 )
 _BEGIN, _END = "<<<RETRIEVED {key}>>>", "<<<END OF RETRIEVED {key}>>>"
-_LOOKS_LIKE_A_MARK = re.compile(r"<<<(?=\s*(?:END\s+OF\s+)?RETRIEVED\b)", re.IGNORECASE)
+_LOOKS_LIKE_A_MARK = re.compile(r"<<<(?=\s*(?:END\s+OF\s+)?RETRIEVED)", re.IGNORECASE)
 _KEY_CHARACTERS = 32
 
 
