@@ -178,4 +178,5 @@ def test_no_text_closes_its_fence_and_all_of_it_comes_back_but_the_brackets_of_m
 ) -> None:
     content, key = fence(text, {"title": title}, nonce=nonce)
     assert ORDER not in outside({"content": content, "metadata": {"fence": key}})
-    assert unfenced(content, key).replace("(((", "<<<") == text.replace("(((", "<<<")
+    pairs = set(zip(unfenced(content, key), text, strict=True))
+    assert {pair for pair in pairs if pair[0] != pair[1]} <= {("(", "<")}
