@@ -4,13 +4,10 @@ MAKEFLAGS += --no-print-directory
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-# Versions of the tools that are not in uv.lock, because their dependencies contradict ours.
-UV_VERSION := 0.13.8
-SAM_VERSION := 1.170.0
-CFN_LINT_VERSION := 1.58.0
-CHECKOV_VERSION := 3.3.30
-ASL_VALIDATOR_VERSION := 4.0.0
-PIP_AUDIT_VERSION := 2.10.1
+# Tools that are not in uv.lock, because their dependencies contradict ours: each is installed by hashes into a folder of
+# its own, from a lock in make/tools. To renew one: make lock-tools, with its new version here.
+TOOLS := uv==0.13.8 aws-sam-cli==1.170.0 cfn-lint==1.58.0 checkov==3.3.30 pip-audit==2.10.1
+PIP_AUDIT := .uv/tools/pip-audit/bin/pip-audit
 
 # The first Python that is new enough, by its real path: a version manager's stand-in may exist for Pythons it has not.
 HOST_PYTHON := $(shell for name in "$${HOST_PYTHON:-python3}" python3.13 python3.12 python3.11 python3.14; do \
@@ -18,10 +15,17 @@ HOST_PYTHON := $(shell for name in "$${HOST_PYTHON:-python3}" python3.13 python3
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 export UV_PYTHON := $(HOST_PYTHON)
 export UV_PYTHON_DOWNLOADS := never
+# Nothing that is run here reports its use to its makers, or asks them for a newer version of itself.
+export ORT_DISABLE_TELEMETRY := 1
+export HF_HUB_DISABLE_TELEMETRY := 1
+export DO_NOT_TRACK := 1
 export SAM_CLI_TELEMETRY := 0
+export CKV_SKIP_PACKAGE_UPDATE_CHECK := true
+export BC_SKIP_MAPPING := true
+export NPM_CONFIG_UPDATE_NOTIFIER := false
 export AWS_DEFAULT_REGION ?= eu-west-1
 
-PIP_AUDIT = $(UV) tool run --from pip-audit==$(PIP_AUDIT_VERSION) pip-audit --strict --progress-spinner off --timeout 5 \
+AUDIT = $(PIP_AUDIT) --strict --progress-spinner off --timeout 5 \
 	--disable-pip --require-hashes $(if $(OSV_URL),--vulnerability-service osv --osv-url "$(OSV_URL)")
 
 # One environment serves demo, test and lint: each adds what it needs and removes nothing.
@@ -97,12 +101,12 @@ lint: $(UV) ## check style, types and the direction of imports
 # a package's other versions are audited from a list of their own. OSV_URL is the address of questions to a service that
 # speaks OSV's interface, where pypi.org is not reachable: a mirror's, or https://api.osv.dev/v1/query.
 .PHONY: audit
-audit: $(UV) ## look for known vulnerabilities in what is deployed or runs on a laptop (OSV_URL=… asks there)
+audit: $(UV) $(PIP_AUDIT) ## look for known vulnerabilities in what is deployed or runs on a laptop (OSV_URL=… asks there)
 	@lists=$$(mktemp -d); trap 'rm -rf "$$lists"' EXIT; \
 	$(EXPORT) --extra local --extra export --output-file "$$lists/all" >/dev/null; \
 	awk -v lists="$$lists" '/^[^ ]/ { name = $$1; sub(/==.*/, "", name); list = lists "/" (++seen[name]) ".txt" } \
 		{ sub(/ ; [^\\]*/, " "); print > list }' "$$lists/all"; \
-	found=; for list in "$$lists"/*.txt; do $(PIP_AUDIT) --requirement "$$list" || found=yes; done; \
+	found=; for list in "$$lists"/*.txt; do $(AUDIT) --requirement "$$list" || found=yes; done; \
 	[ -z "$$found" ] || { echo "make audit: vulnerable, or not looked up: the lines above say which" >&2; exit 1; }
 
 .PHONY: format
@@ -199,4 +203,22 @@ engines-up stores-up engines-down test-engines: test-setup
 	$(if $(HOST_PYTHON),,$(error Braid needs Python 3.11 or newer on the PATH))
 	@rm -rf .uv; "$(HOST_PYTHON)" -m venv .uv || { rm -rf .uv; \
 		echo "$(HOST_PYTHON) cannot make a virtual environment: install its venv module, or uv" >&2; exit 1; }
-	.uv/bin/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
+	.uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement make/tools/uv.txt
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+# The folder is made anew when its lock changes.
+.uv/tools/%: make/tools/%.txt | $(UV)
+	@rm -rf $@; $(UV) venv --quiet $@
+	@$(UV) pip install --quiet --python $@/bin/python --require-hashes --requirement $< || { rm -rf $@; exit 1; }
+
+.uv/tools/aws-sam-cli/bin/sam: .uv/tools/aws-sam-cli ;
+.uv/tools/cfn-lint/bin/cfn-lint: .uv/tools/cfn-lint ;
+.uv/tools/checkov/bin/checkov: .uv/tools/checkov ;
+.uv/tools/pip-audit/bin/pip-audit: .uv/tools/pip-audit ;
+
+.PHONY: lock-tools
+lock-tools: $(UV) ## renew the locks of the tools in make/tools
+	for tool in $(TOOLS); do echo "$$tool" | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --output-file "make/tools/$${tool%%==*}.txt" -; done
+	npm install --package-lock-only --ignore-scripts --silent --prefix make/tools/asl-validator

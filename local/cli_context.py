@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from braid.context import Context, ContextSource, message_text
 from braid.errors import InvalidRequest
-from braid.models import Ranking
+from braid.fence import unfenced
+from braid.models import ContextRole, Ranking
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -71,6 +72,16 @@ def context(
             help=f"What the score is made of: {', '.join(choice.value for choice in Ranking)}.", metavar="RANKING"
         ),
     ] = Ranking.RECENCY,
+    role: Annotated[
+        ContextRole | None,
+        typer.Option(
+            help=f"Role of what was retrieved: {', '.join(ContextRole)}. BRAID_CONTEXT_ROLE when left out.",
+            metavar="ROLE",
+        ),
+    ] = None,
+    untrusted: Annotated[
+        bool, typer.Option("--untrusted", help="Show records that are marked as not trusted too.", metavar="")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar="")
     ] = False,
@@ -97,6 +108,8 @@ def context(
             semantic=semantic,
             episodic=episodic,
             ranking=ranking,
+            role=role,
+            untrusted=untrusted,
         )
     except InvalidRequest as error:
         name = _FIELDS.get(error.field or "")
@@ -181,7 +194,10 @@ def show(console: Console, built: Context) -> None:
 
 
 def _row(message: dict[str, Any], scores: ContextScores | None) -> tuple[Text, Text, Text, Text]:
-    text = " ".join(printable(message_text(message)).split())
+    said = message_text(message)
+    if scores and scores.source is not ContextSource.WORKING_STATE and "fence" in message["metadata"]:
+        said = unfenced(said, message["metadata"]["fence"])
+    text = " ".join(printable(said).split())
     cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
     return (
         Text(f"{scores.final:.3f}" if scores else "", style="bold"),

@@ -177,6 +177,8 @@ def export(
     target = out or settings.models_path() / identity
     model_kind = ModelKind.CROSS_ENCODER if kind is KindOption.CROSS_ENCODER else ModelKind.ENCODER
     packaged = config is not None and config.id == DEFAULT_MODEL and revision is None
+    from_hub = config is not None and not packaged and via is not Via.DIRECT and not Path(config.base).is_dir()
+    pinned = config.revision if config is not None and from_hub else None
     if packaged and via is not Via.SENTENCE_TRANSFORMERS:
         if max_tokens or licence or allow_checkpoint or model_kind is not ModelKind.ENCODER:
             raise ConfigurationError("the default model takes no --max-tokens, --licence, --allow-checkpoint or --kind")
@@ -192,7 +194,7 @@ def export(
             kind=model_kind,
             precision=precision,
             max_tokens=max_tokens or (config.max_tokens if config else None),
-            revision=revision,
+            revision=revision or pinned,
             licence=licence or (DEFAULT_LICENCE if packaged else "as stated by the source"),
             allow_checkpoint=allow_checkpoint,
             force=force,

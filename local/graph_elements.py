@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 MAX_BYTES = 200_000_000
 DEFAULT_RELATIONSHIP = "RELATED_TO"
 _EDGE_FIELDS = frozenset(Relationship.model_fields) - {"tenant_id"}
+_SPAN_FIELDS = ("timestamp", "valid_at", "invalid_at")
 _NODE_FIELDS = frozenset(
-    ("id", "name", "type", "aliases", "content", "timestamp", "valid_at", "invalid_at", "schema_version", "importance")
+    ("id", "name", "type", "aliases", "content", *_SPAN_FIELDS, "schema_version", "importance", "trusted")
 )
 _T = TypeVar("_T")
 

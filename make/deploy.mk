@@ -1,9 +1,15 @@
 # Checks of the template and its state machines, and builds of what needs no container engine.
 
-SAM := $(UV) tool run --from aws-sam-cli==$(SAM_VERSION) sam
-CFN_LINT := $(UV) tool run --from cfn-lint==$(CFN_LINT_VERSION) cfn-lint
-CHECKOV := $(UV) tool run --from checkov==$(CHECKOV_VERSION) checkov
-ASL_VALIDATOR := npx --yes --loglevel=error asl-validator@$(ASL_VALIDATOR_VERSION)
+SAM := .uv/tools/aws-sam-cli/bin/sam
+CFN_LINT := .uv/tools/cfn-lint/bin/cfn-lint
+CHECKOV := .uv/tools/checkov/bin/checkov
+ASL_VALIDATOR := .uv/tools/asl-validator/node_modules/.bin/asl-validator
+
+.uv/tools/asl-validator: make/tools/asl-validator/package-lock.json
+	@command -v npm >/dev/null || { echo "make lint-deploy needs npm, of Node.js, for the state machine validator" >&2; exit 1; }
+	@rm -rf $@; mkdir -p $@; cp make/tools/asl-validator/*.json $@
+	@npm ci --ignore-scripts --silent --prefix $@ || { rm -rf $@; exit 1; }
+$(ASL_VALIDATOR): .uv/tools/asl-validator ;
 
 # The Python of the functions. A version manager's stand-in on the PATH may answer for a Python that it does not select.
 LAMBDA_PYTHON := $(shell for name in python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.13*/bin/python3.13; do \
@@ -12,14 +18,15 @@ need_lambda_python = $(if $(LAMBDA_PYTHON),,$(error make $@ needs Python 3.13, w
 
 TEMPLATES := template.yaml observability.yaml firewall.yaml
 
+SBOM = $(UV) export --quiet --locked --no-default-groups --format cyclonedx1.5 --preview-features sbom-export
+
 # Checkov looks at no resource that a loop makes, so it is given the templates with their loops unrolled.
 .PHONY: lint-deploy
-lint-deploy: setup ## check the template, the state machines and the deployment's security
+lint-deploy: setup $(SAM) $(CFN_LINT) $(CHECKOV) $(ASL_VALIDATOR) ## check the template, the state machines and the deployment's security
 	$(SAM) validate --lint
 	$(CFN_LINT) $(TEMPLATES)
 	.venv/bin/python -m make.inline_state_machines .aws-sam/asl
 	$(CFN_LINT) .aws-sam/asl/state-machines.json
-	@command -v npx >/dev/null || { echo "make lint-deploy needs npx, of Node.js, for the state machine validator" >&2; exit 1; }
 	for machine in .aws-sam/asl/*.asl.json; do $(ASL_VALIDATOR) --json-path "$$machine"; done
 	.venv/bin/python -m make.templates .aws-sam/unrolled $(TEMPLATES)
 	$(CHECKOV) --file $(TEMPLATES:%.yaml=.aws-sam/unrolled/%.json) functions/Dockerfile
@@ -32,7 +39,7 @@ IMAGE_FUNCTIONS := EmbedFunction:embed FuseRerankFunction:fuse_rerank IngestFunc
 HOST_ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 
 .PHONY: build
-build: $(UV) ## build functions and layers, and run what was built on Python 3.13
+build: $(UV) $(SAM) ## build functions and layers, and run what was built on Python 3.13
 	$(need_lambda_python)
 	rm -rf $(BUILT)
 	for name in $(ZIP_FUNCTIONS); do \
@@ -45,3 +52,18 @@ build: $(UV) ## build functions and layers, and run what was built on Python 3.1
 	for pair in $(IMAGE_FUNCTIONS); do \
 		folder="$(BUILT)/$${pair%%:*}/$${pair%%:*}"; mkdir -p "$$folder"; cp "functions/$${pair#*:}/app.py" "$$folder"; done
 	"$(LAMBDA_PYTHON)" make/check_build.py "$(LAMBDA_PYTHON)" $(BUILT)
+	$(MAKE) sbom
+	"$(LAMBDA_PYTHON)" make/provenance.py $(BUILT) dist/provenance.json
+
+# CycloneDX, from the lock: what the layer and the images carry, and what runs on a laptop.
+.PHONY: sbom
+sbom: $(UV) ## list what is deployed and what runs on a laptop, as CycloneDX, in dist/sbom
+	@mkdir -p dist/sbom
+	$(SBOM) --output-file dist/sbom/layer.cdx.json >/dev/null
+	$(SBOM) --extra onnx --output-file dist/sbom/image.cdx.json >/dev/null
+	$(SBOM) --only-group graph --output-file dist/sbom/graph-expand.cdx.json >/dev/null
+	$(SBOM) --extra local --output-file dist/sbom/laptop.cdx.json >/dev/null
+
+.PHONY: image-digests
+image-digests: ## look up the digests of the images in the Dockerfile and compose.yaml, and write them there (Docker)
+	python3 make/image_digests.py

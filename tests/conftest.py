@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import braid  # noqa: F401 - before any test imports ONNX Runtime, which would report its use
 import pytest
 from hypothesis import settings
 

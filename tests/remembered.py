@@ -12,6 +12,7 @@ from braid.context import Context, ContextSource
 from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
 from braid.engines.embedded.search import EmbeddedSearchIndex
 from braid.episodes import record_decision, record_tool_call
+from braid.fence import unfenced
 from braid.memory import ContextLimits, build_context
 
 from tests.fakes import NOW, TENANT, fused, searched
@@ -87,6 +88,11 @@ def build(
 
 def says(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": text}
+
+
+def quoted(message: dict[str, Any]) -> str:
+    """Return the text inside a retrieved message's fence."""
+    return unfenced(message["content"], message["metadata"]["fence"])
 
 
 def sources(built: Context) -> list[str]:

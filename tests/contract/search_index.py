@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
+from braid.episodes import search_episodes
 from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
 
@@ -325,6 +326,29 @@ class SearchIndexContract:
         assert found(index, filters=Filters(task_id="t1")) == {"call", "choice"}
         assert found(index, filters=Filters(task_id="t1", tool_name="grep")) == {"call"}
         assert found(index, filters=Filters(kinds=(Kind.CHUNK,), entity_types=("Event",))) == set()
+
+    def test_records_that_are_not_trusted_are_left_out_where_that_is_asked(self, index: SearchIndex) -> None:
+        strangers = {"kind": Kind.TOOL_CALL, "trusted": False, "metadata": {"trusted": True}}
+        index.upsert(
+            [record(f"mail{number:03}", "turbine turbine", cosine=0.99, **strangers) for number in range(120)]
+            + [record("own", "turbine and other words", cosine=0.1, metadata={"trusted": False})]
+            + [record("call", "turbine and many other words", cosine=0.1, kind=Kind.TOOL_CALL, timestamp=day(1))]
+        )
+        assert {"own", "call"} == found(index, filters=Filters(trusted_only=True))
+        assert not {"own", "call"} & found(index)
+        both = {"tenant_id": ACME, "now": AS_OF, "limit": 5}
+        assert [each.id for each in search_episodes(index, "turbine", trusted_only=True, **both)] == ["call"]
+        assert len(search_episodes(index, "turbine", **both)) == 5
+        assert [each.trusted for each in index.get_many(ACME, ["own", "mail000"])] == [True, False]
+        index.upsert([record("mail000", "turbine turbine", cosine=0.99)])
+        assert "mail000" in found(index, filters=Filters(trusted_only=True))
+
+    def test_superseded_records_that_are_not_trusted_are_not_counted_where_that_is_asked(
+        self, index: SearchIndex
+    ) -> None:
+        index.upsert([record("old", "turbine", cosine=0.9, invalid_at=day(1), trusted=False)])
+        assert ask(index, "turbine", AXIS).superseded == 1
+        assert ask(index, "turbine", AXIS, filters=Filters(trusted_only=True)).superseded == 0
 
     def test_a_time_range_is_half_open_and_needs_a_time(self, index: SearchIndex) -> None:
         index.upsert(

@@ -54,6 +54,8 @@ def test_people_are_shown_score_source_and_text(braid: Braid, chat: Path) -> Non
     text = " ".join(done.out.split())
     assert "1.000 working_state user Why was there a scanner lockout" in text
     assert "semantic assistant" in text
+    assert "RETRIEVED" not in text
+    assert "semantic tool" in " ".join(braid(*ASK, "--role", "tool").out.split())
     assert text.endswith("found")
 
 

@@ -13,6 +13,7 @@ from braid.settings import load_settings
 from typer.testing import CliRunner
 
 from local.cli_models import models_app
+from local.export import via_sentence_transformers
 from tests.tiny_models import write_bert, write_modules, write_roberta
 
 if TYPE_CHECKING:
@@ -128,6 +129,25 @@ def test_a_hub_id_without_the_extra_says_what_to_install(monkeypatch: pytest.Mon
     with pytest.raises(ConfigurationError, match="extra `export`"):
         braid_models("export", "codebert-code")
     assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "revision"),
+    [((), "3b0952feddeffad0063f274080e3c23d75e7eb39"), (("--revision", "main"), "main")],
+)
+def test_a_configured_model_is_of_the_commit_that_is_configured_unless_another_is_named(
+    monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], revision: str
+) -> None:
+    asked: dict[str, object] = {}
+
+    def export(_source: str, _out: Path, **fields: object) -> None:
+        asked.update(fields)
+        raise ModelMissing("as far as this goes")
+
+    monkeypatch.setattr(via_sentence_transformers, "export_via_sentence_transformers", export)
+    with pytest.raises(ModelMissing):
+        braid_models("export", "codebert-code", *options)
+    assert asked["revision"] == revision
 
 
 @pytest.mark.parametrize("command", ["list", "export"])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from braid import context
 from braid.context import ContextItem, ContextSource, message_text, position_recency
-from braid.models import Fusion, Query, Ranking
+from braid.fence import Wrapping
+from braid.models import ContextRole, Fusion, Query, Ranking
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -22,6 +23,7 @@ from tests.remembered import (
     says,
 )
 
+PLAIN = Wrapping(TENANT, ContextRole.ASSISTANT, nonce=None)
 QUESTION = Query(text=QUERY, tenant_id=TENANT)
 
 
@@ -123,7 +125,7 @@ def test_a_score_outside_0_to_1_is_refused_by_name(score: float) -> None:
 
 def test_recency_is_a_half_when_the_time_is_missing_and_never_below_a_tenth() -> None:
     rows = [record("a", content=QUERY), record("b", content=QUERY, timestamp=NOW - timedelta(days=99))]
-    found = context.episodic(QUERY, rows, ranking=Ranking.RECENCY, now=NOW)
+    found = context.episodic(QUERY, rows, ranking=Ranking.RECENCY, wrapping=PLAIN, now=NOW)
     assert [entry.recency for entry in found] == [0.5, 0.1]
 
 
@@ -144,8 +146,8 @@ def test_nothing_is_held_against_results_that_a_reranker_or_a_weighted_sum_score
 )
 def test_what_a_search_found_is_no_more_relevant_than_anything_can_be(ranking: Ranking, share: float) -> None:
     results = answering(record("a", content="one"), score=0.9)(QUESTION).results
-    (before,) = context.semantic(results, ranking=ranking)
-    (after,) = context.semantic(results, ranking=ranking, at_most=0.3)
+    (before,) = context.semantic(results, ranking=ranking, wrapping=PLAIN)
+    (after,) = context.semantic(results, ranking=ranking, wrapping=PLAIN, at_most=0.3)
     assert after.relevance == 0.3
     assert before.final - after.final == pytest.approx(share * (before.relevance - 0.3))
     assert after.message["metadata"]["relevance"] == 0.3

@@ -14,9 +14,8 @@ from braid.settings import Settings
 from local.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted(
-    path for pattern in ("README.md", "docs/**/*.md", "local/demo/*.md", "bench/*.md") for path in ROOT.glob(pattern)
-)
+PATTERNS = ("README.md", "SECURITY.md", "docs/**/*.md", "local/demo/*.md", "bench/*.md")
+DOCUMENTS = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 COMMAND = re.compile(r"(?m)^(?:\S+=\S+ +)*(?P<command>braid .+?)\s*(?:#.*)?$")
 INLINE = re.compile(r"`(?P<command>braid [^`…]+)`")
 BLOCK = re.compile(r"(?ms)^```[a-z]*\n(.*?)^```")

@@ -298,6 +298,7 @@ def old(tmp_path: Path) -> Path:
     connection = sqlite3.connect(tmp_path / "braid.db")
     for table in ("cache", "messages", "messages_sent", "objects", "notes"):
         connection.execute(f"DROP TABLE {table}")
+    connection.execute("DROP INDEX untrusted_records")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
     return tmp_path
@@ -321,6 +322,7 @@ def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> 
             forget_words(connection, table, [row])
             # as it was written then
             connection.execute(f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)", row)  # noqa: S608
+            connection.execute("DROP INDEX untrusted_records")
             connection.execute("PRAGMA user_version = 3")
     for _ in range(2):
         with EmbeddedStore(tmp_path) as store:

@@ -24,6 +24,7 @@ from tests.remembered import (
     build,
     call_tool,
     decide,
+    quoted,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def test_two_han_characters_are_a_word_of_an_episode(memory: Remembered) -> None
     assert found_ids(memory, "東京") == ["東京支社を閉じる"]
     assert found_ids(memory, "東") == []
     found = build(memory, query="大阪工場").messages
-    assert [(message["content"], message["metadata"]["relevance"]) for message in found] == [("大阪工場を閉じる", 1.0)]
+    assert [(quoted(message), message["metadata"]["relevance"]) for message in found] == [("大阪工場を閉じる", 1.0)]
 
 
 def test_episodes_come_newest_first(memory: Remembered) -> None:
@@ -95,18 +96,26 @@ def test_episodes_are_of_exactly_the_task_and_the_tool_that_are_asked_for(memory
     assert [message["metadata"]["tool_name"] for message in built.messages] == ["egrep"]
 
 
+def test_what_a_tool_read_from_strangers_is_written_as_not_trusted(memory: Remembered) -> None:
+    call_tool(memory, "fetch", "gateway page", trusted=False)
+    decide(memory, "gateway stays", trusted=True)
+    assert [quoted(message) for message in build(memory, query="gateway").messages] == ["gateway stays"]
+    assert len(build(memory, query="gateway", untrusted=True).messages) == 2
+
+
 def test_episodes_are_served_by_an_index_and_not_a_scan(memory: Remembered) -> None:
     decide(memory, "gateway", task_id="t")
     statements: list[str] = []
     with memory.store.transaction() as connection:
         connection.set_trace_callback(statements.append)
-        search_episodes(memory.index, QUERY, tenant_id=TENANT, now=NOW, task_id="t")
+        search_episodes(memory.index, QUERY, tenant_id=TENANT, now=NOW, task_id="t", trusted_only=True)
         connection.set_trace_callback(None)
         (search,) = [statement for statement in statements if " MATCH " in statement]
         steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {search}")]
     assert re.match(r"SCAN words_\d+ VIRTUAL TABLE INDEX \d+:M", steps[0])
     assert steps[1] == "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"
     assert not any(step.startswith("SCAN r") for step in steps)
+    assert any(" untrusted_records " in step for step in steps)
 
 
 def test_the_metadata_of_an_episode_keeps_ids_task_action_type_status_and_timestamp(memory: Remembered) -> None:
@@ -122,7 +131,7 @@ def test_the_metadata_of_an_episode_keeps_ids_task_action_type_status_and_timest
     )
     (message,) = build(memory).messages
     assert message["role"] == "assistant"
-    assert message["content"] == "rollback\ncheckout gateway timeout: rolled back"
+    assert quoted(message) == "rollback\ncheckout gateway timeout: rolled back"
     about = message["metadata"]
     assert about["id"] == written.id
     assert (about["session_id"], about["task_id"], about["tool_name"]) == ("s-1", "t-7", "rollback")

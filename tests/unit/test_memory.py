@@ -14,7 +14,7 @@ from braid.engines.embedded.store import EmbeddedStore
 from braid.episodes import record_tool_call
 from braid.errors import InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.memory import ContextLimits, build_context, measures, run
-from braid.models import Kind, Ranking
+from braid.models import ContextRole, Kind, Ranking
 from braid.settings import Settings
 from braid.wiring import Wired
 from hypothesis import HealthCheck, given, settings
@@ -31,6 +31,7 @@ from tests.remembered import (
     build,
     decide,
     failing,
+    quoted,
     says,
     sources,
 )
@@ -101,7 +102,7 @@ def test_semantic_messages_are_of_the_assistant_with_source_and_the_three_scores
     day_old = record("r", content="the gateway was slow", name="Gateway", updated_at=NOW - timedelta(hours=24))
     memory.reply = answering(day_old, score=0.8)
     (message,) = build(memory).messages
-    assert (message["role"], message["content"]) == ("assistant", "the gateway was slow")
+    assert (message["role"], quoted(message)) == ("assistant", "the gateway was slow")
     about = message["metadata"]
     assert (about["source"], about["id"], about["title"]) == ("semantic", "r", "Gateway")
     assert about["relevance"] == pytest.approx(0.8)
@@ -118,7 +119,7 @@ def test_a_stored_message_is_weighed_as_semantic_when_the_search_finds_it(memory
 
 def test_a_result_without_content_shows_its_title_and_one_without_either_is_no_message(memory: Remembered) -> None:
     memory.reply = answering(record("entity", content="", name="Osprey Bay"))
-    assert [message["content"] for message in build(memory).messages] == ["Osprey Bay"]
+    assert [quoted(message) for message in build(memory).messages] == ["Osprey Bay"]
 
 
 # --- format -----------------------------------------------------------------------------------------------------------
@@ -207,9 +208,11 @@ def test_every_number_and_flag_is_a_setting(tmp_path: Path, monkeypatch: pytest.
         "EPISODIC_LIMIT": "4",
         "MIN_FINAL": "0.25",
         "LIMIT": "7",
+        "FENCE": "false",
+        "ROLE": "tool",
     }.items():
         monkeypatch.setenv(f"BRAID_CONTEXT_{name}", value)
-    expected = ContextLimits(False, False, False, False, 3, 2, 4, 0.25, 7)
+    expected = ContextLimits(False, False, False, False, 3, 2, 4, 0.25, 7, False, ContextRole.TOOL)
     assert Wired(Settings(home=tmp_path)).context_limits == expected
 
 

@@ -138,7 +138,7 @@ class ContextCache:
         if standing is None:
             self._shelf.missed()
             return work_out()
-        asked = request.model_dump_json(exclude={"messages", "working_state"})
+        asked = request.model_dump_json(exclude={"messages", "working_state", "role"})
         key = key_of(FORMAT, self._fingerprint(), standing.number, asked)
         kept = self._shelf.find(request.tenant_id, key, self._read)
         if kept is not None:

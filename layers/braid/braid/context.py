@@ -14,7 +14,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from braid.ideographs import MIN_HAN, count_han
 from braid.linking import terms
-from braid.models import Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
+from braid.models import ContextRole, Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
 from braid.scoring import (
     EPISODIC_SHARE,
     RECENCY_FLOOR,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from braid.fence import Wrapping
     from braid.models import Answer, Result
 
 WORD_CHARACTERS = 4
@@ -82,6 +83,10 @@ class ContextQuestion(Frozen):
     semantic: Annotated[bool, Field(strict=True)] = True
     episodic: Annotated[bool, Field(strict=True)] = True
     ranking: Ranking = Ranking.RECENCY
+    role: ContextRole | None = None
+    """Role of the messages with retrieved text; the settings' when not given."""
+    untrusted: Annotated[bool, Field(strict=True)] = False
+    """Whether records that are marked as not trusted may be shown."""
 
 
 class ContextRequest(ContextQuestion):
@@ -202,13 +207,17 @@ def most_relevant(answer: Answer) -> float:
     return answer.confidence if answer.fusion is Fusion.PROPAGATE and not reranked else 1.0
 
 
-def semantic(results: Sequence[Result], *, ranking: Ranking, at_most: float = 1.0) -> list[ContextItem]:
+def semantic(
+    results: Sequence[Result], *, ranking: Ranking, wrapping: Wrapping, at_most: float = 1.0
+) -> list[ContextItem]:
     """Return the results of a search that have any text, as messages.
 
     Parameters
     ----------
     ranking
         What they were scored by.
+    wrapping
+        How they become messages.
     at_most
         How relevant any of them can be, as :func:`most_relevant` says.
     """
@@ -225,12 +234,15 @@ def semantic(results: Sequence[Result], *, ranking: Ranking, at_most: float = 1.
             "kind": result.kind.value,
             "title": result.title,
             "timestamp": result.timestamp.isoformat() if result.timestamp else None,
+            "trusted": result.trusted,
         }
-        items.append(_item(ContextSource.SEMANTIC, text, about, scores))
+        items.append(_item(ContextSource.SEMANTIC, text, about, scores, wrapping))
     return items
 
 
-def episodic(query: str, records: Sequence[Record], *, ranking: Ranking, now: datetime) -> list[ContextItem]:
+def episodic(
+    query: str, records: Sequence[Record], *, ranking: Ranking, wrapping: Wrapping, now: datetime
+) -> list[ContextItem]:
     """Return decisions and tool calls as messages, in their order.
 
     Relevance is the share of the query's words of more than 3 characters that are present. An index matches inflected
@@ -255,8 +267,9 @@ def episodic(query: str, records: Sequence[Record], *, ranking: Ranking, now: da
             "action_type": record.metadata.get("action_type"),
             "status": record.status,
             "timestamp": at.isoformat() if at else None,
+            "trusted": record.trusted,
         }
-        items.append(_item(ContextSource.EPISODIC, text, about, scores))
+        items.append(_item(ContextSource.EPISODIC, text, about, scores, wrapping))
     return items
 
 
@@ -271,8 +284,10 @@ def _scores(source: ContextSource, ranking: Ranking, relevance: float, fresh: fl
     }
 
 
-def _item(source: ContextSource, text: str, about: dict[str, Any], scores: dict[str, float]) -> ContextItem:
-    message = {"role": "assistant", "content": text, "metadata": {"source": source.value, **about, **scores}}
+def _item(
+    source: ContextSource, text: str, about: dict[str, Any], scores: dict[str, float], wrapping: Wrapping
+) -> ContextItem:
+    message = wrapping.message(text, {"source": source.value, **about}, scores)
     return ContextItem(source=source, message=message, **scores)
 
 

@@ -51,6 +51,7 @@ def search_episodes(
     limit: int = 5,
     task_id: str | None = None,
     tool_name: str | None = None,
+    trusted_only: bool = False,
 ) -> list[Record]:
     """Return the newest decisions and tool calls with any of the query's words of more than 3 characters.
 
@@ -60,6 +61,8 @@ def search_episodes(
         How many at most, 1 to 200.
     task_id, tool_name
         Only those of exactly this task, of exactly this tool.
+    trusted_only
+        Whether those that are marked as not trusted are left out.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def search_episodes(
             tenant_id=tenant_id,
             text=" ".join(words),
             k=limit,
-            filters=Filters(kinds=EPISODES, task_id=task_id, tool_name=tool_name),
+            filters=Filters(kinds=EPISODES, task_id=task_id, tool_name=tool_name, trusted_only=trusted_only),
             as_of=now,
             newest_first=True,
         )
@@ -94,6 +97,7 @@ def record_decision(
     timestamp: datetime | None = None,
     record_id: str | None = None,
     metadata: Mapping[str, str | float | bool | None] | None = None,
+    trusted: bool = True,
 ) -> Record:
     """Write what was decided to the search index, and return the record; when it returns it is durable.
 
@@ -113,6 +117,8 @@ def record_decision(
         What it is called; made of all the rest, the time too, when not given, so that a repeated call writes once.
     metadata
         More to keep; what is called ``…_id`` is shown with it.
+    trusted
+        False if a model is not to be shown it unless asked, such as what a tool read from strangers.
 
     Raises
     ------
@@ -131,6 +137,7 @@ def record_decision(
         timestamp=timestamp,
         record_id=record_id,
         metadata={**(metadata or {}), "action_type": action_type},
+        **({} if trusted else {"trusted": False}),
     )
 
 
@@ -146,6 +153,7 @@ def record_tool_call(
     timestamp: datetime | None = None,
     record_id: str | None = None,
     metadata: Mapping[str, str | float | bool | None] | None = None,
+    trusted: bool = True,
 ) -> Record:
     """Write a tool's call to the search index, and return the record; when it returns it is durable.
 
@@ -155,7 +163,7 @@ def record_tool_call(
         Which tool; found as words and as an exact name.
     text
         What it was asked and what it said, as it is to be found and shown again.
-    tenant_id, store, task_id, action_type, status, timestamp, record_id, metadata
+    tenant_id, store, task_id, action_type, status, timestamp, record_id, metadata, trusted
         As of :func:`record_decision`.
 
     Raises
@@ -175,6 +183,7 @@ def record_tool_call(
         timestamp=timestamp,
         record_id=record_id,
         metadata={**(metadata or {}), "action_type": action_type},
+        **({} if trusted else {"trusted": False}),
     )
 
 

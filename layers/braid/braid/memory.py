@@ -6,6 +6,7 @@ Like :mod:`braid.pipeline`, this knows ports and no engine; :func:`braid.wiring.
 from __future__ import annotations
 
 import logging
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -18,7 +19,8 @@ from braid.answer_cache import Retrieved
 from braid.context import Context, ContextRequest, ContextSource
 from braid.episodes import EPISODES, search_episodes
 from braid.errors import InvalidRequest, StoreError
-from braid.models import Filters, Kind, Query, Ranking
+from braid.fence import Wrapping
+from braid.models import ContextRole, Filters, Kind, Query, Ranking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +50,8 @@ class ContextLimits:
     episodic_limit: int = 5
     min_final: float = 0.5
     limit: int = 10
+    fence: bool = True
+    role: ContextRole = ContextRole.ASSISTANT
 
 
 class Memory(Protocol):
@@ -87,6 +91,9 @@ def build_context(
     semantic: bool = True,
     episodic: bool = True,
     ranking: Ranking = Ranking.RECENCY,
+    role: ContextRole | None = None,
+    untrusted: bool = False,
+    nonce: str | None = None,
 ) -> Context:
     """Choose what to show a model before it answers: of the conversation, of what is stored, of what was done.
 
@@ -106,6 +113,13 @@ def build_context(
         Whether to use this source; one that the settings switch off stays off.
     ranking
         How relevance and recency make the final score.
+    role
+        Whose words messages with retrieved text are said to be; the settings' choice when not given.
+    untrusted
+        Whether records that are marked as not trusted may be shown.
+    nonce
+        Makes the keys of the fences around retrieved text: equal ones for equal answers. Nobody who writes records may
+        know it; a random one when not given.
 
     Raises
     ------
@@ -123,13 +137,15 @@ def build_context(
             semantic=semantic,
             episodic=episodic,
             ranking=ranking,
+            role=role,
+            untrusted=untrusted,
         )
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-    return run(request, memory)
+    return run(request, memory, nonce=nonce)
 
 
-def run(request: ContextRequest, memory: Memory) -> Context:
+def run(request: ContextRequest, memory: Memory, *, nonce: str | None = None) -> Context:
     """Build one context; see :func:`build_context`.
 
     When everything that was to be retrieved is lost, the newest messages are returned in the order in which they came.
@@ -148,11 +164,19 @@ def run(request: ContextRequest, memory: Memory) -> Context:
         found, kept = recent, list(reversed(recent))
     else:
         answer = retrieved.answer
-        results, most = (answer.results, context.most_relevant(answer)) if answer else ((), 1.0)
+        most = context.most_relevant(answer) if answer else 1.0
+        # An index made before records could be marked does not filter by the mark.
+        results = [result for result in answer.results if result.trusted or request.untrusted] if answer else []
+        episodes = [episode for episode in retrieved.episodes if episode.trusted or request.untrusted]
+        wrapping = Wrapping(
+            tenant_id=request.tenant_id,
+            role=request.role or limits.role,
+            nonce=(nonce or secrets.token_hex(16)) if limits.fence else None,
+        )
         found = [
             *recent,
-            *context.semantic(results, ranking=request.ranking, at_most=most),
-            *context.episodic(request.query, retrieved.episodes, ranking=request.ranking, now=now),
+            *context.semantic(results, ranking=request.ranking, wrapping=wrapping, at_most=most),
+            *context.episodic(request.query, episodes, ranking=request.ranking, wrapping=wrapping, now=now),
         ]
         kept = context.select(found, min_final=limits.min_final, limit=limits.limit)
     return Context(
@@ -283,7 +307,7 @@ def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) ->
             tenant_id=request.tenant_id,
             top_k=limits.semantic_limit,
             ranking=request.ranking,
-            filters=Filters(kinds=KNOWLEDGE),
+            filters=Filters(kinds=KNOWLEDGE, trusted_only=not request.untrusted),
         )
     )
     if "text" in answer.degraded:
@@ -301,4 +325,5 @@ def _episodic(request: ContextRequest, memory: Memory, limits: ContextLimits, no
         limit=limits.episodic_limit,
         task_id=request.task_id,
         tool_name=request.tool_name,
+        trusted_only=not request.untrusted,
     )

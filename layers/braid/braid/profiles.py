@@ -30,6 +30,8 @@ class ModelConfig(Frozen):
     id: ModelId
     base: str
     """Hub id of the weights."""
+    revision: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")] | None = None
+    """Commit on the hub that the weights are taken from, so that an export is of the same weights each time."""
     dimension: Annotated[int, Field(ge=1)]
     max_tokens: Annotated[int, Field(ge=8)]
     quantised: bool

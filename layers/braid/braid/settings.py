@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError, plainly
-from braid.models import RerankerKind
+from braid.models import ContextRole, RerankerKind
 from braid.schema import Window
 
 _HERE = Path(__file__).resolve()
@@ -143,6 +143,10 @@ class Settings(BaseSettings):
     context_min_final: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Final score below which nothing is shown."""
     context_limit: Annotated[int, Field(ge=1, le=200)] = 10
+    context_fence: bool = True
+    """Whether retrieved text stands between two lines that it cannot close, after one that forbids to obey it."""
+    context_role: ContextRole = ContextRole.ASSISTANT
+    """Role of the messages with retrieved text, unless a request names another."""
 
     slow_total_ms: Annotated[float, Field(gt=0)] = 3_000
     slow_stage_ms: dict[str, float] = {"embed": 500, "vector_search": 500, "graph_expand": 200, "fuse_rerank": 2_000}

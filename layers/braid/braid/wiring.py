@@ -289,6 +289,8 @@ class Wired(Engines):
             episodic_limit=self.settings.context_episodic_limit,
             min_final=self.settings.context_min_final,
             limit=self.settings.context_limit,
+            fence=self.settings.context_fence,
+            role=self.settings.context_role,
         )
 
     @property

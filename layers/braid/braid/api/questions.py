@@ -150,4 +150,5 @@ def _of_record(record: Record) -> Entity:
         invalid_at=record.invalid_at,
         citation=cite(record),
         metadata=record.metadata,
+        trusted=record.trusted,
     )

@@ -68,6 +68,8 @@ class Entity(Frozen):
     invalid_at: Timestamp | None = None
     citation: Citation | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    trusted: bool = True
+    """As of a search's result."""
 
 
 class Related(Frozen):

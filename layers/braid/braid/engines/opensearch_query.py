@@ -71,6 +71,11 @@ def _conditions(request: SearchRequest, *, outdated: bool) -> list[dict[str, Any
     return clauses
 
 
+def _unwanted(request: SearchRequest) -> list[dict[str, Any]]:
+    """Return what no hit may be, validity aside."""
+    return [{"term": {"trusted": False}}] if request.filters.trusted_only else []
+
+
 def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False) -> dict[str, Any]:
     """Return one filter: what meets the request's conditions and is, or is not, valid at its moment.
 
@@ -79,9 +84,11 @@ def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False
     moment = microseconds(request.as_of)
     in_force = [{"range": {"valid_from_us": {"lte": moment}}}, {"range": {"valid_until_us": {"gt": moment}}}]
     clauses = _conditions(request, outdated=outdated)
-    if valid:
-        return {"bool": {"filter": [*clauses, *in_force]}}
-    return {"bool": {"filter": clauses, "must_not": [{"bool": {"filter": in_force}}]}}
+    unwanted = _unwanted(request)
+    if not valid:
+        return {"bool": {"filter": clauses, "must_not": [*unwanted, {"bool": {"filter": in_force}}]}}
+    within: dict[str, Any] = {"filter": [*clauses, *in_force]}
+    return {"bool": within | {"must_not": unwanted} if unwanted else within}
 
 
 def outdated_clause(

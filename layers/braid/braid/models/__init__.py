@@ -45,6 +45,7 @@ from braid.models.stored import (
     Vertex,
 )
 from braid.models.vocabulary import (
+    ContextRole,
     Direction,
     EmbeddingType,
     Fusion,
@@ -65,6 +66,7 @@ __all__ = [
     "Candidate",
     "Citation",
     "Considered",
+    "ContextRole",
     "Direction",
     "Embedding",
     "EmbeddingType",

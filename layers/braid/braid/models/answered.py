@@ -59,6 +59,8 @@ class Result(Frozen):
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
     shortened: bool = False
     """Whether text or metadata were left out, so that the answer is not too long to be sent; the record has them."""
+    trusted: bool = True
+    """False of a record that whoever wrote it marked so: its text is not for a model that acts on what it reads."""
 
 
 class RelatedEntity(Frozen):

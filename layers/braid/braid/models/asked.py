@@ -36,6 +36,8 @@ class Filters(Frozen):
     time_range: TimeRange | None = None
     task_id: Name | None = None
     tool_name: Name | None = None
+    trusted_only: Annotated[bool, Field(strict=True)] = False
+    """Whether records that are marked as not trusted are left out."""
 
 
 class TemporalContext(Frozen):

@@ -77,6 +77,8 @@ class NewRecord(Frozen):
     tool_name: Name | None = None
     status: Name | None = None
     metadata: dict[str, MetadataValue] = Field(default_factory=dict)
+    trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
+    """Whether a model may be shown it; of what is not, a context has nothing unless asked. Written where False only."""
     supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100)] = ()
     """Records that hold no longer since this one does."""
 

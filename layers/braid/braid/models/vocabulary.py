@@ -51,6 +51,14 @@ class Ranking(StrEnum):
     RECENCY = "recency"
 
 
+class ContextRole(StrEnum):
+    """Whose words a chat message with retrieved text is said to be."""
+
+    ASSISTANT = "assistant"
+    USER = "user"
+    TOOL = "tool"
+
+
 class Fusion(StrEnum):
     """How ranked lists become one."""
 

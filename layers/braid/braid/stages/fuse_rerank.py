@@ -285,6 +285,7 @@ def _result(item: Ranked, *, rank: int, fresh: float, final_score: float) -> Res
         valid_at=record.valid_at,
         invalid_at=record.invalid_at,
         metadata=record.metadata,
+        trusted=record.trusted,
     )
 
 

@@ -126,6 +126,8 @@ def meets(record: Record, filters: Filters) -> bool:
         return False
     if filters.tool_name is not None and record.tool_name != filters.tool_name:
         return False
+    if filters.trusted_only and not record.trusted:
+        return False
     if filters.time_range is None:
         return True
     at, span = record.timestamp, filters.time_range

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-FORMAT = 4
+FORMAT = 5
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -165,9 +165,17 @@ CREATE TABLE notes (
 ) WITHOUT ROWID;
 """
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3)
-"""The tables that each format added."""
+UNTRUSTED = "json_extract(body, '$.trusted') = 0"
+"""Whether a record is marked as not trusted. A condition on it has to say it in these words, to be looked up."""
+ADDED_IN_5 = f"""
+CREATE INDEX untrusted_records ON records (tenant, number) WHERE {UNTRUSTED};
+"""
 
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5)
+"""The tables and indexes that each format added."""
+
+_SET_APART_IN = 4
+"""Format since which each ideograph is indexed by itself."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -195,7 +203,8 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
         return
     for statement in "".join(_SINCE[found:]).split(";"):
         connection.execute(statement)
-    _set_apart(connection)
+    if found < _SET_APART_IN:
+        _set_apart(connection)
     if found == 0:
         connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
     connection.execute(f"PRAGMA user_version = {FORMAT:d}")

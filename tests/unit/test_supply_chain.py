@@ -1,0 +1,184 @@
+"""What goes into a build is named by its content, not by a tag; what comes out is listed and says where it is from."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from braid.profiles import load_profiles
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+BY_DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
+BY_TAG = {"tinkerpop/gremlin-server:3.7.3"}
+"""Whose digest nobody could look up: a server for tests on loopback, of which no image of ours is made."""
+
+
+def script(name: str) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(name, ROOT / "make" / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+# --- what goes in -----------------------------------------------------------------------------------------------------
+
+
+def test_every_image_is_named_by_its_digest() -> None:
+    images = re.findall(r"(?m)^FROM\s+(\S+)", read("functions/Dockerfile"))
+    images += [service["image"] for service in yaml.safe_load(read("compose.yaml"))["services"].values()]
+    assert len(images) >= 5
+    assert {image for image in images if not BY_DIGEST.fullmatch(image)} == BY_TAG
+
+
+def test_an_image_without_a_digest_is_refused_by_the_build() -> None:
+    provenance = script("provenance")
+    with pytest.raises(ValueError, match=r"FROM python:3\.13-slim has no digest; make image-digests"):
+        provenance.images_of("FROM python:3.13-slim AS models\n")
+
+
+def test_renewing_digests_changes_them_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    renewing = script("image_digests")
+    monkeypatch.setattr(renewing, "digest_of", lambda image: f"sha256:{hashlib.sha256(image.encode()).hexdigest()}")
+    for name in renewing.FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    renewing.main(tmp_path)
+    for name in renewing.FILES:
+        without = [re.sub(r"@sha256:[0-9a-f]{64}", "", text) for text in (read(name), (tmp_path / name).read_text())]
+        assert without[0] == without[1]
+        for found in renewing.IMAGE.finditer((tmp_path / name).read_text()):
+            assert found[3] == f"@sha256:{hashlib.sha256(found[2].encode()).hexdigest()}"
+
+
+def test_every_tool_is_installed_by_hashes_at_the_version_that_the_makefile_names() -> None:
+    (named,) = re.findall(r"(?m)^TOOLS := (.+)$", read("Makefile"))
+    for tool in named.split():
+        name, _, version = tool.partition("==")
+        lock = read(f"make/tools/{name}.txt")
+        assert f"\n{name}=={version} \\\n" in f"\n{lock}"
+        for requirement in re.split(r"(?m)^(?=[a-z0-9])", lock)[1:]:
+            assert "--hash=sha256:" in requirement, requirement.splitlines()[0]
+    packages = json.loads(read("make/tools/asl-validator/package-lock.json"))["packages"]
+    assert all(package["integrity"].startswith("sha512-") for name, package in packages.items() if name)
+
+
+def test_nothing_is_installed_without_hashes() -> None:
+    for name in ("Makefile", "make/deploy.mk", "make/engines.mk", "functions/Dockerfile", ".ci/run"):
+        text = read(name).replace("\\\n", " ")
+        for line in re.findall(r"(?m)^.*\bpip install\b.*$", text):
+            assert "--require-hashes" in line, f"{name}: {line}"
+        assert not re.search(r"\buv\) tool run|\buvx\b|\bnpx\b|curl [^|]*\| *(ba)?sh", text), name
+
+
+def test_an_action_of_github_would_be_named_by_its_commit() -> None:
+    for workflow in (ROOT / ".github").rglob("*.y*ml"):
+        for used in re.findall(r"uses:\s*(\S+)", workflow.read_text(encoding="utf-8")):
+            assert re.search(r"@[0-9a-f]{40}$", used) or used.startswith("./"), f"{workflow}: {used}"
+
+
+def test_weights_from_the_hub_are_of_one_commit() -> None:
+    assert all(model.revision for model in load_profiles(ROOT / "shared").models)
+    dockerfile = read("functions/Dockerfile")
+    assert re.search(r"(?m)^ARG RERANKER_REVISION=[0-9a-f]{40}$", dockerfile)
+    assert '--revision "${RERANKER_REVISION}"' in dockerfile
+
+
+# --- what comes out ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    for name, text in (("a/app.py", "a"), ("a/lib/x.py", "x"), ("b/app.py", "b")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def said_of(built: Path) -> dict[str, Any]:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    said: dict[str, Any] = script("provenance").statement(
+        built, ROOT, boms=[built / "b" / "app.py"], now=moment, builder="urn:x"
+    )
+    return said
+
+
+def test_a_builds_provenance_names_artifacts_commit_locks_and_images_by_their_digests(built: Path) -> None:
+    said = said_of(built)
+    lines = "".join(
+        f"{hashlib.sha256((built / 'a' / name).read_bytes()).hexdigest()}  {name}\n" for name in ("app.py", "lib/x.py")
+    )
+    assert said["subject"][0] == {"name": "a", "digest": {"sha256": hashlib.sha256(lines.encode()).hexdigest()}}
+    assert [subject["name"] for subject in said["subject"]] == ["a", "b"]
+    taken = said["predicate"]["buildDefinition"]["resolvedDependencies"]
+    materials = {material["uri"]: material["digest"] for material in taken}
+    assert re.fullmatch(r"[0-9a-f]{40}", materials["git+file:."]["gitCommit"])
+    assert materials["file:uv.lock"]["sha256"] == hashlib.sha256((ROOT / "uv.lock").read_bytes()).hexdigest()
+    assert "docker://public.ecr.aws/lambda/python:3.13" in materials
+    assert said["predicate"]["runDetails"]["builder"]["id"] == "urn:x"
+    assert said["predicate"]["runDetails"]["byproducts"][0]["digest"]["sha256"] == hashlib.sha256(b"b").hexdigest()
+
+
+def test_a_changed_file_is_another_artifact_and_a_compiled_one_is_not(built: Path) -> None:
+    before = said_of(built)["subject"]
+    (built / "a" / "app.pyc").write_bytes(b"compiled")
+    assert said_of(built)["subject"] == before
+    (built / "a" / "app.py").write_text("changed")
+    after = said_of(built)["subject"]
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+
+
+def test_the_build_writes_both() -> None:
+    deploy = read("make/deploy.mk")
+    recipe = deploy.partition("\nbuild:")[2].partition("\n\n")[0]
+    assert "$(MAKE) sbom" in recipe
+    assert "make/provenance.py $(BUILT) dist/provenance.json" in recipe
+    assert re.search(r"(?m)^step make .*\bbuild\b", read(".ci/run"))
+
+
+def test_the_bills_of_materials_list_what_the_lock_installs(tmp_path: Path) -> None:
+    uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+    export = re.search(r"(?m)^SBOM = \$\(UV\) (export .+)$", read("make/deploy.mk"))
+    assert export is not None
+    out = tmp_path / "image.json"
+    command = [uv, *export[1].split(), "--offline", "--extra", "onnx", "--output-file", str(out)]
+    environment = {**os.environ, "UV_PYTHON": sys.executable}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)  # noqa: S603 - the project's uv
+    bill = json.loads(out.read_text(encoding="utf-8"))
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
+    listed = {component["purl"] for component in bill["components"] if "purl" in component}
+    wanted = set(re.findall(r"(?m)^([a-z0-9-]+==[^ ;]+)", read("functions/requirements.txt")))
+    assert {f"pkg:pypi/{requirement.replace('==', '@')}" for requirement in wanted} <= listed
+
+
+# --- signatures -------------------------------------------------------------------------------------------------------
+
+
+def test_signatures_of_code_are_checked_where_a_profile_is_named_and_not_else() -> None:
+    template = read("template.yaml")
+    assert re.search(r'SigningProfileVersionArns:\n    Type: CommaDelimitedList\n    Default: ""', template)
+    config = template.partition("\n  CodeSigning:\n")[2].partition("\n\n")[0]
+    assert "Condition: SignsCode" in config
+    assert "UntrustedArtifactOnDeployment: Enforce" in config
+    signed = template.count("CodeSigningConfigArn: !If [SignsCode, !Ref CodeSigning, !Ref AWS::NoValue]")
+    assert signed == len(re.findall(r"(?m)^\s+CodeUri: functions/", template))
