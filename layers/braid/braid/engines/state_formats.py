@@ -103,6 +103,22 @@ def check_ttl(ttl_s: int) -> int:
     return ttl_s
 
 
+def counter_key(key: str, window_s: int, now: float) -> str:
+    """Return the key of a counter in the window that is open at a moment, in seconds since 1970.
+
+    It begins with a control character, which no key of a value does.
+
+    Raises
+    ------
+    InvalidRequest
+        If there is no such window.
+    """
+    if window_s < 1:
+        message = f"window_s: {window_s} is below 1"
+        raise InvalidRequest(message, field="window_s")
+    return check_key(f"\x01{window_s:d}/{now // window_s:.0f}/{check_key(key)}")
+
+
 def check_receive(max_messages: int, visibility_s: int) -> None:
     """Check how much is asked of a queue.
 
