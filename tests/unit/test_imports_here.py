@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import file_ingest, imports_here
 from braid.engines.embedded.objects import EmbeddedObjectStore
-from braid.errors import ObjectChanged, TransientStoreError
+from braid.errors import ObjectChanged, QueueFull, TransientStoreError
 from braid.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.imports_here import ImportsHere
 from braid.settings import Settings
@@ -114,7 +114,7 @@ def test_no_more_wait_than_can_be_borne(
     put(library, LINES)
     held = Held(monkeypatch)
     imports.start(ACME, "first", ASKED)
-    with pytest.raises(TransientStoreError, match="wait already"):
+    with pytest.raises(QueueFull, match="wait already"):
         imports.start(ACME, "second", ASKED)
     assert imports.find(ACME, "second") is None
     held.go.set()

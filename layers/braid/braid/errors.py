@@ -185,3 +185,26 @@ class RerankFailed(BraidError):
 
 class StoresUnavailable(BraidError):
     """Neither the search index nor the knowledge graph answered."""
+
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        """Say why; ``lasting`` where trying again will not help, as with a store that is damaged."""
+        super().__init__(message)
+        self.lasting = lasting
+
+
+class QuotaExceeded(BraidError):
+    """A tenant asked for more than its share."""
+
+    def __init__(self, message: str, *, retry_after_s: int | None) -> None:
+        """Say which share, and after how many seconds there is more; None where the request is above all of it."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class QueueFull(BraidError):
+    """Too much waits already, of all tenants together."""
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        """Say what waits, and after how many seconds to try again."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s

@@ -109,8 +109,8 @@ class DynamoCache:
             except ClientError as error:
                 if code_of(error) != "ConditionalCheckFailedException":
                     raise
-                found: dict[str, Any] | None = error.response.get("Item")
-                return _kept(found, now)
+                answer: dict[str, Any] = dict(error.response)
+                return _kept(answer.get("Item"), now)
         return expected
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
