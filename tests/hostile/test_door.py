@@ -8,12 +8,15 @@ import json
 import socket
 import threading
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 from braid import file_ingest, imports_here
+from braid.api import audit
 from braid.errors import StoreCorrupt, StoreFull, StoreReadOnly, TransientStoreError
+from braid.settings import Settings
 
 from local.connections import Connection
 from local.server import Bounds
@@ -295,3 +298,89 @@ def test_only_what_passes_is_to_be_tried_again(
         answered = door.ask("POST", path, body)
         assert (answered.status, answered.problem) == (503, "unavailable")
         assert ("Retry-After" in answered.headers) is again
+
+
+# --- seen afterwards --------------------------------------------------------------------------------------------------
+
+
+def _audited(library: DemoStages) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (library.settings.home / audit.FILE).read_text().splitlines()]
+
+
+def test_the_audit_log_says_who_did_what_to_which_tenant_and_never_what_it_said(library: DemoStages) -> None:
+    door, before = FrontDoor(library), time.time()
+    door.ask("POST", "/records", json.loads(RECORD))
+    door.ask("GET", "/records", query={"limit": 3})
+    door.ask("POST", "/records:delete", {"ids": ["short", "never-there"]})
+    door.ask("DELETE", "/records/short")
+    door.ask("POST", "/records:import", {"key": "late/secret.jsonl"})
+    door.ask("POST", "/records", {"records": [{"id": "half"}, {"content": 5}]})
+    door.ask("POST", "/search", QUESTION)
+    entries = _audited(library)
+    assert [(entry["event"], entry["status"], entry.get("count")) for entry in entries] == [
+        ("write", 200, 1),
+        ("list", 200, 3),
+        ("delete", 200, 2),
+        ("delete", 200, 1),
+        ("import", 202, 1),
+        ("write", 422, None),
+    ]
+    for entry in entries:
+        assert (entry["log"], entry["subject"], entry["tenant_id"]) == ("audit", "user:ada", "saltmarrow")
+        assert entry["request_id"]
+        assert datetime.fromisoformat(entry["timestamp"]).timestamp() >= int(before)
+    text = (library.settings.home / audit.FILE).read_text()
+    assert not any(content in text for content in ("Cut short", "short", "secret", "Beacon"))
+
+
+def test_the_audit_log_has_every_failed_authentication_and_refusal(library: DemoStages) -> None:
+    with served(library) as address, _connect(address) as client:
+        client.sendall(_post("/records", 0, bearer="forged"))
+        assert _answer(client)[0] == 401
+    FrontDoor(library).ask("GET", "/records", headers={"braid-tenant": "pellworth"})
+    failed, refused = _audited(library)
+    assert (failed["event"], failed["status"], failed["source_ip"]) == ("authentication_failed", 401, "127.0.0.1")
+    assert "subject" not in failed
+    assert (refused["event"], refused["subject"], refused["tenant_id"]) == ("refused", "user:ada", "pellworth")
+
+
+def test_the_audit_log_is_its_owners_alone_and_keeps_no_more_than_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "FILE_BYTES", 500)
+    monkeypatch.setattr(audit, "FILES", 3)
+    log = audit.open_audit_log(Settings(home=tmp_path / "home"))
+    for number in range(40):
+        log.add(audit.AuditEntry(event=audit.AuditEvent.LIST, status=200, method="GET", route="/records", count=number))
+    files = sorted((tmp_path / "home").iterdir())
+    assert [file.name for file in files] == ["audit.1.jsonl", "audit.2.jsonl", "audit.jsonl"]
+    assert all(file.stat().st_mode & 0o777 == 0o600 and file.stat().st_size < 800 for file in files)
+    assert json.loads(files[-1].read_text().splitlines()[-1])["count"] == 39
+
+
+def test_an_audit_log_that_cannot_be_written_is_told_and_fails_no_request(
+    library: DemoStages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (library.settings.home / audit.FILE).mkdir()
+    assert FrontDoor(library).ask("GET", "/records").status == 200
+    told = capsys.readouterr().err
+    assert "audit log: Is a directory" in told
+    assert '"event": "list"' in told
+
+
+def test_deployed_audit_entries_are_marked_lines_of_the_functions_log(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "search_api")
+    log = audit.open_audit_log(library.settings)
+    log.add(audit.AuditEntry(event=audit.AuditEvent.LIST, status=200, method="GET", route="/records"))
+    line = json.loads(capsys.readouterr().out)
+    assert (line["log"], line["level"], line["event"]) == ("audit", "INFO", "list")
+    assert not (library.settings.home / audit.FILE).exists()
+
+
+@pytest.mark.parametrize("path", ["/health", "/explorer", "/nope", "/records"])
+def test_over_https_browsers_are_told_to_stay_with_it(door: FrontDoor, path: str) -> None:
+    answered = door.ask("GET", path, headers={"x-forwarded-proto": "https"})
+    assert answered.headers["Strict-Transport-Security"] == "max-age=31536000"
+    assert "Strict-Transport-Security" not in door.ask("GET", path).headers

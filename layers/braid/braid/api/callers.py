@@ -42,7 +42,7 @@ class Refused(Problem):
     def __init__(self, detail: str, *, subject: str, tenant_id: str | None, reason: str) -> None:
         """Say it; ``tenant_id`` is None where a name was asked for that is no tenant's, and may be anything."""
         super().__init__(HTTPStatus.FORBIDDEN, "forbidden", detail)
-        self.audit = {"subject": subject, "tenant_id": tenant_id, "reason": reason}
+        self.audit: dict[str, str | None] = {"subject": subject, "tenant_id": tenant_id, "reason": reason}
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ def add_imports(api: Api) -> None:
     def import_records(asked: ImportRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
         check_object_key(asked.key)
+        api.counted = 1
 
         def begin() -> ImportSummary:
             import_id = secrets.token_hex(16)

@@ -50,6 +50,7 @@ def _add_writes(api: Api) -> None:
     @api.post("/records", operation_id="writeRecords", summary="Write records and what relates them", tags=WRITE)
     def write_records(writes: Writes, key: IdempotencyKey = None) -> WriteSummary:
         api.caller.must_write()
+        api.counted = writes.size()
         request = _request(api.tenant_id, writes)
         return once(
             library.cache,
@@ -75,8 +76,9 @@ def _add_writes(api: Api) -> None:
             content = {"tenant_id": tenant_id, "after": page.cursor}
             until = now + CURSOR_HOURS * 3_600
             onward = sign(content, purpose=CURSOR, key=library.cursor_key(), expires_at=until)
-        own = (record for record in page.records if record.tenant_id == tenant_id)
-        return RecordPage(records=tuple(RecordSummary.of(record) for record in own), next=onward)
+        own = tuple(RecordSummary.of(record) for record in page.records if record.tenant_id == tenant_id)
+        api.counted = len(own)
+        return RecordPage(records=own, next=onward)
 
 
 def _add_deletion(api: Api) -> None:
@@ -85,6 +87,7 @@ def _add_deletion(api: Api) -> None:
     @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Remove a record for good", tags=WRITE)
     def delete_record(record_id: Annotated[RecordId, InPath(description="Its id, or a vertex's.")]) -> DeleteReport:
         api.caller.must_write()
+        api.counted = 1
         # What is not there any more is deleted as well as can be: repeating a delete is no error.
         return library.delete(api.tenant_id, (record_id,))
 
@@ -93,6 +96,7 @@ def _add_deletion(api: Api) -> None:
     @api.post("/records:delete", operation_id="deleteRecords", summary="Remove records for good", tags=WRITE)
     def delete_records(asked: Deletes) -> DeleteReport:
         api.caller.must_write()
+        api.counted = len(asked.ids)
         return library.delete(api.tenant_id, asked.ids)
 
 

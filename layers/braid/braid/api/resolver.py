@@ -100,6 +100,8 @@ class Api(APIGatewayHttpResolver):
         super().__init__(enable_validation=True)
         self.library = library
         self._caller: Caller | None = None
+        self.counted: int | None = None
+        """Items or ids that the request sends or lists, once a route knows; for the audit log."""
         self.exception_handler(Exception)(_raise)
 
     @property
