@@ -84,9 +84,6 @@ def _answer(client: socket.socket) -> tuple[int, dict[str, str], Any]:
     return response.status, dict(response.getheaders()), json.loads(response.read())
 
 
-# --- places -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("bearer", [None, "forged"])
 def test_forty_slow_bodies_without_a_valid_token_keep_nobody_out(library: DemoStages, bearer: str | None) -> None:
     with served(library) as address, contextlib.ExitStack() as held:
@@ -111,9 +108,6 @@ def test_slow_bodies_of_one_tenant_leave_places_to_another(library: DemoStages) 
             client = held.enter_context(_connect(address))
             client.sendall(_post("/search", 1_000, bearer=token("saltmarrow")) + b"{")
         assert _asked(address, "pellworth") == 200
-
-
-# --- connections ------------------------------------------------------------------------------------------------------
 
 
 def test_six_hundred_half_open_connections_keep_nobody_out(library: DemoStages) -> None:
@@ -190,9 +184,6 @@ def test_a_chunk_that_is_none_is_refused_as_a_problem(library: DemoStages) -> No
         assert _answer(client)[2]["type"] == "urn:braid:problem:malformed-request"
 
 
-# --- bodies -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("half", [True, False], ids=["half-closed", "closed"])
 def test_a_body_shorter_than_its_length_is_not_processed(
     library: DemoStages, monkeypatch: pytest.MonkeyPatch, *, half: bool
@@ -208,9 +199,6 @@ def test_a_body_shorter_than_its_length_is_not_processed(
             client.close()
         assert _asked(address) == 200
     assert written == []
-
-
-# --- tokens -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_name_with_a_space_in_a_list_makes_nobody_a_member_of_two_tenants(door: FrontDoor) -> None:
@@ -230,9 +218,6 @@ def test_a_list_that_the_token_does_not_bear_out_names_nobody(door: FrontDoor, b
     asked = {"authorization": bearer, "braid-tenant": "saltmarrow"}
     answered = door.ask("POST", "/search", QUESTION, authorizer=claims("[saltmarrow pellworth]"), headers=asked)
     assert answered.status == 403
-
-
-# --- shares of imports ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -278,9 +263,6 @@ def test_when_all_tenants_together_have_too_many_imports_it_says_so(
     held.set()
 
 
-# --- when to try again ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("error", "again"), [(StoreReadOnly, False), (StoreFull, False), (StoreCorrupt, False), (TransientStoreError, True)]
 )
@@ -298,9 +280,6 @@ def test_only_what_passes_is_to_be_tried_again(
         answered = door.ask("POST", path, body)
         assert (answered.status, answered.problem) == (503, "unavailable")
         assert ("Retry-After" in answered.headers) is again
-
-
-# --- seen afterwards --------------------------------------------------------------------------------------------------
 
 
 def _audited(library: DemoStages) -> list[dict[str, Any]]:

@@ -134,7 +134,7 @@ class _Request:
         self.caller: Caller | None = None
 
     def security_headers(self) -> dict[str, str]:
-        """Return the headers of an answer over HTTPS, which API Gateway says in a header; over HTTP they mean nothing."""
+        """Return the headers of an answer over HTTPS, as API Gateway says in a header; over HTTP they mean nothing."""
         if self.event.get("headers", {}).get("x-forwarded-proto") != "https":
             return {}
         return {"Strict-Transport-Security": "max-age=31536000"}

@@ -52,12 +52,17 @@ def _add_writes(api: Api) -> None:
         api.caller.must_write()
         api.counted = writes.size()
         request = _request(api.tenant_id, writes)
+
+        def write() -> WriteSummary:
+            library.quotas.take_writes(api.tenant_id, writes.size())
+            return _written(library.write(request))
+
         return once(
             library.cache,
             api.tenant_id,
             key,
             asked=writes,
-            do=lambda: _written(library.write(request)),
+            do=write,
             shape=WriteSummary,
         )
 
@@ -88,6 +93,7 @@ def _add_deletion(api: Api) -> None:
     def delete_record(record_id: Annotated[RecordId, InPath(description="Its id, or a vertex's.")]) -> DeleteReport:
         api.caller.must_write()
         api.counted = 1
+        library.quotas.take_writes(api.tenant_id, 1)
         # What is not there any more is deleted as well as can be: repeating a delete is no error.
         return library.delete(api.tenant_id, (record_id,))
 
@@ -97,6 +103,7 @@ def _add_deletion(api: Api) -> None:
     def delete_records(asked: Deletes) -> DeleteReport:
         api.caller.must_write()
         api.counted = len(asked.ids)
+        library.quotas.take_writes(api.tenant_id, len(asked.ids))
         return library.delete(api.tenant_id, asked.ids)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE_MS = 100
 """How long keeping a value may wait for another writer: an answer must not wait for an ingest."""
-COUNTING_MS = 500
+COUNTING_MS = 2_000
 """How long counting may wait for another writer."""
 IMPATIENT_S = 1.0
 """For so long after a wait that was in vain, values are kept only where that needs none."""
