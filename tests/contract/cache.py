@@ -155,6 +155,13 @@ class CacheContract:
         cache.put(ACME, "a", b"value", HOUR)
         assert cache.count(ACME, "a", 7, HOUR) == 7
         assert cache.get(ACME, "a") == b"value"
+        for call in (
+            lambda key: cache.get(ACME, key),
+            lambda key: cache.put(ACME, key, b"0", HOUR),
+            lambda key: cache.exchange(ACME, key, None, b"0", HOUR),
+        ):
+            with pytest.raises(InvalidRequest, match=r"^key: begins with counter/"):
+                call("counter/60/0/a")
 
     def test_what_many_count_at_once_is_all_counted(self, cache: Cache) -> None:
         with ThreadPoolExecutor(8) as pool:

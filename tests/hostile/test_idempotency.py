@@ -6,7 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import boto3
 import pytest
 from braid.api import replays
 from braid.caching import ForgivingCache
@@ -14,6 +13,7 @@ from braid.engines.dynamodb_cache import DynamoCache
 from moto import mock_aws
 
 from tests.contract.shapes import Clock
+from tests.dynamo_table import cache_table
 from tests.front_door import FrontDoor
 from tests.stages import DemoStages, demo_stages
 
@@ -41,14 +41,7 @@ def library(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     with mock_aws():
-        client = boto3.client("dynamodb")
-        client.create_table(
-            TableName="cache",
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
-        stages.cache = ForgivingCache(DynamoCache(client, "cache"))
+        stages.cache = ForgivingCache(DynamoCache(cache_table("cache"), "cache"))
         yield stages
     stages.close()
 

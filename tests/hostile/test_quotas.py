@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pytest
 from braid.caching import ForgivingCache
 from braid.engines.dynamodb_cache import DynamoCache
@@ -17,6 +16,7 @@ from braid.settings import Settings, load_settings
 from moto import mock_aws
 
 from tests.contract.shapes import Clock
+from tests.dynamo_table import cache_table
 from tests.fakes import FakeReranker
 from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages, demo_stages
@@ -54,7 +54,7 @@ def made(
         stages.settings = stages.settings.model_copy(update={"cache_result_s": 0, **quotas})
         cache: Any = EmbeddedCache(stages.store, clock=clock.now)
         if request.param == "dynamodb":
-            cache = DynamoCache(_table(), "cache", clock=clock.seconds)
+            cache = DynamoCache(cache_table("cache"), "cache", clock=clock.seconds)
         stages.cache = ForgivingCache(cache)
         stages.quotas = Quotas(stages.settings, stages.cache, clock=clock.seconds)
         opened.append(stages)
@@ -64,17 +64,6 @@ def made(
         yield make
     for stages in opened:
         stages.close()
-
-
-def _table() -> Any:
-    client = boto3.client("dynamodb")
-    client.create_table(
-        TableName="cache",
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    return client
 
 
 def _records(count: int, prefix: str = "n") -> dict[str, Any]:

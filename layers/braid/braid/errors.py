@@ -26,6 +26,8 @@ change. A name that begins with ``Transient`` is worth trying again; no other is
     ├── TransientModelError         an encoder or reranker service did not answer in time
     ├── TakenOver               somebody else goes on with a re-embedding job
     ├── RerankFailed                a reranker failed or exceeded its time budget
+    ├── QuotaExceeded               a tenant asked for more than its share                  429
+    ├── QueueFull                   too much waits already, of all tenants together         503
     └── StoresUnavailable           neither the search index nor the knowledge graph answered  503
 """
 

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from braid.engines.aws import code_of, named_errors, open_client, retrying, scanned
 from braid.engines.ports_state import MAX_CACHE_VALUE_BYTES
-from braid.engines.state_formats import check_key, check_tenant, check_ttl, counter_key
+from braid.engines.state_formats import check_tenant, check_ttl, check_value_key, counter_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +116,7 @@ class DynamoCache:
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
         """Add to a counter of the present window and return its sum; a window that is over goes by time to live."""
         now = self._clock()
-        item_id = _value_id(tenant_id, counter_key(key, window_s, now))
+        item_id = _item_id(tenant_id, counter_key(key, window_s, now))
         with named_errors(f"table {self._table}"):
             answer = self._client.update_item(
                 TableName=self._table,
@@ -185,8 +185,12 @@ def _kept(item: dict[str, Any] | None, now: float) -> bytes | None:
 
 
 def _value_id(tenant_id: str, key: str) -> dict[str, dict[str, str]]:
+    return _item_id(tenant_id, check_value_key(key))
+
+
+def _item_id(tenant_id: str, key: str) -> dict[str, dict[str, str]]:
     # No tenant's name holds "|" or "#", so that no two pairs of tenant and key are one id, and none is a generation's.
-    return {"id": {"S": f"{check_tenant(tenant_id)}|{check_key(key)}"}}
+    return {"id": {"S": f"{check_tenant(tenant_id)}|{key}"}}
 
 
 def _generation_id(tenant_id: str) -> dict[str, dict[str, str]]:

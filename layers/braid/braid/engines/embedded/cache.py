@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.tables import to_microseconds
 from braid.engines.ports_state import MAX_CACHE_VALUE_BYTES
-from braid.engines.state_formats import check_key, check_tenant, check_ttl, counter_key
+from braid.engines.state_formats import check_tenant, check_ttl, check_value_key, counter_key
 from braid.errors import TransientStoreError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class EmbeddedCache:
     def get(self, tenant_id: str, key: str) -> bytes | None:
         """Return what is kept; None when nothing is, or it has expired."""
         check_tenant(tenant_id)
-        check_key(key)
+        check_value_key(key)
         with self._store.read() as connection:
             row = connection.execute(
                 "SELECT content FROM cache JOIN tenants ON tenants.number = cache.tenant"
@@ -77,7 +77,7 @@ class EmbeddedCache:
         be read all the same, and whoever takes it for one would leave the cache alone whenever much is written.
         """
         check_tenant(tenant_id)
-        check_key(key)
+        check_value_key(key)
         expires_at = self._clock() + timedelta(seconds=check_ttl(ttl_s))
         patience_ms = 0 if self._stopwatch() < self._impatient_until else PATIENCE_MS
         try:
@@ -90,7 +90,7 @@ class EmbeddedCache:
     ) -> bytes | None:
         """Keep ``value`` if what is kept equals ``expected``, and return what was kept; waits for other writers."""
         check_tenant(tenant_id)
-        check_key(key)
+        check_value_key(key)
         now = to_microseconds(self._clock())
         expires_at = to_microseconds(self._clock() + timedelta(seconds=check_ttl(ttl_s)))
         with self._store.transaction() as connection:
