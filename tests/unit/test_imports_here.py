@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from typing import TYPE_CHECKING, Any
@@ -119,6 +120,22 @@ def test_no_more_wait_than_can_be_borne(
     assert imports.find(ACME, "second") is None
     held.go.set()
     ended(imports, "first")
+
+
+def test_tenants_take_turns(imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tenant in (ACME, "globex"):
+        library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
+    held, order = Held(monkeypatch), list[str]()
+    whole = file_ingest.split
+    monkeypatch.setattr(file_ingest, "split", lambda task, store: (order.append(task.job), whole(task, store))[1])
+    for name in ("a1", "a2", "a3"):
+        imports.start(ACME, name, ASKED)
+    assert held.reached.wait(10)
+    for name in ("g1", "g2"):
+        imports.start("globex", name, ASKED)
+    held.go.set()
+    imports._pool.shutdown()
+    assert order == ["a1", "a2", "g1", "a3", "g2"]
 
 
 def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_again(
