@@ -86,7 +86,7 @@ def serve(
     tokens = {name: development_token(name, key=key, now=time.time(), hours=hours) for name in names}
     _announce(listening, tokens, as_json=as_json)
     try:
-        uvicorn.Server(configured(application)).run(sockets=[listening])
+        uvicorn.Server(configured(application, at_once=at_once)).run(sockets=[listening])
     finally:
         application.close()
         library.close()

@@ -28,7 +28,7 @@ class Connection(H11Protocol):
     """One connection, by HTTP/1.1."""
 
     most = 128
-    """Connections at once; at_once of the server has to be below."""
+    """Connections at once."""
     headers_s = 10.0
     """For how long the headers of a request may arrive."""
     answer_s = 30.0
@@ -59,6 +59,7 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing more."""
         self._stop_watching()
+        self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -126,11 +127,14 @@ class Connection(H11Protocol):
             self.transport.abort()
 
 
-def configured(application: Callable[..., Any], *, kind: type[Connection] = Connection) -> uvicorn.Config:
-    """Return how uvicorn serves an application by these connections."""
+def configured(
+    application: Callable[..., Any], *, at_once: int = 16, kind: type[Connection] = Connection
+) -> uvicorn.Config:
+    """Return how uvicorn serves an application by these connections, at least two for each request at once."""
+    bounded = type(kind.__name__, (kind,), {"most": max(kind.most, 2 * at_once)})
     return uvicorn.Config(
         application,
-        http=kind,
+        http=bounded,
         ws="none",
         lifespan="off",
         log_level="warning",

@@ -94,6 +94,9 @@ class CacheContract:
         cache.put(ACME, "a", b"old", HOUR)
         cache.put(ACME, "a", b"x" * (MAX_CACHE_VALUE_BYTES + 1), HOUR)
         assert cache.get(ACME, "a") is None
+        cache.put(ACME, "a", b"old", HOUR)
+        assert cache.exchange(ACME, "a", b"old", b"x" * (MAX_CACHE_VALUE_BYTES + 1), HOUR) == b"old"
+        assert cache.get(ACME, "a") is None
 
     @pytest.mark.parametrize("key", ["", "é" * (MAX_KEY_BYTES // 2) + "x", "\ud800"])
     def test_a_key_that_no_store_takes_is_refused(self, cache: Cache, key: str) -> None:

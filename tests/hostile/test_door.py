@@ -283,7 +283,8 @@ def test_only_what_passes_is_to_be_tried_again(
 
 
 def _audited(library: DemoStages) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (library.settings.home / audit.FILE).read_text().splitlines()]
+    files = [library.settings.home / name for name in (audit.UNKNOWN_FILE, audit.FILE)]
+    return [json.loads(line) for file in files if file.exists() for line in file.read_text().splitlines()]
 
 
 def test_the_audit_log_says_who_did_what_to_which_tenant_and_never_what_it_said(library: DemoStages) -> None:
@@ -330,11 +331,24 @@ def test_the_audit_log_is_its_owners_alone_and_keeps_no_more_than_it_may(
     monkeypatch.setattr(audit, "FILES", 3)
     log = audit.open_audit_log(Settings(home=tmp_path / "home"))
     for number in range(40):
-        log.add(audit.AuditEntry(event=audit.AuditEvent.LIST, status=200, method="GET", route="/records", count=number))
+        entry = audit.AuditEntry(event=audit.AuditEvent.LIST, status=200, method="GET", route="/records", count=number)
+        log.add(entry.model_copy(update={"subject": "user:ada"}))
     files = sorted((tmp_path / "home").iterdir())
     assert [file.name for file in files] == ["audit.1.jsonl", "audit.2.jsonl", "audit.jsonl"]
     assert all(file.stat().st_mode & 0o777 == 0o600 and file.stat().st_size < 800 for file in files)
     assert json.loads(files[-1].read_text().splitlines()[-1])["count"] == 39
+
+
+def test_however_many_requests_of_nobody_push_no_other_entry_out(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "FILE_BYTES", 500)
+    door = FrontDoor(library)
+    door.ask("DELETE", "/records/never")
+    for _ in range(50):
+        assert door.ask("DELETE", "/records/never", authorizer=None).status == 401
+    assert [entry["event"] for entry in _audited(library)][-1] == "delete"
+    assert len(list(library.settings.home.glob("audit-unknown*"))) == audit.FILES
 
 
 def test_an_audit_log_that_cannot_be_written_is_told_and_fails_no_request(

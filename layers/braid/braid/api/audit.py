@@ -2,7 +2,8 @@
 
 One JSON object a line, each with ``"log": "audit"``. In Lambda the lines go to the function's log group, where a
 subscription or metric filter tells them by that field. Elsewhere they go to :data:`FILE` in the home folder, which only
-its owner may read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept.
+its owner may read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept. Requests of nobody known go to
+:data:`UNKNOWN_FILE`, so that however many of them push no other entry out.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 FILE: Final = "audit.jsonl"
+UNKNOWN_FILE: Final = "audit-unknown.jsonl"
 FILE_BYTES: Final = 10_000_000
 FILES: Final = 10
 
@@ -90,16 +92,20 @@ class AuditLog:
 
     Parameters
     ----------
-    write_line
-        Writes one line, given without its line feed.
+    write_known, write_unknown
+        Write one line, given without its line feed, of somebody who was identified, and of nobody known.
     clock
         Returns the present moment, in UTC.
     """
 
     def __init__(
-        self, write_line: Callable[[str], None], *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        write_known: Callable[[str], None],
+        write_unknown: Callable[[str], None],
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._write_line = write_line
+        self._write_known, self._write_unknown = write_known, write_unknown
         self._clock = clock
 
     def add(self, entry: AuditEntry) -> None:
@@ -107,7 +113,7 @@ class AuditLog:
         about = {"log": "audit", "level": "INFO", "timestamp": self._clock().isoformat(timespec="milliseconds")}
         line = json.dumps(about | entry.model_dump(mode="json", exclude_none=True))
         try:
-            self._write_line(line)
+            (self._write_known if entry.subject else self._write_unknown)(line)
         except OSError as error:
             sys.stderr.write(f"audit log: {error.strerror or error}\n{line}\n")
 
@@ -115,8 +121,8 @@ class AuditLog:
 def open_audit_log(settings: Settings) -> AuditLog:
     """Return the audit log of this process. Nothing is opened before something is written."""
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
-        return AuditLog(_to_standard_output)
-    return AuditLog(_File(settings.home / FILE).add)
+        return AuditLog(_to_standard_output, _to_standard_output)
+    return AuditLog(_File(settings.home / FILE).add, _File(settings.home / UNKNOWN_FILE).add)
 
 
 def _to_standard_output(line: str) -> None:
@@ -150,7 +156,7 @@ class _File:
                 file.write(f"{line}\n".encode())
 
     def _rename_full(self) -> None:
-        files = [self._path, *(self._path.with_name(f"audit.{number}.jsonl") for number in range(1, FILES))]
+        files = [self._path, *(self._path.with_name(f"{self._path.stem}.{number}.jsonl") for number in range(1, FILES))]
         for newer, older in reversed(list(pairwise(files))):
             with suppress(FileNotFoundError):
                 newer.replace(older)
