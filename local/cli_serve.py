@@ -69,6 +69,7 @@ def serve(
     from braid.api.handler import make_handler
     from braid.wiring import wired
 
+    from local.connections import configured
     from local.served_tenants import tenants_to_serve
     from local.server import Bounds, Server, development_token
 
@@ -84,18 +85,8 @@ def serve(
     )
     tokens = {name: development_token(name, key=key, now=time.time(), hours=hours) for name in names}
     _announce(listening, tokens, as_json=as_json)
-    config = uvicorn.Config(
-        application,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=5,
-    )
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(configured(application, at_once=at_once)).run(sockets=[listening])
     finally:
         application.close()
         library.close()

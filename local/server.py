@@ -1,8 +1,9 @@
 """The front door on a laptop: the function's own handler behind a small HTTP server.
 
-What API Gateway does in front of the function is done here: a token is verified and its claims are put into the event,
-a body that is too long is refused before it is read, and more than a number of requests at once are refused rather than
-queued, so that whoever waits for an answer does not wait for others' first.
+What API Gateway does in front of the function is done here. A token is verified by the headers alone, before anything
+else is read: a request without one takes no place, and its body is not kept. Of requests with one, more than a number
+at once, of one tenant or in all, are refused rather than queued, so that whoever waits for an answer does not wait for
+others' first. A body that is too long, late or cut short is refused, and none of it is handed on.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from braid.api.callers import is_open
 from braid.api.problems import Problem, too_large, too_many, unavailable
 from braid.api.tokens import InvalidToken, sign, verify
 
+from local.connections import WORKED_ON
 from local.invoke import LocalContext
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 
     from local.invoke import Handler
 
@@ -37,8 +39,14 @@ PURPOSE: Final = "development token"
 TOKEN_HOURS: Final = 12
 READ_TIMEOUT_S: Final = 10.0
 """How long a body may take to arrive."""
-SPARE_THREADS: Final = 2
-"""For the paths that answer anyone: whether the server lives has to be known when it is busy, too."""
+DISCARD_S: Final = 1.0
+"""For how long a body that nobody wants is read: a client that is still sending it would not see why."""
+OPEN_THREADS: Final = 2
+"""For requests without a place: whether the server lives has to be known when it is busy, too."""
+
+
+class Disconnected(Exception):
+    """The client ended the connection before its request was whole."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +98,13 @@ class Server:
         self._bounds = bounds or Bounds()
         self._clock = clock
         self._busy: Counter[str] = Counter()
-        self._pool = ThreadPoolExecutor(self._bounds.at_once + SPARE_THREADS, thread_name_prefix="braid")
+        self._pool = ThreadPoolExecutor(self._bounds.at_once, thread_name_prefix="braid")
+        self._open_pool = ThreadPoolExecutor(OPEN_THREADS, thread_name_prefix="braid-open")
 
     def close(self) -> None:
         """Wait for what is being answered."""
         self._pool.shutdown()
+        self._open_pool.shutdown()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -102,50 +112,66 @@ class Server:
             return
         headers = _headers(scope)
         claims = self._claims(headers)
-        tenant_id = claims["tenant_id"] if claims else ""
+        parts = _parts(receive)
         try:
-            with self._taken_on(scope["path"], str(tenant_id)):
-                body = await asyncio.wait_for(self._body(headers, receive), READ_TIMEOUT_S)
-                event = _event(scope, headers, body, self._authorizer(claims))
-                context = LocalContext("search_api")
-                loop = asyncio.get_running_loop()
-                answer = await loop.run_in_executor(self._pool, self._handler, event, context)
+            if claims is None or is_open(scope["path"]):
+                answer = await self._answered(scope, headers, b"", claims, self._open_pool)
+                if not await _discarded(parts):
+                    answer = _unread(answer)
+            else:
+                with self._taken_on(scope, str(claims["tenant_id"])):
+                    body = await asyncio.wait_for(self._body(headers, parts), READ_TIMEOUT_S)
+                    answer = await self._answered(scope, headers, body, claims, self._pool)
         except Problem as problem:
-            answer = _unread(problem)
+            await _discarded(parts)
+            answer = _unread(problem.response())
         except TimeoutError:
             detail = "the body did not arrive in time"
-            answer = _unread(Problem(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", detail))
+            answer = _unread(Problem(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", detail).response())
+        except Disconnected:
+            return
         await _send(answer, send, with_body=scope["method"] != "HEAD")
 
+    async def _answered(
+        self,
+        scope: Mapping[str, Any],
+        headers: Mapping[str, str],
+        body: bytes,
+        claims: Mapping[str, str | None] | None,
+        pool: ThreadPoolExecutor,
+    ) -> dict[str, Any]:
+        """Return the function's answer, worked out on a thread of a pool."""
+        event = _event(scope, headers, body, self._authorizer(claims))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(pool, self._handler, event, LocalContext("search_api"))
+
     @contextlib.contextmanager
-    def _taken_on(self, path: str, tenant_id: str) -> Iterator[None]:
-        """Count a request while it is answered, or refuse it. Only ever on the event loop's thread."""
-        if is_open(path):
-            yield
-            return
+    def _taken_on(self, scope: Mapping[str, Any], tenant_id: str) -> Iterator[None]:
+        """Hold a place for a request while it is read and answered, or refuse it. Only on the event loop's thread."""
         if self._busy.total() >= self._bounds.at_once:
             raise unavailable("the server is busy")
         if self._busy[tenant_id] >= self._bounds.per_tenant:
             raise too_many("this tenant asks too much at once")
         self._busy[tenant_id] += 1
+        scope["state"][WORKED_ON] = True
         try:
             yield
         finally:
+            scope["state"][WORKED_ON] = False
             self._busy[tenant_id] -= 1
+            if not self._busy[tenant_id]:
+                del self._busy[tenant_id]
 
-    async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes:
+    async def _body(self, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> bytes:
         limit = self._bounds.body_bytes
         # A length that is no number the HTTP parser has refused already.
         if int(headers.get("content-length", "0")) > limit:
             raise too_large(limit)
         body = bytearray()
-        more = True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
+        async for part in parts:
+            body += part
             if len(body) > limit:
                 raise too_large(limit)
-            more = message.get("more_body", False)
         return bytes(body)
 
     def _claims(self, headers: Mapping[str, str]) -> dict[str, str | None] | None:
@@ -163,11 +189,40 @@ class Server:
         return {"jwt": {"claims": {"sub": claims["sub"], self._tenant_claim: claims["tenant_id"]}, "scopes": None}}
 
 
-def _unread(problem: Problem) -> dict[str, Any]:
+def _unread(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to a request whose body was not read: the connection ends, or the rest would be the next."""
-    answer = problem.response()
-    answer["headers"]["Connection"] = "close"
-    return answer
+    return {**answer, "headers": {**answer["headers"], "Connection": "close"}}
+
+
+async def _parts(receive: Receive) -> AsyncIterator[bytes]:
+    """Yield a body as it arrives.
+
+    Raises
+    ------
+    Disconnected
+        If its end did not.
+    """
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        more = message.get("more_body", False)
+        yield message.get("body", b"")
+
+
+async def _discarded(parts: AsyncIterator[bytes]) -> bool:
+    """Read the rest of a body and keep none of it; return whether its end came in time."""
+
+    async def to_its_end() -> None:
+        async for _ in parts:
+            pass
+
+    try:
+        await asyncio.wait_for(to_its_end(), DISCARD_S)
+    except (TimeoutError, Disconnected):
+        return False
+    return True
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
@@ -194,7 +249,12 @@ def _event(
         "rawQueryString": query,
         "headers": dict(headers),
         "requestContext": {
-            "http": {"method": scope["method"], "path": scope["path"], "protocol": "HTTP/1.1"},
+            "http": {
+                "method": scope["method"],
+                "path": scope["path"],
+                "protocol": "HTTP/1.1",
+                "sourceIp": (scope.get("client") or ("",))[0],
+            },
             "stage": "$default",
         },
         "isBase64Encoded": False,

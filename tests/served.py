@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from braid.api.handler import make_handler
 
+from local.connections import Connection, configured
 from local.server import Bounds, Server, development_token
 
 if TYPE_CHECKING:
@@ -27,14 +28,13 @@ def token(tenant_id: str) -> str:
 
 
 @contextmanager
-def served(library: Library, bounds: Bounds | None = None) -> Iterator[str]:
+def served(library: Library, bounds: Bounds | None = None, *, kind: type[Connection] = Connection) -> Iterator[str]:
     """Serve until the block ends; yields the address."""
     application = Server(make_handler(library), key=KEY, bounds=bounds)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        config = uvicorn.Config(application, http="h11", ws="none", lifespan="off", log_config=None, access_log=False)
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(configured(application, kind=kind))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         try:

@@ -51,6 +51,8 @@ class CacheContract:
         calls = [
             lambda: cache.get(tenant, "a"),
             lambda: cache.put(tenant, "a", b"", HOUR),
+            lambda: cache.exchange(tenant, "a", None, b"", HOUR),
+            lambda: cache.count(tenant, "a", 1, HOUR),
             lambda: cache.generation(tenant),
             lambda: cache.advance(tenant),
         ]
@@ -92,6 +94,9 @@ class CacheContract:
         cache.put(ACME, "a", b"old", HOUR)
         cache.put(ACME, "a", b"x" * (MAX_CACHE_VALUE_BYTES + 1), HOUR)
         assert cache.get(ACME, "a") is None
+        cache.put(ACME, "a", b"old", HOUR)
+        assert cache.exchange(ACME, "a", b"old", b"x" * (MAX_CACHE_VALUE_BYTES + 1), HOUR) == b"old"
+        assert cache.get(ACME, "a") is None
 
     @pytest.mark.parametrize("key", ["", "é" * (MAX_KEY_BYTES // 2) + "x", "\ud800"])
     def test_a_key_that_no_store_takes_is_refused(self, cache: Cache, key: str) -> None:
@@ -102,6 +107,73 @@ class CacheContract:
     def test_a_value_is_kept_for_at_least_a_second(self, cache: Cache) -> None:
         with pytest.raises(InvalidRequest, match=r"ttl_s: 0"):
             cache.put(ACME, "a", b"1", 0)
+
+    def test_a_value_is_exchanged_only_for_the_one_that_was_expected(self, cache: Cache) -> None:
+        assert cache.exchange(ACME, "a", None, b"1", HOUR) is None
+        assert cache.exchange(ACME, "a", None, b"2", HOUR) == b"1"
+        assert cache.exchange(ACME, "a", b"other", b"2", HOUR) == b"1"
+        assert cache.get(ACME, "a") == b"1"
+        assert cache.exchange(ACME, "a", b"1", b"2", HOUR) == b"1"
+        assert cache.get(ACME, "a") == b"2"
+        assert cache.exchange(GLOBEX, "a", None, b"globex", HOUR) is None
+        assert cache.get(ACME, "a") == b"2"
+
+    def test_a_value_is_removed_only_by_whoever_knows_it(self, cache: Cache) -> None:
+        cache.put(ACME, "a", b"1", HOUR)
+        assert cache.exchange(ACME, "a", b"2", None, HOUR) == b"1"
+        assert cache.get(ACME, "a") == b"1"
+        assert cache.exchange(ACME, "a", b"1", None, HOUR) == b"1"
+        assert cache.get(ACME, "a") is None
+        assert cache.exchange(ACME, "a", b"1", b"2", HOUR) is None
+        assert cache.get(ACME, "a") is None
+        assert cache.exchange(ACME, "a", None, None, HOUR) is None
+
+    def test_a_value_that_has_expired_is_nothing_to_an_exchange(self, cache: Cache, clock: Clock) -> None:
+        cache.exchange(ACME, "a", None, b"1", 60)
+        clock.advance(60)
+        assert cache.exchange(ACME, "a", b"1", b"2", 60) is None
+        assert cache.exchange(ACME, "a", None, b"3", 60) is None
+        clock.advance(59)
+        assert cache.get(ACME, "a") == b"3"
+
+    def test_of_many_who_claim_a_key_at_once_one_gets_it(self, cache: Cache) -> None:
+        with ThreadPoolExecutor(8) as pool:
+            before = list(pool.map(lambda n: cache.exchange(ACME, "a", None, f"{n}".encode(), HOUR), range(16)))
+        (winner,) = {value for value in before if value is not None}
+        assert before.count(None) == 1
+        assert cache.get(ACME, "a") == winner
+
+    def test_a_counter_holds_the_sum_of_its_window_and_of_one_tenant(self, cache: Cache, clock: Clock) -> None:
+        clock.advance(60 - clock.seconds() % 60)
+        assert [cache.count(ACME, "a", amount, 60) for amount in (1, 2, 0, -1)] == [1, 3, 3, 2]
+        assert cache.count(GLOBEX, "a", 1, 60) == 1
+        assert cache.count(ACME, "b", 1, 60) == 1
+        assert cache.count(ACME, "a", 1, HOUR) == 1
+        clock.advance(59)
+        assert cache.count(ACME, "a", 1, 60) == 3
+        clock.advance(1)
+        assert cache.count(ACME, "a", 0, 60) == 0
+
+    def test_a_counter_is_no_value(self, cache: Cache) -> None:
+        cache.put(ACME, "a", b"value", HOUR)
+        assert cache.count(ACME, "a", 7, HOUR) == 7
+        assert cache.get(ACME, "a") == b"value"
+        for call in (
+            lambda key: cache.get(ACME, key),
+            lambda key: cache.put(ACME, key, b"0", HOUR),
+            lambda key: cache.exchange(ACME, key, None, b"0", HOUR),
+        ):
+            with pytest.raises(InvalidRequest, match=r"^key: begins with counter/"):
+                call("counter/60/0/a")
+
+    def test_what_many_count_at_once_is_all_counted(self, cache: Cache) -> None:
+        with ThreadPoolExecutor(8) as pool:
+            sums = list(pool.map(lambda _: cache.count(ACME, "a", 1, 365 * 24 * HOUR), range(40)))
+        assert sorted(sums) == list(range(1, 41))
+
+    def test_a_window_is_at_least_a_second(self, cache: Cache) -> None:
+        with pytest.raises(InvalidRequest, match=r"window_s: 0"):
+            cache.count(ACME, "a", 1, 0)
 
     def test_every_generation_is_greater_than_those_before(self, cache: Cache) -> None:
         seen = [cache.generation(ACME)]

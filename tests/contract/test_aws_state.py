@@ -24,6 +24,7 @@ from tests.contract.cache import CacheContract
 from tests.contract.object_store import ObjectStoreContract
 from tests.contract.queue import MAX_RECEIVES, QueueContract
 from tests.contract.shapes import ACME, Clock
+from tests.dynamo_table import cache_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,14 +65,7 @@ class TestDynamoCache(CacheContract):
     @pytest.fixture
     def cache(self, clock: Clock) -> Iterator[DynamoCache]:
         with mock_aws():
-            client = boto3.client("dynamodb")
-            client.create_table(
-                TableName=TABLE,
-                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-                BillingMode="PAY_PER_REQUEST",
-            )
-            yield DynamoCache(client, TABLE, clock=clock.seconds)
+            yield DynamoCache(cache_table(TABLE), TABLE, clock=clock.seconds)
 
     def test_what_has_expired_is_a_miss_while_dynamodb_still_keeps_it(self, cache: DynamoCache, clock: Clock) -> None:
         cache.put(ACME, "a", b"1", 60)

@@ -192,7 +192,7 @@ def test_a_version_that_says_something_else_or_leaves_one_out_is_a_conflict(door
 # --- roles ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_reader_asks_and_lists_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reader_asks_and_lists_and_writes_nothing(tmp_path: Path) -> None:
     library = DemoStages(Settings(home=tmp_path, membership=Membership.STORE))
     library.members.add(Member(subject="user:ada", tenant_id="saltmarrow", role=Role.READER))
     door = FrontDoor(library)
@@ -204,7 +204,7 @@ def test_a_reader_asks_and_lists_and_writes_nothing(tmp_path: Path, capsys: pyte
         ("POST", "/records:delete", {"ids": ["turbine"]}),
     ):
         assert door.ask(method, path, body).problem == "forbidden"
-    assert capsys.readouterr().err.count('"reason":"role"') == 4
+    assert (tmp_path / "audit.jsonl").read_text().count('"reason": "role"') == 4
     library.members.add(Member(subject="user:ada", tenant_id="saltmarrow", role=Role.WRITER))
     assert door.ask("POST", "/records", BOTH).status == 200
     library.close()

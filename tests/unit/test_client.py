@@ -134,6 +134,13 @@ def test_a_busy_server_is_asked_again_and_not_for_ever(grudging: tuple[type[Grud
     assert kind.asked == 3
 
 
+def test_a_write_that_is_being_done_is_asked_after_again(grudging: tuple[type[Grudging], str]) -> None:
+    kind, address = grudging
+    kind.answers = [(409, b""), (409, b""), (200, ENTITY)]
+    with Client(address, token="t") as client:  # noqa: S106 - of no use anywhere
+        assert client.entity("a").id == "a"
+
+
 def test_an_answer_that_cannot_be_read_is_an_error_of_the_client(grudging: tuple[type[Grudging], str]) -> None:
     kind, address = grudging
     kind.answers = [(200, b"<html>"), (500, b"<html>"), (418, b"[]")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import file_ingest, imports_here
 from braid.engines.embedded.objects import EmbeddedObjectStore
-from braid.errors import ObjectChanged, TransientStoreError
+from braid.errors import ObjectChanged, QueueFull, TransientStoreError
 from braid.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.imports_here import ImportsHere
 from braid.settings import Settings
@@ -114,11 +115,27 @@ def test_no_more_wait_than_can_be_borne(
     put(library, LINES)
     held = Held(monkeypatch)
     imports.start(ACME, "first", ASKED)
-    with pytest.raises(TransientStoreError, match="wait already"):
+    with pytest.raises(QueueFull, match="wait already"):
         imports.start(ACME, "second", ASKED)
     assert imports.find(ACME, "second") is None
     held.go.set()
     ended(imports, "first")
+
+
+def test_tenants_take_turns(imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tenant in (ACME, "globex"):
+        library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
+    held, order = Held(monkeypatch), list[str]()
+    whole = file_ingest.split
+    monkeypatch.setattr(file_ingest, "split", lambda task, store: (order.append(task.job), whole(task, store))[1])
+    for name in ("a1", "a2", "a3"):
+        imports.start(ACME, name, ASKED)
+    assert held.reached.wait(10)
+    for name in ("g1", "g2"):
+        imports.start("globex", name, ASKED)
+    held.go.set()
+    imports._pool.shutdown()
+    assert order == ["a1", "a2", "g1", "a3", "g2"]
 
 
 def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_again(

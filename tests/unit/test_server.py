@@ -67,6 +67,7 @@ async def send(
         "path": path,
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+        "state": {},
     }
     parts = [
         {"type": "http.request", "body": part, "more_body": index + 1 < len(body)} for index, part in enumerate(body)
@@ -167,7 +168,8 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(server: Server, monkeypat
         async def keep(message: Any) -> None:
             sent.append(message)
 
-        scope = {"type": "http", "method": "POST", "path": "/search", "query_string": b"", "headers": []}
+        scope: Given = {"type": "http", "method": "POST", "path": "/search", "query_string": b"", "state": {}}
+        scope["headers"] = [(b"authorization", f"Bearer {TOKEN}".encode())]
         await server(scope, receive, keep)
         return int(sent[0]["status"])
 

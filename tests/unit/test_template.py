@@ -14,6 +14,7 @@ import yaml
 from braid.engines.bedrock import USD_PER_1000_QUERIES
 from braid.engines.embedded.queue import MAX_RECEIVES
 from braid.engines.opensearch_mapping import index_body
+from braid.engines.state_formats import counter_key
 from braid.errors import StoreTooSlow
 from braid.file_ingest import BATCH_LINES, INBOX
 from braid.file_jobs import BatchPlace, Cursor, PageOut, Phase
@@ -351,8 +352,12 @@ def test_the_cache_is_a_table_as_its_adapter_asks_for_and_no_function_that_only_
     assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
     assert GLOBALS["Environment"]["Variables"]["BRAID_CACHE_TABLE"] == "CacheTable"
     (read,) = RESOURCES["ReadCachePolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    (keep,) = RESOURCES["KeepInCachePolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    assert read["Resource"] == keep["Resource"] == "CacheTable.Arn"
+    keep, count = RESOURCES["KeepInCachePolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert read["Resource"] == keep["Resource"] == count["Resource"] == "CacheTable.Arn"
+    assert count["Action"] == "dynamodb:UpdateItem"
+    # Where a counter is, and no generation: its id has "#" in place of "|".
+    assert count["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["*|counter/*"]}
+    assert counter_key("quota/rerank", 60, 0.0).startswith("counter/")
     assert read["Action"] == "dynamodb:GetItem"
     assert keep["Action"] == ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 

@@ -32,6 +32,28 @@ class NoCache:
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Keep nothing."""
 
+    def exchange(
+        self,
+        tenant_id: str,  # noqa: ARG002 - the port's signature
+        key: str,  # noqa: ARG002
+        expected: bytes | None,
+        value: bytes | None,  # noqa: ARG002
+        ttl_s: int,  # noqa: ARG002
+    ) -> bytes | None:
+        """Return ``expected``, as if it had been exchanged: nobody else keeps anything either."""
+        return expected
+
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:  # noqa: ARG002 - the port's signature
+        """Refuse: a sum that is not kept would let everything through.
+
+        Raises
+        ------
+        StoreError
+            Always.
+        """
+        message = "BRAID_CACHE_TABLE: is not set, and nothing is counted without it"
+        raise StoreError(message)
+
     def generation(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
         """Return 0: no value is ever found under it."""
         return 0
@@ -81,6 +103,20 @@ class ForgivingCache:
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Keep a value, or lose it."""
         self._ask(lambda: self._cache.put(tenant_id, key, value, ttl_s))
+
+    def exchange(
+        self, tenant_id: str, key: str, expected: bytes | None, value: bytes | None, ttl_s: int
+    ) -> bytes | None:
+        """Keep ``value`` if what is kept equals ``expected``, and return what was kept.
+
+        A cache that is lost returns ``expected``, as if it had been exchanged.
+        """
+        kept = self._ask(lambda: (self._cache.exchange(tenant_id, key, expected, value, ttl_s),))
+        return expected if kept is None else kept[0]
+
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int | None:
+        """Add to a counter of the present window and return its sum; None when the cache is lost."""
+        return self._ask(lambda: self._cache.count(tenant_id, key, amount, window_s))
 
     def generation(self, tenant_id: str) -> int | None:
         """Return the tenant's generation; None when it is not known, and then nothing may be looked up or kept.

@@ -65,6 +65,12 @@ class ApiError(BraidError):
         self.problem = problem
 
 
+class _Retry(urllib3.Retry):
+    """Retries that also send again what is refused with 409 and ``Retry-After``: an equal request is being done."""
+
+    RETRY_AFTER_STATUS_CODES = frozenset({*_BUSY, 409})
+
+
 class Client:
     """Asks one server with one token.
 
@@ -94,7 +100,7 @@ class Client:
         self._url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} | ({"Braid-Tenant": tenant_id} if tenant_id else {})
         # Waits as long as the server asks, or 0, 0.4, 0.8 s; its last answer is returned and not raised.
-        retries = urllib3.Retry(
+        retries = _Retry(
             total=attempts - 1,
             status_forcelist=_BUSY,
             allowed_methods=None,

@@ -329,7 +329,16 @@ class Engines:
             self._rerankers.open(self.settings.reranker)
 
     def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
-        """Return the reranker that the question asks for, or the settings; None leaves the fused order."""
+        """Return the reranker that the question asks for, or the settings; None leaves the fused order.
+
+        Raises
+        ------
+        InvalidRequest
+            If it is hosted and may not be asked.
+        """
+        from braid.quotas import check_reranker
+
+        check_reranker(asked, self.settings)
         kind = self.settings.reranker if asked is None else asked
         return None if kind is RerankerKind.NONE else self._rerankers.lazy(kind)
 

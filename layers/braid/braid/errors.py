@@ -26,6 +26,8 @@ change. A name that begins with ``Transient`` is worth trying again; no other is
     ├── TransientModelError         an encoder or reranker service did not answer in time
     ├── TakenOver               somebody else goes on with a re-embedding job
     ├── RerankFailed                a reranker failed or exceeded its time budget
+    ├── QuotaExceeded               a tenant asked for more than its share                  429
+    ├── QueueFull                   too much waits already, of all tenants together         503
     └── StoresUnavailable           neither the search index nor the knowledge graph answered  503
 """
 
@@ -185,3 +187,26 @@ class RerankFailed(BraidError):
 
 class StoresUnavailable(BraidError):
     """Neither the search index nor the knowledge graph answered."""
+
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        """Say why; ``lasting`` where trying again will not help, as with a store that is damaged."""
+        super().__init__(message)
+        self.lasting = lasting
+
+
+class QuotaExceeded(BraidError):
+    """A tenant asked for more than its share."""
+
+    def __init__(self, message: str, *, retry_after_s: int | None) -> None:
+        """Say which share, and after how many seconds there is more; None where the request is above all of it."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class QueueFull(BraidError):
+    """Too much waits already, of all tenants together."""
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        """Say what waits, and after how many seconds to try again."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s

@@ -61,6 +61,8 @@ class Imports(Protocol):
         ------
         StoreError, TransientStoreError
             If it cannot be begun.
+        QuotaExceeded, QueueFull
+            If too many wait already, of this tenant or of all.
         """
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:

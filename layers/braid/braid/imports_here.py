@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from braid import file_ingest
-from braid.errors import BraidError, ObjectMissing, StoreError, TransientStoreError
+from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, StoreError
 from braid.file_jobs import Batch, Cursor, Finish, JobReport, JobStatus, Lost, Page, Split
 from braid.imports import INCOMPLETE, INTERRUPTED, Import, ImportStatus
 from braid.models import Frozen
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
     from braid.imports import ImportAsked
 
 WAITING: Final = 20
-"""Objects that may wait for their turn in one process."""
+"""Objects that may be written or wait for it in one process."""
+WAITING_PER_TENANT: Final = 5
+"""Those of one tenant among them."""
+RETRY_AFTER_S: Final = 10
+"""After which whoever was refused may ask again: an object takes seconds to minutes."""
 
 
 class _Note(Frozen):
@@ -37,7 +42,7 @@ class _Note(Frozen):
 
 
 class ImportsHere:
-    """Writes objects on a thread of this process, in the order in which they were asked for.
+    """Writes objects on a thread of this process: of the tenants in turn, of each in the order in which it asked.
 
     Parameters
     ----------
@@ -52,6 +57,7 @@ class ImportsHere:
         self._on_failure = on_failure
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="braid-import")
         self._mine: set[tuple[str, str]] = set()
+        self._turns: dict[str, deque[tuple[str, ImportAsked]]] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -65,17 +71,24 @@ class ImportsHere:
 
         Raises
         ------
-        TransientStoreError
+        QuotaExceeded
+            If too many of this tenant wait already.
+        QueueFull
             If too many wait already.
         """
         with self._lock:
+            if sum(tenant == tenant_id for tenant, _ in self._mine) >= WAITING_PER_TENANT:
+                message = f"{WAITING_PER_TENANT} imports of this tenant wait already; begin another when one has ended"
+                raise QuotaExceeded(message, retry_after_s=RETRY_AFTER_S)
             if len(self._mine) >= WAITING:
-                message = f"{WAITING} imports wait already"
-                raise TransientStoreError(message)
+                message = f"{WAITING} imports wait already, of all tenants together; begin another when one has ended"
+                raise QueueFull(message, retry_after_s=RETRY_AFTER_S)
             self._mine.add((tenant_id, import_id))
         try:
             self._note(tenant_id, import_id, ImportStatus.RUNNING)
-            self._pool.submit(self._run, tenant_id, import_id, asked)
+            with self._lock:  # held while it is submitted, so that the thread finds it in its turn
+                self._pool.submit(self._run_next)
+                self._turns.setdefault(tenant_id, deque()).append((import_id, asked))
         except BaseException:
             self._forget(tenant_id, import_id)
             raise
@@ -93,6 +106,16 @@ class ImportsHere:
         if note.status in {ImportStatus.WRITTEN, ImportStatus.WITH_ERRORS}:
             report = self._report(tenant_id, import_id)
         return Import(id=import_id, status=note.status, error=note.error, report=report)
+
+    def _run_next(self) -> None:
+        """Write the next object of the tenant that has waited the longest for its turn."""
+        with self._lock:
+            tenant_id = next(iter(self._turns))
+            waiting = self._turns.pop(tenant_id)
+            import_id, asked = waiting.popleft()
+            if waiting:
+                self._turns[tenant_id] = waiting  # at the end
+        self._run(tenant_id, import_id, asked)
 
     def _run(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
         status, error = ImportStatus.FAILED, None

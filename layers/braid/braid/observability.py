@@ -159,10 +159,6 @@ class RequestLog:
             metrics.add_metadata(key="route", value=route)
             metrics.flush_metrics()
 
-    def audit(self, message: str, fields: Mapping[str, object], request_id: str | None) -> None:
-        """Write what somebody may have to account for."""
-        self._logger.warning(message, extra={"audit": dict(fields), "function_request_id": request_id})
-
     def failed(
         self, error: str, request_id: str | None, *, reason: str | None = None, where: Sequence[str] = ()
     ) -> None:

@@ -272,6 +272,14 @@ class Settings(BaseSettings):
         str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
     ] = ""
     """ARN of a secret whose string is that, instead of it."""
+    quota_questions_per_minute: Annotated[int, Field(ge=0)] = 0
+    """Most questions of one tenant over HTTP in a minute; 0 sets no limit, here and below."""
+    quota_writes_per_minute: Annotated[int, Field(ge=0)] = 0
+    """Most records, vertices and relationships that one tenant writes or removes over HTTP in a minute."""
+    quota_rerank_usd_per_day: Annotated[float, Field(ge=0)] = 0.0
+    """Most US dollars, as estimated, for hosted rerankers of one tenant in a day in UTC."""
+    hosted_rerankers: tuple[RerankerKind, ...] = (RerankerKind.BEDROCK, RerankerKind.VOYAGE)
+    """Hosted rerankers that questions may ask for."""
     trace_ttl_s: Annotated[int, Field(ge=0, le=604_800)] = 3_600
     """For how long it can be asked how an answer came about; 0 keeps nothing."""
 
@@ -299,6 +307,18 @@ class Settings(BaseSettings):
             raise ValueError(message)
         if self.reranker is RerankerKind.ONNX and not self.reranker_model:
             message = "reranker onnx needs BRAID_RERANKER_MODEL"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _quotas_can_be_counted(self) -> Self:
+        counted = ("quota_questions_per_minute", "quota_writes_per_minute", "quota_rerank_usd_per_day")
+        named = [f"BRAID_{name.upper()}" for name in counted if getattr(self, name)]
+        if named and self.engine is EngineKind.AWS and not self.cache_table:
+            message = f"{' and '.join(named)} needs BRAID_CACHE_TABLE, where it is counted"
+            raise ValueError(message)
+        if self.reranker.is_hosted and self.reranker not in self.hosted_rerankers:
+            message = f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS"
             raise ValueError(message)
         return self
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from braid.models import Answer, FusionParameters, Query
     from braid.outdated import MetOutdated
     from braid.profiles import ModelConfig
+    from braid.quotas import Quotas
     from braid.reembedding import Job
     from braid.settings import Settings
     from braid.stages.states import (
@@ -211,8 +212,19 @@ class Wired(Engines):
         answers = self.caches.answers
         return answers.answer(query, self.work_out) if answers else self.work_out(query)
 
+    @cached_property
+    def quotas(self) -> Quotas:
+        """What tenants have used of their quotas."""
+        from braid.quotas import Quotas
+
+        return Quotas(self.settings, self.cache)
+
     def work_out(self, query: Query) -> Answer:
-        """Answer a question anew: by the deployed workflow where one is named, else by the stages of this process."""
+        """Answer a question anew, within the tenant's budget for hosted rerankers."""
+        return self.quotas.answer(query, self._retrieve)
+
+    def _retrieve(self, query: Query) -> Answer:
+        """Answer by the deployed workflow where one is named, else by the stages of this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
             return self._workflow.answer(query)
         from braid import pipeline, slow

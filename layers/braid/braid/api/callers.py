@@ -1,12 +1,14 @@
 """Whose request it is: what a verified token claims, what the memberships say, and for which tenant.
 
 API Gateway verifies tokens and signatures and puts what it found into the request's context, where no caller can write;
-the server on a laptop does the same. Nothing here reads a token.
+the server on a laptop does the same. A token is read here only to tell apart what the context writes alike.
 """
 
 from __future__ import annotations
 
+import base64
 import hmac
+import json
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -40,7 +42,7 @@ class Refused(Problem):
     def __init__(self, detail: str, *, subject: str, tenant_id: str | None, reason: str) -> None:
         """Say it; ``tenant_id`` is None where a name was asked for that is no tenant's, and may be anything."""
         super().__init__(HTTPStatus.FORBIDDEN, "forbidden", detail)
-        self.audit = {"subject": subject, "tenant_id": tenant_id, "reason": reason}
+        self.audit: dict[str, str | None] = {"subject": subject, "tenant_id": tenant_id, "reason": reason}
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
     authorizer = event.get("requestContext", {}).get("authorizer") or {}
     claims = (authorizer.get("jwt") or {}).get("claims") or {}
     if claims.get("sub"):
-        return Identity(subject=_subject(f"user:{claims['sub']}"), tenants=_names(claims.get(tenant_claim)))
+        named = _names(claims.get(tenant_claim), tenant_claim, event)
+        return Identity(subject=_subject(f"user:{claims['sub']}"), tenants=named)
     arn = (authorizer.get("iam") or {}).get("userArn")
     if arn:
         # A session's name changes with each session; the role is who it is.
@@ -176,17 +179,37 @@ def _tenant(identity: Identity, asked: str | None, members: Members | None) -> s
     raise Refused("a member of no tenant", subject=identity.subject, tenant_id=None, reason="membership")
 
 
-def _names(claim: object) -> tuple[str, ...] | None:
-    """Return the tenants of a claim. API Gateway writes a list of them as ``[a b]``."""
+def _names(claim: object, name: str, event: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the tenants of a claim, None when it names none.
+
+    API Gateway writes the list ``["a", "b"]`` as ``[a b]``, and ``["a b"]`` too: that no one becomes a member of two
+    tenants by a name with a space in it, such a list is read from the token itself, which API Gateway has verified.
+    """
     match claim:
         case None | "":
             return None
         case list():
-            return tuple(str(name) for name in claim)
+            return tuple(str(item) for item in claim)
         case str() if claim.startswith("[") and claim.endswith("]"):
-            return tuple(name for name in re.split(r"[\s,]+", claim[1:-1]) if name)
+            if not re.search(r"[\s,]", claim):
+                return tuple(filter(None, (claim[1:-1],)))
+            names = _listed(name, event)
+            same = claim in {f"[{' '.join(names)}]", f"[{', '.join(names)}]", f"[{','.join(names)}]"}
+            return names if same else ()
         case _:
             return (str(claim),)
+
+
+def _listed(claim: str, event: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a list that the request's token claims; empty when it holds none. Whoever calls has it verified."""
+    token = str(event.get("headers", {}).get("authorization", "")).rpartition(" ")[2]
+    try:
+        _, payload, _ = token.split(".")
+        content = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        names = content[claim]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ()
+    return tuple(names) if isinstance(names, list) and all(isinstance(item, str) for item in names) else ()
 
 
 def _subject(name: str) -> str:

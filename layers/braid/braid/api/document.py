@@ -19,14 +19,14 @@ PROBLEMS = {
     "401": "No valid token.",
     "403": "No member of the tenant, or one who may only read.",
     "404": "There is none.",
-    "409": "Something else stands there already.",
+    "409": "Something else stands there already, or an equal request is being done.",
     "413": "The body is too long.",
     "415": "The body is not application/json.",
     "422": "Fields are wrong; the answer names them.",
-    "429": "Too many requests at once.",
+    "429": "Too many requests at once, or more than the tenant's quota.",
     "503": "A store did not answer, or there is too much to do at once.",
 }
-_MAY_CONFLICT = frozenset({"registerSchema"})
+_MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords"})
 _OF_BODIES = frozenset({"400", "413", "415"})
 _TO_ANYONE = frozenset({"422", "429", "503"})
 _DESCRIPTION = (

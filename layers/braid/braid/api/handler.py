@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
+from braid.api.audit import AuditEntry, audited, open_audit_log
 from braid.api.bodies import check_body
 from braid.api.callers import TENANT_HEADER, Refused, authorise, check_way, identify, is_open
 from braid.api.housekeeping import add_housekeeping
@@ -55,6 +56,7 @@ def make_handler(library: Library) -> Handler:
         is its answer, as RFC 9457 problem details.
     """
     log = request_log(SERVICE)
+    audit = open_audit_log(library.settings)
     routers = threading.local()
 
     def router() -> Api:
@@ -70,13 +72,31 @@ def make_handler(library: Library) -> Handler:
         started = time.perf_counter()
         request_id = getattr(context, "aws_request_id", None)
         api, request = router(), _Request(event)
+        refused: dict[str, str | None] = {}
         try:
             answer = request.respond(api, context)
         except Exception as error:  # noqa: BLE001 - nobody but the log learns what a fault of ours looks like
             answer = _problem(error, log, request_id).response()
-        answer["headers"] = {**answer["headers"], "X-Content-Type-Options": "nosniff"}
+            refused = error.audit if isinstance(error, Refused) else {}
+        answer["headers"] = {**answer["headers"], "X-Content-Type-Options": "nosniff", **request.security_headers()}
+        route = api.place(request.path)
+        if about := audited(request.method, route, answer["statusCode"]):
+            caller = request.caller
+            who = refused or ({"subject": caller.subject, "tenant_id": caller.tenant_id} if caller else {})
+            audit.add(
+                AuditEntry(
+                    event=about,
+                    status=answer["statusCode"],
+                    method=request.method,
+                    route=route,
+                    count=api.counted,
+                    source_ip=request.source_ip,
+                    request_id=request_id,
+                    **who,
+                )
+            )
         log.done(
-            route=api.place(request.path),
+            route=route,
             method=request.method,
             status=answer["statusCode"],
             tenant_id=request.caller.tenant_id if request.caller else None,
@@ -110,7 +130,14 @@ class _Request:
         stage = event["requestContext"].get("stage")
         if stage and stage != "$default":
             self.path = self.path.removeprefix(f"/{stage}") or "/"
+        self.source_ip = http.get("sourceIp")
         self.caller: Caller | None = None
+
+    def security_headers(self) -> dict[str, str]:
+        """Return the headers of an answer over HTTPS, as API Gateway says in a header; over HTTP they mean nothing."""
+        if self.event.get("headers", {}).get("x-forwarded-proto") != "https":
+            return {}
+        return {"Strict-Transport-Security": "max-age=31536000"}
 
     def respond(self, api: Api, context: LambdaContext) -> dict[str, Any]:
         """Return the answer.
@@ -120,6 +147,7 @@ class _Request:
         Exception
             What is answered as a problem.
         """
+        api.counted = None
         check_way(self.event, api.library.front_key)
         if not is_open(self.path):
             self.caller = self._authorised(api)
@@ -177,9 +205,6 @@ def _of_bearable_size(answer: dict[str, Any]) -> dict[str, Any]:
 def _problem(error: Exception, log: RequestLog, request_id: str | None) -> Problem:
     """Return how an error is answered, and log what the caller is not told."""
     match error:
-        case Refused():
-            log.audit("access refused", error.audit, request_id)
-            return error
         case Problem():
             return error
         case NotFoundError():

@@ -36,8 +36,10 @@ def add_imports(api: Api) -> None:
     def import_records(asked: ImportRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
         check_object_key(asked.key)
+        api.counted = 1
 
         def begin() -> ImportSummary:
+            library.quotas.take_writes(api.tenant_id, 1)
             import_id = secrets.token_hex(16)
             library.imports.start(api.tenant_id, import_id, asked.asked())
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)

@@ -13,6 +13,8 @@ from braid.errors import (
     InvalidRequest,
     ObjectChanged,
     ObjectMissing,
+    QueueFull,
+    QuotaExceeded,
     StoresUnavailable,
     StoreTooSlow,
     TransientModelError,
@@ -126,16 +128,18 @@ def too_large(limit_bytes: int) -> Problem:
     return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", f"the body may be {limit_bytes:,} bytes long")
 
 
-def too_many(detail: str) -> Problem:
-    """Return the problem of a caller who asks more at once than is allowed."""
-    return Problem(
-        HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", detail, headers={"Retry-After": str(RETRY_AFTER_S)}
-    )
+def too_many(detail: str, *, retry_after_s: int | None = RETRY_AFTER_S) -> Problem:
+    """Return the problem of a caller who asks more than is allowed; None where waiting does not help."""
+    return Problem(HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", detail, headers=_retry_after(retry_after_s))
 
 
-def unavailable(detail: str) -> Problem:
-    """Return the problem of a request that may be answered later."""
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers={"Retry-After": str(RETRY_AFTER_S)})
+def unavailable(detail: str, *, retry_after_s: int | None = RETRY_AFTER_S) -> Problem:
+    """Return the problem of a request that cannot be answered now; None where waiting does not help."""
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers=_retry_after(retry_after_s))
+
+
+def _retry_after(seconds: int | None) -> dict[str, str]:
+    return {} if seconds is None else {"Retry-After": str(seconds)}
 
 
 def internal() -> Problem:
@@ -164,13 +168,17 @@ def from_error(error: BraidError) -> Problem:
             return not_found("there is no such object")
         case ObjectChanged():
             return Problem(HTTPStatus.CONFLICT, "conflict", "the object was changed while it was read")
+        case QuotaExceeded() | QueueFull():
+            refused = too_many if isinstance(error, QuotaExceeded) else unavailable
+            return refused(str(error), retry_after_s=error.retry_after_s)
         case StoresUnavailable():
-            return unavailable("neither the search index nor the knowledge graph answered")
+            detail = "neither the search index nor the knowledge graph answered"
+            return unavailable(detail, retry_after_s=None if error.lasting else RETRY_AFTER_S)
         case StoreTooSlow() | TransientStoreError() | TransientModelError():
             return unavailable("a store or model did not answer in time")
         case _:
             # Read-only, full, damaged, misconfigured: an operator's to mend, and the log says which.
-            return unavailable("a store or model cannot be used")
+            return unavailable("a store or model cannot be used", retry_after_s=None)
 
 
 def _place(location: Sequence[str | int]) -> str:

@@ -37,6 +37,7 @@ def _add_searches(api: Api) -> None:
 
     @api.post("/search", operation_id="search", summary="Ask one question", tags=ASK)
     def search(question: Question) -> Answer:
+        library.quotas.take_question(api.tenant_id)
         answer = library.answer(Query(tenant_id=api.tenant_id, **dict(question)))
         traces.keep(library, api.tenant_id, question.text, answer)
         return answer
@@ -48,6 +49,7 @@ def _add_searches(api: Api) -> None:
         tags=["ask"],
     )
     def search_semantic(question: SemanticQuestion) -> Answer:
+        library.quotas.take_question(api.tenant_id)
         answer = Interface(library, api.tenant_id).semantic_search(
             question.text,
             question.entity_types,
@@ -61,11 +63,13 @@ def _add_searches(api: Api) -> None:
 
     @api.post("/graph/query", operation_id="queryGraph", summary="Walk the graph step by step", tags=ASK)
     def graph_query(question: GraphRequest) -> GraphResult:
+        library.quotas.take_question(api.tenant_id)
         asked = {name: value for name, value in question if name != "as_of"}
         return Interface(library, api.tenant_id).graph_query(asked, as_of=question.as_of)
 
     @api.post("/context", operation_id="buildContext", summary="Choose what to show a model next", tags=ASK)
     def context(question: ContextQuestion) -> Context:
+        library.quotas.take_question(api.tenant_id)
         return library.context(ContextRequest(tenant_id=api.tenant_id, **dict(question)))
 
     @api.get("/traces/<trace_id>", operation_id="getTrace", summary="How an answer came about", tags=ASK)
@@ -96,6 +100,7 @@ def _add_entities(api: Api) -> None:
         limit: Annotated[int, InQuery(ge=1, le=200)] = 50,
         as_of: Annotated[Timestamp | None, InQuery()] = None,
     ) -> Related:
+        library.quotas.take_question(api.tenant_id)
         try:
             found = Interface(library, api.tenant_id).related(
                 entity_id,

@@ -50,13 +50,19 @@ def _add_writes(api: Api) -> None:
     @api.post("/records", operation_id="writeRecords", summary="Write records and what relates them", tags=WRITE)
     def write_records(writes: Writes, key: IdempotencyKey = None) -> WriteSummary:
         api.caller.must_write()
+        api.counted = writes.size()
         request = _request(api.tenant_id, writes)
+
+        def write() -> WriteSummary:
+            library.quotas.take_writes(api.tenant_id, writes.size())
+            return _written(library.write(request))
+
         return once(
             library.cache,
             api.tenant_id,
             key,
             asked=writes,
-            do=lambda: _written(library.write(request)),
+            do=write,
             shape=WriteSummary,
         )
 
@@ -75,8 +81,9 @@ def _add_writes(api: Api) -> None:
             content = {"tenant_id": tenant_id, "after": page.cursor}
             until = now + CURSOR_HOURS * 3_600
             onward = sign(content, purpose=CURSOR, key=library.cursor_key(), expires_at=until)
-        own = (record for record in page.records if record.tenant_id == tenant_id)
-        return RecordPage(records=tuple(RecordSummary.of(record) for record in own), next=onward)
+        own = tuple(RecordSummary.of(record) for record in page.records if record.tenant_id == tenant_id)
+        api.counted = len(own)
+        return RecordPage(records=own, next=onward)
 
 
 def _add_deletion(api: Api) -> None:
@@ -85,6 +92,8 @@ def _add_deletion(api: Api) -> None:
     @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Remove a record for good", tags=WRITE)
     def delete_record(record_id: Annotated[RecordId, InPath(description="Its id, or a vertex's.")]) -> DeleteReport:
         api.caller.must_write()
+        api.counted = 1
+        library.quotas.take_writes(api.tenant_id, 1)
         # What is not there any more is deleted as well as can be: repeating a delete is no error.
         return library.delete(api.tenant_id, (record_id,))
 
@@ -93,6 +102,8 @@ def _add_deletion(api: Api) -> None:
     @api.post("/records:delete", operation_id="deleteRecords", summary="Remove records for good", tags=WRITE)
     def delete_records(asked: Deletes) -> DeleteReport:
         api.caller.must_write()
+        api.counted = len(asked.ids)
+        library.quotas.take_writes(api.tenant_id, len(asked.ids))
         return library.delete(api.tenant_id, asked.ids)
 
 

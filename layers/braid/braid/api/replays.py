@@ -1,21 +1,23 @@
-"""A write that is sent twice under one Idempotency-Key is done once: the second time, what was answered is answered.
+"""Idempotency keys: a request that is sent several times under one key is done once, and answered alike.
 
-Every write here may be repeated safely: it is the same record again. The key spares the work, and tells a caller that
-sends something else under it by mistake. What was answered is kept in the cache; a cache that is lost makes a repeated
-request a repeated write.
+Whoever comes first claims the key in the cache before beginning, by a compare-and-set. Who comes while it is done is
+refused with 409, and afterwards is given what was answered. A claim ends with the request, or after :data:`CLAIM_S`
+where its process ended first. A cache that is lost makes a repeated request a repeated write, which every write here
+bears: it is the same record again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Header as InHeader
 from pydantic import ValidationError
 
-from braid.api.problems import FieldProblem, Problem
+from braid.api.problems import RETRY_AFTER_S, FieldProblem, Problem
 from braid.models import Frozen
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from braid.caching import ForgivingCache
 
 KEPT_S: Final = 86_400
+CLAIM_S: Final = 60
+"""How long a key stays claimed by a request that never ends: above what a function has for one."""
 IdempotencyKey = Annotated[
     str | None,
     InHeader(
@@ -49,7 +53,7 @@ def once(
     Parameters
     ----------
     cache
-        Where answers are kept.
+        Where claims and answers are kept.
     tenant_id
         Whose key it is.
     key
@@ -64,22 +68,56 @@ def once(
     Raises
     ------
     Problem
-        422 if the key stood for another request.
+        422 if the key stood for another request, 409 while an equal request is being done.
     """
     if key is None:
         return do()
     name = f"once/{hashlib.sha256(key.encode()).hexdigest()}"
     same = hashlib.sha256(f"{type(asked).__name__}\n{asked.model_dump_json()}".encode()).hexdigest()
-    if kept := cache.get(tenant_id, name):
+    claim = json.dumps([same, None, secrets.token_hex(16)]).encode()
+    kept = cache.exchange(tenant_id, name, None, claim, CLAIM_S)
+    if kept is not None:
         try:
-            before, answer = json.loads(kept)
-            if before != same:
-                field = FieldProblem(field="Idempotency-Key", detail="stood for another request before")
-                detail = "the header Idempotency-Key stood for another request before"
-                raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency-key-reused", detail, errors=[field])
-            return shape.model_validate(answer)
+            return _answered(kept, same, shape)
         except (ValueError, ValidationError):
-            pass  # written by another version
-    done = do()
-    cache.put(tenant_id, name, json.dumps([same, done.model_dump(mode="json")]).encode(), KEPT_S)
+            # Written by another version: it is taken over.
+            if cache.exchange(tenant_id, name, kept, claim, CLAIM_S) != kept:
+                raise _in_progress() from None
+    try:
+        done = do()
+    except BaseException:
+        cache.exchange(tenant_id, name, claim, None, CLAIM_S)
+        raise
+    answer = json.dumps([same, done.model_dump(mode="json")]).encode()
+    if cache.exchange(tenant_id, name, claim, answer, KEPT_S) is None:
+        cache.exchange(tenant_id, name, None, answer, KEPT_S)  # it took longer than a claim holds
     return done
+
+
+def _answered(kept: bytes, same: str, shape: type[_Shape]) -> _Shape:
+    """Return the answer that is kept under a key.
+
+    Raises
+    ------
+    Problem
+        If the key stood for another request, or is claimed.
+    ValueError
+        If something else is kept.
+    """
+    before, answer, *_ = json.loads(kept)
+    if before != same:
+        field = FieldProblem(field="Idempotency-Key", detail="stood for another request before")
+        detail = "the header Idempotency-Key stood for another request before"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency-key-reused", detail, errors=[field])
+    if answer is None:
+        raise _in_progress()
+    return shape.model_validate(answer)
+
+
+def _in_progress() -> Problem:
+    return Problem(
+        HTTPStatus.CONFLICT,
+        "idempotency-key-in-progress",
+        "a request with this Idempotency-Key is being done; send it again for its answer",
+        headers={"Retry-After": str(RETRY_AFTER_S)},
+    )

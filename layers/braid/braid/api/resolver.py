@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from braid.engines.ports_members import Members
     from braid.imports import Imports
     from braid.models import Answer, Query
+    from braid.quotas import Quotas
     from braid.reembedding import Job
     from braid.settings import Settings
     from braid.writes_request import WriteReport, WriteRequest
@@ -59,6 +60,10 @@ class Library(Protocol):
     @property
     def members(self) -> Members:
         """Who may ask for which tenant."""
+
+    @property
+    def quotas(self) -> Quotas:
+        """What tenants have used of their quotas."""
 
     def answer(self, query: Query) -> Answer:
         """Answer a question."""
@@ -100,6 +105,8 @@ class Api(APIGatewayHttpResolver):
         super().__init__(enable_validation=True)
         self.library = library
         self._caller: Caller | None = None
+        self.counted: int | None = None
+        """Items or ids that the request sends or lists, once a route knows; for the audit log."""
         self.exception_handler(Exception)(_raise)
 
     @property

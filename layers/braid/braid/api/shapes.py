@@ -91,11 +91,16 @@ class Writes(Frozen):
 
     @model_validator(mode="after")
     def _is_something(self) -> Self:
-        count = len(self.records) + len(self.vertices) + len(self.relationships)
-        if not 1 <= count <= MAX_INLINE:
-            message = f"holds {count} records, vertices and relationships together; 1 to {MAX_INLINE} can be written"
+        if not 1 <= self.size() <= MAX_INLINE:
+            message = (
+                f"holds {self.size()} records, vertices and relationships together; 1 to {MAX_INLINE} can be written"
+            )
             raise ValueError(message)
         return self
+
+    def size(self) -> int:
+        """Return the number of its items."""
+        return len(self.records) + len(self.vertices) + len(self.relationships)
 
 
 class WriteSummary(Frozen):

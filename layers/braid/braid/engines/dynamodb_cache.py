@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from braid.engines.aws import named_errors, open_client, retrying, scanned
+from botocore.exceptions import ClientError
+
+from braid.engines.aws import code_of, named_errors, open_client, retrying, scanned
 from braid.engines.ports_state import MAX_CACHE_VALUE_BYTES
-from braid.engines.state_formats import check_key, check_tenant, check_ttl
+from braid.engines.state_formats import check_tenant, check_ttl, check_value_key, counter_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 _GENERATION = "generation"
+_COUNT = "count"
 
 
 class _Table(Protocol):
@@ -64,9 +67,7 @@ class DynamoCache:
         """Return what is kept; None when nothing is, or it has expired: DynamoDB removes that days later."""
         with named_errors(f"table {self._table}"):
             found = self._client.get_item(TableName=self._table, Key=_value_id(tenant_id, key)).get("Item")
-        if found is None or int(found["expires_at"]["N"]) <= self._clock():
-            return None
-        return bytes(found["value"]["B"])
+        return _kept(found, self._clock())
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Keep a value for ``ttl_s`` seconds instead of what was there; one that is too large is not kept."""
@@ -80,6 +81,55 @@ class DynamoCache:
             self._client.put_item(
                 TableName=self._table, Item={**item_id, "expires_at": {"N": str(expires_at)}, "value": {"B": value}}
             )
+
+    def exchange(
+        self, tenant_id: str, key: str, expected: bytes | None, value: bytes | None, ttl_s: int
+    ) -> bytes | None:
+        """Keep ``value`` if what is kept equals ``expected``, and return what was kept, by one conditional write."""
+        item_id = _value_id(tenant_id, key)
+        now = self._clock()
+        expires_at = int(now + check_ttl(ttl_s))
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "ConditionExpression": "attribute_not_exists(id) OR expires_at <= :now",
+            "ExpressionAttributeValues": {":now": {"N": str(int(now))}},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        if expected is not None:
+            request["ConditionExpression"] = "expires_at > :now AND #value = :expected"
+            request["ExpressionAttributeNames"] = {"#value": "value"}
+            request["ExpressionAttributeValues"][":expected"] = {"B": expected}
+        with named_errors(f"table {self._table}"):
+            try:
+                if value is None or len(value) > MAX_CACHE_VALUE_BYTES:
+                    self._client.delete_item(Key=item_id, **request)
+                else:
+                    item = {**item_id, "expires_at": {"N": str(expires_at)}, "value": {"B": value}}
+                    self._client.put_item(Item=item, **request)
+            except ClientError as error:
+                if code_of(error) != "ConditionalCheckFailedException":
+                    raise
+                answer: dict[str, Any] = dict(error.response)
+                return _kept(answer.get("Item"), now)
+        return expected
+
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
+        """Add to a counter of the present window and return its sum; a window that is over goes by time to live."""
+        now = self._clock()
+        item_id = _item_id(tenant_id, counter_key(key, window_s, now))
+        with named_errors(f"table {self._table}"):
+            answer = self._client.update_item(
+                TableName=self._table,
+                Key=item_id,
+                UpdateExpression="ADD #count :amount SET expires_at = :expires_at",
+                ExpressionAttributeNames={"#count": _COUNT},
+                ExpressionAttributeValues={
+                    ":amount": {"N": str(amount)},
+                    ":expires_at": {"N": str(int(now + window_s))},
+                },
+                ReturnValues="ALL_NEW",
+            )
+        return int(answer["Attributes"][_COUNT]["N"])
 
     def generation(self, tenant_id: str) -> int:
         """Return the tenant's generation as it is at this moment."""
@@ -127,9 +177,20 @@ class DynamoCache:
         return removed
 
 
+def _kept(item: dict[str, Any] | None, now: float) -> bytes | None:
+    """Return the value of an item; None when there is none, or it has expired."""
+    if item is None or int(item["expires_at"]["N"]) <= now:
+        return None
+    return bytes(item["value"]["B"])
+
+
 def _value_id(tenant_id: str, key: str) -> dict[str, dict[str, str]]:
+    return _item_id(tenant_id, check_value_key(key))
+
+
+def _item_id(tenant_id: str, key: str) -> dict[str, dict[str, str]]:
     # No tenant's name holds "|" or "#", so that no two pairs of tenant and key are one id, and none is a generation's.
-    return {"id": {"S": f"{check_tenant(tenant_id)}|{check_key(key)}"}}
+    return {"id": {"S": f"{check_tenant(tenant_id)}|{key}"}}
 
 
 def _generation_id(tenant_id: str) -> dict[str, dict[str, str]]:

@@ -44,6 +44,31 @@ class Cache(Protocol):
         A value above :data:`MAX_CACHE_VALUE_BYTES` is not kept, and what was there is gone.
         """
 
+    def exchange(
+        self, tenant_id: str, key: str, expected: bytes | None, value: bytes | None, ttl_s: int
+    ) -> bytes | None:
+        """Compare and set, in one step: keep ``value`` if what is kept equals ``expected``.
+
+        Parameters
+        ----------
+        expected
+            What has to be kept for anything to change; None is nothing, or a value that has expired.
+        value
+            What is kept then, as :meth:`put` keeps it; None removes what is kept.
+
+        Returns
+        -------
+        bytes or None
+            What was kept before. The value was exchanged if this equals ``expected``, and else nothing changed.
+        """
+
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
+        """Add to a counter of the present window, in one step, and return its sum.
+
+        A window is a whole multiple of ``window_s`` seconds since 1970, and begins at 0. An amount of 0 reads the
+        counter, and one below 0 gives back. Counters and values share no key.
+        """
+
     def generation(self, tenant_id: str) -> int:
         """Return a number that has grown since any write of this tenant that :meth:`advance` was called for.
 

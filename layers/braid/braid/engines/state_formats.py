@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _TENANT = TypeAdapter(TenantId)
 MAX_VISIBILITY_S = 43_200
 """SQS hands a message to one receiver for 12 hours at most."""
+COUNTER = "counter/"
+"""What the key of a counter begins with, and that of no value; a policy of the deployment names it."""
 _NO_PLACE = frozenset({"", ".", ".."})
 
 
@@ -50,6 +52,20 @@ def check_key(key: str) -> str:
         message = "key: is empty"
         raise InvalidRequest(message, field="key")
     return check_prefix(key, field="key")
+
+
+def check_value_key(key: str) -> str:
+    """Return a key of a value in a cache.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is empty, too long, not text, or a counter's.
+    """
+    if check_key(key).startswith(COUNTER):
+        message = f"key: begins with {COUNTER}, as those of counters do"
+        raise InvalidRequest(message, field="key")
+    return key
 
 
 def check_prefix(prefix: str, *, field: str = "prefix") -> str:
@@ -101,6 +117,20 @@ def check_ttl(ttl_s: int) -> int:
         message = f"ttl_s: {ttl_s} is below 1"
         raise InvalidRequest(message, field="ttl_s")
     return ttl_s
+
+
+def counter_key(key: str, window_s: int, now: float) -> str:
+    """Return the key of a counter in the window that is open at a moment, in seconds since 1970.
+
+    Raises
+    ------
+    InvalidRequest
+        If there is no such window.
+    """
+    if window_s < 1:
+        message = f"window_s: {window_s} is below 1"
+        raise InvalidRequest(message, field="window_s")
+    return check_key(f"{COUNTER}{window_s:d}/{now // window_s:.0f}/{check_key(key)}")
 
 
 def check_receive(max_messages: int, visibility_s: int) -> None:

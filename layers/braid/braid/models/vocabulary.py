@@ -102,3 +102,8 @@ class RerankerKind(StrEnum):
     ONNX = "onnx"
     BEDROCK = "bedrock"
     VOYAGE = "voyage"
+
+    @property
+    def is_hosted(self) -> bool:
+        """Whether somebody else runs it and is paid for each question."""
+        return self in {RerankerKind.BEDROCK, RerankerKind.VOYAGE}

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from braid.outdated import MetOutdated
     from braid.stages.states import FuseRequest
 
+LASTING = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
+"""Names of errors of stores that trying again does not help."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -80,7 +82,8 @@ def run(
     if schema_version is None:
         degraded.append("schema")
     if _nothing_answered(request):
-        raise StoresUnavailable(_why(request))
+        stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
+        raise StoresUnavailable(_why(request), lasting=stores <= LASTING)
     vector, lexical, graph = strands(request)
     weights = weigh(request, vector, lexical, graph, limits.parameters)
     how = method(request)

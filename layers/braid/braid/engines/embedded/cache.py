@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.tables import to_microseconds
 from braid.engines.ports_state import MAX_CACHE_VALUE_BYTES
-from braid.engines.state_formats import check_key, check_tenant, check_ttl
+from braid.engines.state_formats import check_tenant, check_ttl, check_value_key, counter_key
 from braid.errors import TransientStoreError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PATIENCE_MS = 100
 """How long keeping a value may wait for another writer: an answer must not wait for an ingest."""
+COUNTING_MS = 2_000
+"""How long counting may wait for another writer."""
 IMPATIENT_S = 1.0
 """For so long after a wait that was in vain, values are kept only where that needs none."""
 
@@ -59,7 +61,7 @@ class EmbeddedCache:
     def get(self, tenant_id: str, key: str) -> bytes | None:
         """Return what is kept; None when nothing is, or it has expired."""
         check_tenant(tenant_id)
-        check_key(key)
+        check_value_key(key)
         with self._store.read() as connection:
             row = connection.execute(
                 "SELECT content FROM cache JOIN tenants ON tenants.number = cache.tenant"
@@ -75,13 +77,57 @@ class EmbeddedCache:
         be read all the same, and whoever takes it for one would leave the cache alone whenever much is written.
         """
         check_tenant(tenant_id)
-        check_key(key)
+        check_value_key(key)
         expires_at = self._clock() + timedelta(seconds=check_ttl(ttl_s))
         patience_ms = 0 if self._stopwatch() < self._impatient_until else PATIENCE_MS
         try:
             self._put(tenant_id, key, value, expires_at, patience_ms)
         except TransientStoreError:
             self._impatient_until = self._stopwatch() + IMPATIENT_S
+
+    def exchange(
+        self, tenant_id: str, key: str, expected: bytes | None, value: bytes | None, ttl_s: int
+    ) -> bytes | None:
+        """Keep ``value`` if what is kept equals ``expected``, and return what was kept; waits for other writers."""
+        check_tenant(tenant_id)
+        check_value_key(key)
+        now = to_microseconds(self._clock())
+        expires_at = to_microseconds(self._clock() + timedelta(seconds=check_ttl(ttl_s)))
+        with self._store.transaction() as connection:
+            tenant = self._store.make_number(connection, tenant_id)
+            row = connection.execute(
+                "SELECT content FROM cache WHERE tenant = ? AND key = ? AND expires_at > ?", (tenant, key, now)
+            ).fetchone()
+            kept = None if row is None else bytes(row[0])
+            if kept == expected:
+                connection.execute(
+                    "DELETE FROM cache WHERE (tenant = ? AND key = ?) OR expires_at <= ?", (tenant, key, now)
+                )
+                if value is not None and len(value) <= MAX_CACHE_VALUE_BYTES:
+                    connection.execute("INSERT INTO cache VALUES (?, ?, ?, ?)", (tenant, key, expires_at, value))
+            return kept
+
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
+        """Add to a counter of the present window and return its sum.
+
+        Raises
+        ------
+        TransientStoreError
+            If others write for longer than :data:`COUNTING_MS`.
+        """
+        check_tenant(tenant_id)
+        now = self._clock()
+        name = counter_key(key, window_s, now.timestamp())
+        expires_at = to_microseconds(now + timedelta(seconds=window_s))
+        with self._store.transaction(patience_ms=COUNTING_MS) as connection:
+            tenant = self._store.make_number(connection, tenant_id)
+            connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(now),))
+            row = connection.execute(
+                "INSERT INTO cache VALUES (?, ?, ?, ?) ON CONFLICT (tenant, key)"
+                " DO UPDATE SET content = content + excluded.content RETURNING content",
+                (tenant, name, expires_at, amount),
+            ).fetchone()
+            return int(row[0])
 
     def _put(self, tenant_id: str, key: str, value: bytes, expires_at: datetime, patience_ms: int) -> None:
         with self._store.transaction(patience_ms=patience_ms) as connection:

@@ -1,0 +1,166 @@
+"""Audit log: who was refused, and who wrote, deleted, listed or imported how much of which tenant; never content.
+
+One JSON object a line, each with ``"log": "audit"``. In Lambda the lines go to the function's log group, where a
+subscription or metric filter tells them by that field. Elsewhere they go to :data:`FILE` in the home folder, which only
+its owner may read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept. Requests of nobody known go to
+:data:`UNKNOWN_FILE`, so that however many of them push no other entry out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from http import HTTPStatus
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from braid.models import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from braid.settings import Settings
+
+FILE: Final = "audit.jsonl"
+UNKNOWN_FILE: Final = "audit-unknown.jsonl"
+FILE_BYTES: Final = 10_000_000
+FILES: Final = 10
+
+
+class AuditEvent(StrEnum):
+    """What an entry is about."""
+
+    AUTHENTICATION_FAILED = "authentication_failed"
+    REFUSED = "refused"
+    WRITE = "write"
+    DELETE = "delete"
+    LIST = "list"
+    IMPORT = "import"
+    SCHEMA = "schema"
+    REEMBED = "reembed"
+
+
+_EVENTS: Final[Mapping[tuple[str, str | None], AuditEvent]] = {
+    ("POST", "/records"): AuditEvent.WRITE,
+    ("GET", "/records"): AuditEvent.LIST,
+    ("DELETE", "/records/<record_id>"): AuditEvent.DELETE,
+    ("POST", "/records:delete"): AuditEvent.DELETE,
+    ("POST", "/records:import"): AuditEvent.IMPORT,
+    ("POST", "/schemas"): AuditEvent.SCHEMA,
+    ("POST", "/reembed"): AuditEvent.REEMBED,
+}
+
+
+class AuditEntry(Frozen):
+    """One request, as whoever accounts for it later needs it."""
+
+    event: AuditEvent
+    status: int
+    """HTTP status of its answer; 400 and above is an attempt that failed."""
+    method: str
+    route: str | None
+    """The rule that the path belongs to, without ids; None when it is of none."""
+    subject: str | None = None
+    tenant_id: str | None = None
+    count: int | None = None
+    """Items or ids that were sent or listed; None where the request was refused before that was known."""
+    reason: str | None = None
+    """Why it was refused, such as ``role``."""
+    source_ip: str | None = None
+    request_id: str | None = None
+
+
+def audited(method: str, route: str | None, status: int) -> AuditEvent | None:
+    """Return what a request is in the audit log, by what was answered; None where it is not written there."""
+    match status:
+        case HTTPStatus.UNAUTHORIZED:
+            return AuditEvent.AUTHENTICATION_FAILED
+        case HTTPStatus.FORBIDDEN:
+            return AuditEvent.REFUSED
+        case _:
+            return _EVENTS.get((method, route))
+
+
+class AuditLog:
+    """Writes entries; one that cannot be written goes to standard error and fails no request.
+
+    Parameters
+    ----------
+    write_known, write_unknown
+        Write one line, given without its line feed, of somebody who was identified, and of nobody known.
+    clock
+        Returns the present moment, in UTC.
+    """
+
+    def __init__(
+        self,
+        write_known: Callable[[str], None],
+        write_unknown: Callable[[str], None],
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._write_known, self._write_unknown = write_known, write_unknown
+        self._clock = clock
+
+    def add(self, entry: AuditEntry) -> None:
+        """Write one entry."""
+        about = {"log": "audit", "level": "INFO", "timestamp": self._clock().isoformat(timespec="milliseconds")}
+        line = json.dumps(about | entry.model_dump(mode="json", exclude_none=True))
+        try:
+            (self._write_known if entry.subject else self._write_unknown)(line)
+        except OSError as error:
+            sys.stderr.write(f"audit log: {error.strerror or error}\n{line}\n")
+
+
+def open_audit_log(settings: Settings) -> AuditLog:
+    """Return the audit log of this process. Nothing is opened before something is written."""
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        return AuditLog(_to_standard_output, _to_standard_output)
+    return AuditLog(_File(settings.home / FILE).add, _File(settings.home / UNKNOWN_FILE).add)
+
+
+def _to_standard_output(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class _File:
+    """A file that its owner alone may read; a full one is renamed, and the oldest of them goes.
+
+    It is opened for each line, which is one write to its end: several processes may add to it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    def add(self, line: str) -> None:
+        """Append one line.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        with self._lock:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._path.exists() and self._path.stat().st_size >= FILE_BYTES:
+                self._rename_full()
+            with open(self._path, "ab", buffering=0, opener=_open_private) as file:
+                file.write(f"{line}\n".encode())
+
+    def _rename_full(self) -> None:
+        files = [self._path, *(self._path.with_name(f"{self._path.stem}.{number}.jsonl") for number in range(1, FILES))]
+        for newer, older in reversed(list(pairwise(files))):
+            with suppress(FileNotFoundError):
+                newer.replace(older)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,144 @@
+"""Connections of the server on a laptop: bounded in number and in time, each refusal a problem document.
+
+uvicorn waits for the headers of a request, and for a client that does not read its answer, without end. Here a
+connection has :attr:`Connection.headers_s` for the headers of each request and :attr:`Connection.answer_s` to read an
+answer, and when there are too many the one that has been open the longest without a request being worked on is dropped.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import h11
+import uvicorn
+from braid.api.problems import Problem
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+WORKED_ON: Final = "worked_on"
+"""Set in the state of a request's scope while the request holds one of the server's places."""
+GRACE_S: Final = 5
+
+
+class Connection(H11Protocol):
+    """One connection, by HTTP/1.1."""
+
+    most = 128
+    """Connections at once."""
+    headers_s = 10.0
+    """For how long the headers of a request may arrive."""
+    answer_s = 30.0
+    """For how long a client may take to read an answer that it was sent."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as uvicorn gives it
+        super().__init__(*given, **named)
+        self._headers_due: asyncio.TimerHandle | None = None
+        self._reading_due: asyncio.TimerHandle | None = None
+        self.since = 0.0
+
+    @property
+    def worked_on(self) -> bool:
+        """Whether a request of this connection holds a place."""
+        return bool(self.scope and self.scope["state"].get(WORKED_ON))
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room for it."""
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        self._watch()
+        if len(self.connections) > self.most:
+            others = [other for other in self.connections if isinstance(other, Connection) and not other.worked_on]
+            oldest = min(others, key=lambda other: other.since)
+            self.connections.discard(oldest)  # at once: a dropped connection is lost in the loop's next round
+            oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._stop_watching()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; headers that come byte by byte have no more time for it."""
+        super().data_received(data)
+        self._watch()
+
+    def eof_received(self) -> None:
+        """Refuse a body that is shorter than its Content-Length says."""
+        if self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.SEND_RESPONSE:
+            self.send_400_response("the body ended before its Content-Length")
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, and for the client to read this answer."""
+        if self.transport.get_write_buffer_size():
+            self.loop.call_later(self.answer_s, self._drop_unread, self.cycle)  # keep-alive ends when all is read
+        self.since = self.loop.time()
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Count the time while more is unread than is kept for a client."""
+        super().pause_writing()
+        self._reading_due = self.loop.call_later(self.answer_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Let the client go on reading."""
+        super().resume_writing()
+        if self._reading_due is not None:
+            self._reading_due.cancel()
+            self._reading_due = None
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, unless an answer is on its way already, and close the connection."""
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            answer = Problem(
+                HTTPStatus.BAD_REQUEST, "malformed-request", msg[:1].lower() + msg[1:].rstrip(".")
+            ).response()
+            body = answer["body"].encode()
+            given = {**answer["headers"], "Content-Length": len(body), "Connection": "close"}
+            headers = [(name.lower().encode(), str(value).encode()) for name, value in given.items()]
+            for event in (
+                h11.Response(status_code=answer["statusCode"], headers=headers, reason=b"Bad Request"),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event))
+        self.transport.close()
+
+    def _watch(self) -> None:
+        """Count the time while headers are waited for, from the first moment on."""
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_watching()
+        elif self._headers_due is None:
+            self._headers_due = self.loop.call_later(self.headers_s, self.transport.abort)
+
+    def _stop_watching(self) -> None:
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None
+
+    def _drop_unread(self, cycle: object) -> None:
+        """Drop a client that neither read its answer nor sent another request."""
+        if self.cycle is cycle and self.transport.get_write_buffer_size():
+            self.transport.abort()
+
+
+def configured(
+    application: Callable[..., Any], *, at_once: int = 16, kind: type[Connection] = Connection
+) -> uvicorn.Config:
+    """Return how uvicorn serves an application by these connections, at least two for each request at once."""
+    bounded = type(kind.__name__, (kind,), {"most": max(kind.most, 2 * at_once)})
+    return uvicorn.Config(
+        application,
+        http=bounded,
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+    )
