@@ -94,30 +94,26 @@ def repair(
     work = _Repair(tenant_id, store, dry_run=dry_run)
     done = records = vertices = relationships = 0
     cursor: str | None = None
-    try:
-        while True:
-            found = store.index.scan(tenant_id, after=cursor, limit=_PAGE)
-            work.compare_records(found.records)
-            records += len(found.records)
-            done += len(found.records)
-            if on_progress:
-                on_progress(done)
-            cursor = found.cursor
-            if cursor is None:
-                break
-        while True:
-            page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
-            work.compare_graph(page)
-            vertices, relationships = vertices + len(page.vertices), relationships + len(page.relationships)
-            done += len(page.vertices)
-            if on_progress:
-                on_progress(done)
-            cursor = page.cursor
-            if cursor is None:
-                break
-    finally:
-        if work.wrote:
-            store.cache.advance(tenant_id)
+    while True:
+        found = store.index.scan(tenant_id, after=cursor, limit=_PAGE)
+        work.compare_records(found.records)
+        records += len(found.records)
+        done += len(found.records)
+        if on_progress:
+            on_progress(done)
+        cursor = found.cursor
+        if cursor is None:
+            break
+    while True:
+        page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
+        work.compare_graph(page)
+        vertices, relationships = vertices + len(page.vertices), relationships + len(page.relationships)
+        done += len(page.vertices)
+        if on_progress:
+            on_progress(done)
+        cursor = page.cursor
+        if cursor is None:
+            break
     return RepairReport(
         tenant_id=tenant_id,
         records=records,
@@ -135,7 +131,6 @@ class _Repair:
     def __init__(self, tenant_id: str, store: WriteStore, *, dry_run: bool) -> None:
         self.counts: dict[Fault, int] = {}
         self.findings: list[Finding] = []
-        self.wrote = False
         self._tenant_id, self._store, self._dry_run = tenant_id, store, dry_run
 
     def compare_records(self, records: Sequence[Record]) -> None:
@@ -186,5 +181,5 @@ class _Repair:
 
     def _write(self, vertices: Sequence[Vertex], edges: Sequence[Relationship]) -> None:
         if (vertices or edges) and not self._dry_run:
-            self.wrote = True
-            self._store.graph.upsert(vertices, edges)
+            with self._store.transaction(self._tenant_id):
+                self._store.graph.upsert(vertices, edges)
