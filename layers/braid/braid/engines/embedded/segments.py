@@ -11,6 +11,8 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from braid.engines.embedded.files import PRIVATE_FILE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
@@ -131,6 +133,7 @@ class Segment:
         index = self._index
         try:
             _write(index, unfinished)
+            unfinished.chmod(PRIVATE_FILE)
             checksum = _checksum(unfinished)
             if len(self) >= SIZE:
                 index = _index(self.dimension)

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.engines.embedded import segments
+from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.segments import Segment
 from braid.engines.embedded.store import VECTORS
@@ -285,6 +286,7 @@ class VectorGraph:
                 "segments": [segment.describe() for segment in self._segments],
             }
             unfinished.write_text(json.dumps(said), encoding="utf-8")
+            unfinished.chmod(PRIVATE_FILE)
             unfinished.replace(self._description)
         except OSError as error:
             self._not_saved(error)
@@ -295,7 +297,7 @@ class VectorGraph:
         self._tidy(replaced)
 
     def _write(self, segment: Segment) -> None:
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         segment.write(self._folder, self._stem)
         self._written.add(segment.file or "")
 
