@@ -300,6 +300,7 @@ def old(tmp_path: Path) -> Path:
         connection.execute(f"DROP TABLE {table}")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
+    (tmp_path / "braid.db-commits").unlink()
     return tmp_path
 
 
