@@ -21,10 +21,10 @@ from braid.engines.ports import ExpandRequest, SearchRequest
 from braid.errors import StoreFull
 from braid.models import Embedding, EmbeddingType
 from braid.repair import repair
-from braid.writes import MissingEnds
+from braid.writes import MissingEnds, WriteRequest, require_written, write
 
 from local.ingest_file import ingest_file
-from tests.contract.shapes import ACME, AS_OF
+from tests.contract.shapes import ACME, AS_OF, edge, record, vertex
 from tests.hostile.writers import (
     apply,
     everything,
@@ -153,7 +153,7 @@ def test_a_killed_import_leaves_whole_pages_and_is_finished_by_the_next(
     tmp_path: Path, imported: tuple[Path, dict[str, Any]], seed: int
 ) -> None:
     file, whole = imported
-    acknowledged = killed(keep_importing, tmp_path / "home", [file], seed, 3.0) == [2]
+    acknowledged = killed(keep_importing, tmp_path / "home", [file], seed, 1.5) == [2]
     store = stages(tmp_path / "home")
     held = everything(store)
     assert repair(ACME, store, dry_run=True).counts == {}
@@ -178,12 +178,18 @@ def test_whatever_page_a_full_disk_refuses_nothing_of_that_write_stays(
 ) -> None:
     """The limit goes up by a page until the write succeeds, so that it is refused in each of its parts."""
     apply(stages(tmp_path / "home"), "a", ("write", 0, 0))
-    connect, limit = EmbeddedStore._connect, 0
+    names = [f"zq{at}" for at in range(30)]
+    request = WriteRequest(
+        tenant_id=ACME,
+        records=tuple(record(name, f"turbine {name}") for name in names),
+        vertices=tuple(vertex(f"v{name}", name=f"Hall {name} " * 20) for name in names),
+        relationships=tuple(edge(f"v{name}", other, predicate="long " * 20) for name in names for other in names[:10]),
+    )
+    connect, limits = EmbeddedStore._connect, [1_000_000]
 
     def nearly_full(store: EmbeddedStore) -> Any:
         connection = connect(store)
-        if limit:
-            connection.execute(f"PRAGMA max_page_count = {limit}")
+        connection.execute(f"PRAGMA max_page_count = {limits[-1]}")
         return connection
 
     monkeypatch.setattr(EmbeddedStore, "_connect", nearly_full)
@@ -192,23 +198,22 @@ def test_whatever_page_a_full_disk_refuses_nothing_of_that_write_stays(
     with store.store.read() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
     store.close()
-    refused = 0
-    for limit in range(pages, pages + 200):
+    for limit in range(pages, pages + 500, 5):
+        limits.append(limit)
         store = stages(tmp_path / "home")
         try:
-            apply(store, "b", ("write", 1, 1))
+            require_written(write(request, store))
             break
         except StoreFull:
-            refused += 1
             assert everything(store) == before
-            assert found_by_words(store, word("b", 1, 1)) == set()
-            assert repair(ACME, store, dry_run=True).counts == {}
+            assert found_by_words(store, "turbine") == set()
         finally:
             store.close()
-    assert refused > 2
-    limit = 0
+    assert len(limits) > 10
+    limits.append(1_000_000)
     store = stages(tmp_path / "home")
-    assert len(found_by_words(store, word("b", 1, 1))) == 6
+    assert found_by_words(store, "turbine") == set(names)
+    assert store.graph.stats(ACME).edges == len(request.relationships) + 6
     store.close()
 
 
@@ -230,12 +235,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_device_that_fills_up_keeps_what_was_acknowledged_and_goes_on_when_there_is_space(small_disk: Path) -> None:
     store = stages(small_disk / "home")
-    done = 0
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"\0" * 400_000)
-    with pytest.raises(StoreFull, match="no space left"):
-        for done in range(1_000):
+    done = 0
+
+    def fill() -> None:
+        nonlocal done
+        while True:
             apply(store, f"a{done}n", ("write", 0, done))
+            done += 1
+
+    with pytest.raises(StoreFull, match="no space left"):
+        fill()
     assert done > 0
     held = everything(store)
     assert len([key for key in held if key.startswith("record")]) == 6 * done

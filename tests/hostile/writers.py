@@ -93,9 +93,7 @@ def lines_of(count: int) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for at in range(count):
         made.append({"record": {"_id": f"r{at}", "text": f"zqr{at} part {at % 7}"}})
-        made.append(
-            {"entity": {"id": f"e{at}", "type": "Machine", "name": f"Machine {at}", "content": f"zqe{at} hums"}}
-        )
+        made.append({"entity": {"id": f"e{at}", "name": f"Machine {at}", "content": f"zqe{at} hums"}})
         edge_of = {"source": f"e{at}", "type": "MENTIONS", "target": f"r{(at * 7) % count}"}
         made.append({"relationship": edge_of})
     return made
