@@ -268,10 +268,10 @@ class EmbeddedStore:
         connection = self._take()
         try:
             connection.execute("PRAGMA journal_mode = WAL")
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                self._files.require_commits(noted, "", 0)
             connection.files = self._files.opened()
             if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
-                if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    self._files.require_commits(noted, "", 0)
                 connection.execute("BEGIN IMMEDIATE")
                 bring_up_to_date(connection)
                 connection.execute("COMMIT")

@@ -136,6 +136,9 @@ class VectorGraph:
     def _catch_up(self, connection: sqlite3.Connection, dimension: int) -> bool:
         """Follow the rows to the moment that the connection sees, False when the graph is beyond it."""
         generation = Generation.RECORDS.read(connection, self._tenant)
+        if any(segment.is_cut(self._folder) for segment in self._segments):
+            _LOG.warning("a file of vector index %s was cut while it was open; it is built again", self._description)
+            self._start_again(dimension)
         if self._dimension != dimension:
             self._start_again(dimension)
             self._load()
