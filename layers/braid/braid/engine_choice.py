@@ -72,6 +72,11 @@ class Engines:
             # Also of a write that broke off: what it did write is found, and answers from before it are old.
             self.cache.advance(tenant_id)
 
+    @property
+    def notes(self) -> ObjectStore | None:
+        """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
+        return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
+
     def version(self, tenant_id: str) -> int | None:
         """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
         return self.cache.generation(tenant_id) if self.settings.engine is EngineKind.EMBEDDED else None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.errors import InvalidRequest
 from braid.models import Embedding, Record
+from braid.unfinished_writes import UnfinishedWrite, noted
 from braid.writes_checks import check
 from braid.writes_request import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 
@@ -101,7 +102,14 @@ def write(
             if accepted.errors and not request.partial:
                 return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
             embedded = encoding.records(accepted.records, batch)
-        superseded = _put(tenant_id, accepted, embedded, store, batch)
+        whole = UnfinishedWrite(
+            tenant_id=tenant_id,
+            records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
+            vertices=tuple(accepted.vertices),
+            relationships=tuple(accepted.edges),
+        )
+        with noted(whole, request, store.notes):
+            superseded = _put(tenant_id, accepted, embedded, store, batch)
     return WriteReport(
         tenant_id=tenant_id,
         written=len(embedded),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.engines.ports import Encoder, SchemaRegistry, SearchIndex
+    from braid.engines.ports_state import ObjectStore
     from braid.engines.ports_written import WritableGraph
     from braid.profiles import ModelConfig
 
@@ -117,6 +118,10 @@ class WriteStore(Protocol):
 
         Stores that cannot commit together are written one after the other, and the generation begins in any case.
         """
+
+    @property
+    def notes(self) -> ObjectStore | None:
+        """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
 
     def version(self, tenant_id: str) -> int | None:
         """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
