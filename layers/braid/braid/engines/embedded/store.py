@@ -9,6 +9,7 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from braid.engines.embedded.connections import connect
 from braid.engines.embedded.failures import mapped
 from braid.engines.embedded.files import StoreFiles
 from braid.engines.embedded.notes import read_note, write_note
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from braid.engines.embedded.files import Noted, Opened
+    from braid.engines.embedded.connections import Connection
+    from braid.engines.embedded.files import Noted
 
 DATABASE = "braid.db"
 VECTORS = "vectors"
 """Folder of the vector graphs, whose files begin with a tenant's number."""
 BUSY_TIMEOUT_MS = 5_000
 """How long a writer waits for another process's transaction before ``TransientStoreError``."""
-_CACHE_KIB = 16_384
 _COMMITS = "commits"
 
 
@@ -59,7 +60,7 @@ class EmbeddedStore:
         self.folder = folder
         self.path = folder / DATABASE
         self._files = StoreFiles(self.path)
-        self._idle: list[_Connection] = []
+        self._idle: list[Connection] = []
         self._pool_lock = threading.Lock()
         self._write_lock = threading.RLock()
         self._local = threading.local()
@@ -208,7 +209,7 @@ class EmbeddedStore:
         finally:
             self._write_lock.release()
 
-    def _take(self) -> _Connection:
+    def _take(self) -> Connection:
         with self._pool_lock:
             if self._closed:
                 message = f"{self.path} was closed"
@@ -218,7 +219,7 @@ class EmbeddedStore:
                 return self._idle.pop()
         return self._connect()
 
-    def _give_back(self, connection: _Connection) -> None:
+    def _give_back(self, connection: Connection) -> None:
         # Still open here: a reader's snapshot, or a transaction that failed.
         try:
             if connection.in_transaction:
@@ -232,37 +233,8 @@ class EmbeddedStore:
                 return
         connection.close()
 
-    def _connect(self) -> _Connection:
-        uri = self.path.absolute().as_uri()
-        connection = self._connect_for_reading(uri) if self.read_only else _open(f"{uri}?mode=rw")
-        try:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
-            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
-            if not self.read_only:
-                connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("SELECT count(*) FROM sqlite_master")  # opens the log
-            connection.files = self._files.opened()
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
-
-    def _connect_for_reading(self, uri: str) -> _Connection:
-        connection = _open(f"{uri}?mode=ro")
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master")
-        except sqlite3.OperationalError:
-            connection.close()
-            # In a folder that cannot be written SQLite can make no lock file. Without a log there is nothing to lock.
-            log = self.path.with_name(f"{DATABASE}-wal")
-            if log.exists() and log.stat().st_size:
-                message = (
-                    f"{self.path} has an unfinished log and its folder cannot be written; "
-                    "make the folder writable once, or copy the folder to where it is"
-                )
-                raise StoreReadOnly(message) from None
-            return _open(f"{uri}?mode=ro&immutable=1")
-        return connection
+    def _connect(self) -> Connection:
+        return connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
 
     def _prepare(self, noted: Noted | None) -> None:
         connection = self._take()
@@ -337,17 +309,7 @@ class EmbeddedStore:
             return None if row is None else str(row[0])
 
 
-class _Connection(sqlite3.Connection):
-    """A connection that knows which files it opened."""
-
-    files: dict[Path, Opened]
-
-
-def _open(uri: str) -> _Connection:
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, factory=_Connection)
-
-
-def _close_all(connections: list[_Connection]) -> None:
+def _close_all(connections: list[Connection]) -> None:
     while connections:
         connections.pop().close()
 
