@@ -31,7 +31,7 @@ class EmbeddedObjectStore:
 
     A file's name is made up and never used twice: keys are no paths, ``a`` and ``a/b`` may both be, and who reads an
     object keeps its file open while it is replaced. A process killed while it writes leaves
-    a file that no key names.
+    a file that no key names, and so does what is put inside a transaction that is undone.
 
     Parameters
     ----------
