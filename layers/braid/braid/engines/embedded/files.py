@@ -184,13 +184,15 @@ class StoreFiles:
             with suppress(OSError):
                 status = path.stat()
             if status is None or status.st_ino != before.inode:
-                message = f"{path} was removed or replaced while it was open; put it back and start this process again"
+                message = (
+                    f"{path} was removed or replaced while it was open; stop this process, put it back, start again"
+                )
                 raise StoreCorrupt(message)
             if status.st_size < before.size:
                 if path != self._memory:
                     message = (
                         f"{path} was cut from {before.size} to {status.st_size} bytes while it was open; "
-                        "restore a copy of the whole folder and start this process again"
+                        "stop this process, restore a copy of the whole folder, start again"
                     )
                     raise StoreCorrupt(message)
                 os.truncate(path, before.size)
