@@ -37,9 +37,8 @@ if TYPE_CHECKING:
 
 WRITTEN_AS = "names with their forms"
 """What a store holds of equal content: a folder that was written otherwise is written again."""
-BATCH = 512
 ITEMS_AT_ONCE = 1_024
-"""Records and entities that are checked together and embedded in the order of their lengths."""
+"""Records and entities that are checked together, embedded in the order of their lengths, and written in one commit."""
 EDGES_AT_ONCE = 1_024
 _T = TypeVar("_T")
 
@@ -254,7 +253,7 @@ def _write_items(
             if on_progress:
                 on_progress(before - of + written, ledger.records)
 
-        report = write(request, wired, threads=threads, batch=BATCH, on_progress=tell)
+        report = write(request, wired, threads=threads, on_progress=tell)
         done.add(report)
         if not report.written:
             tell(0, 0)
@@ -304,10 +303,10 @@ def _prune(ledger: Ledger, tenant_id: str, wired: Wired) -> int:
     for ids in ledger.gone_ids():
         removed += delete_records(tenant_id, ids, wired).records
     for demoted in ledger.demoted():
-        removed += wired.index.delete(tenant_id, demoted)
-        vertices = wired.graph.get_many(tenant_id, demoted)
-        wired.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
-        wired.cache.advance(tenant_id)
+        with wired.transaction(tenant_id):
+            removed += wired.index.delete(tenant_id, demoted)
+            vertices = wired.graph.get_many(tenant_id, demoted)
+            wired.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
     return removed
 
 

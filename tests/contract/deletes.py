@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -125,6 +126,30 @@ class DeletesContract:
         assert [one.type for one in store.graph.relationships(ACME, ids=["turbine", "hall"])] == ["HOUSES"]
 
 
+ITEMS = (
+    record("newer", "ada sells the hall", kind=Kind.FACT, valid_at=day(9), supersedes=("fact",)),
+    vertex("market", name="Market"),
+    edge("ada", "market", "SELLS", evidence="newer"),
+    edge("ada", "newer", "STATES"),
+)
+
+
+def broken_off(store: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Break a write off between two stores that cannot commit together, as a process that ends does."""
+    monkeypatch.setattr(type(store), "notes", store.objects)
+    if store.version(ACME) is not None:
+        monkeypatch.setattr(store, "transaction", lambda _: nullcontext())
+
+    def stop(*_: Any) -> None:
+        message = "stopped"
+        raise StoreError(message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.graph, "upsert", stop)
+        with pytest.raises(StoreError, match="stopped"):
+            written(store, *ITEMS)
+
+
 class RepairContract:
     """Comparing through :mod:`braid.repair`."""
 
@@ -179,6 +204,42 @@ class RepairContract:
         repair(ACME, store)
         (fact,) = store.graph.get_many(ACME, ["fact"])
         assert (fact.has_record, fact.invalid_at) == (True, day(9))
+        assert self.faults(store) == {}
+
+    def test_the_edges_of_a_write_that_broke_off_are_written_from_its_note(
+        self, store: Wired, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broken_off(store, monkeypatch)
+        assert found(store, "ada") == ["ada", "fact", "newer"]
+        assert self.faults(store) == {Fault.NO_EDGE: 3, Fault.NO_VERTEX: 1}
+        repair(ACME, store)
+        edges = {edge.type: edge for edge in store.graph.relationships(ACME, ids=["ada", "newer"])}
+        assert set(edges) == {"OWNS", "MENTIONS", "SELLS", "SUPERSEDES", "STATES"}
+        assert edges["SELLS"].evidence == "newer"
+        assert [one.name for one in store.graph.get_many(ACME, ["market"])] == ["Market"]
+        assert stored(store, "fact").invalid_at == day(9)
+        assert self.faults(store) == {}
+        assert list(store.objects.list(ACME)) == []
+
+    def test_what_was_written_or_deleted_since_a_write_broke_off_stays_as_it_is(
+        self, store: Wired, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broken_off(store, monkeypatch)
+        written(store, vertex("market", name="Bazaar"), edge("ada", "market", "SELLS", confidence=0.5))
+        delete_records(ACME, ["newer"], store)
+        repair(ACME, store)
+        edges = store.graph.relationships(ACME, ids=["ada"])
+        assert {edge.type: edge.confidence for edge in edges} == {"OWNS": 1.0, "MENTIONS": 1.0, "SELLS": 0.5}
+        assert [one.name for one in store.graph.get_many(ACME, ["market"])] == ["Bazaar"]
+        assert stored(store, "fact").invalid_at is None
+        assert self.faults(store) == {}
+
+    def test_a_write_that_broke_off_and_is_repeated_leaves_no_note(
+        self, store: Wired, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broken_off(store, monkeypatch)
+        written(store, *ITEMS)
+        assert list(store.objects.list(ACME)) == []
         assert self.faults(store) == {}
 
     def test_another_tenants_faults_are_not_touched(self, store: Wired) -> None:

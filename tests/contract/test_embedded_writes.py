@@ -10,15 +10,15 @@ from braid.engines.embedded.search import EmbeddedSearchIndex
 from braid.engines.embedded.store import VECTORS
 from braid.settings import Settings
 from braid.tenant_deletes import delete_tenant
-from braid.writes import WriteRequest, write
+from braid.writes import MissingEnds, WriteRequest, write
 
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
 from tests.contract.graph_keeping import GraphKeepingContract
-from tests.contract.shapes import ACME, GLOBEX, record
-from tests.contract.writes import WritesContract, found
-from tests.stages import DemoStages
+from tests.contract.shapes import ACME, GLOBEX, edge, record, vertex
+from tests.contract.writes import WritesContract, found, written
+from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,3 +83,35 @@ def test_with_its_last_record_go_a_tenants_vector_graphs_and_words(store: DemoSt
     assert found(store, "zyx", tenant=GLOBEX) == ["r0", "r1", "r2"]
     write(WriteRequest(tenant_id=ACME, records=(record("r0", "zyx again"),)), store)
     assert found(store, "zyx") == ["r0"]
+
+
+def test_what_others_write_while_the_models_work_is_seen_by_a_write(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = WordEncoder.encode
+
+    def overtaken(encoder: WordEncoder, texts: list[str], *, instruction: str = "") -> list[bytes]:
+        monkeypatch.setattr(WordEncoder, "encode", encode)
+        written(store, vertex("pump", name="Pump", has_record=False))
+        return encode(encoder, texts, instruction=instruction)
+
+    monkeypatch.setattr(WordEncoder, "encode", overtaken)
+    report = written(store, record("r", "a pump drips"), edge("r", "pump"), missing=MissingEnds.STUB)
+    assert (report.written, report.stubs, report.relationships) == (1, 0, 1)
+    assert [one.name for one in store.graph.get_many(ACME, ["pump"])] == ["Pump"]
+
+
+def test_a_write_whose_end_others_delete_while_the_models_work_is_refused_whole(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(store, vertex("pump", name="Pump", has_record=False))
+    encode = WordEncoder.encode
+
+    def overtaken(encoder: WordEncoder, texts: list[str], *, instruction: str = "") -> list[bytes]:
+        delete_records(ACME, ["pump"], store)
+        return encode(encoder, texts, instruction=instruction)
+
+    monkeypatch.setattr(WordEncoder, "encode", overtaken)
+    report = written(store, record("r", "a pump drips"), edge("r", "pump"))
+    assert [error.field for error in report.errors] == ["target"]
+    assert found(store, "pump") == []

@@ -197,7 +197,7 @@ import os, signal, sys
 from braid.engines.embedded.search import EmbeddedSearchIndex
 from local import cli, ingest
 
-ingest.BATCH, written, upsert = 16, [], EmbeddedSearchIndex.upsert
+ingest.ITEMS_AT_ONCE, written, upsert = 16, [], EmbeddedSearchIndex.upsert
 
 def upsert_once(index, records):
     if written:
@@ -225,7 +225,7 @@ def test_a_killed_ingest_leaves_what_was_written_searchable_and_is_finished_by_t
     assert killed.returncode == -signal.SIGKILL
     ask = ("search", "Beacon begonias", "--json", "--top-k", "50")
     before = json.loads(braid(*ask, home=own, BRAID_MODELS_DIR=models).out)
-    assert len(before["results"]) == 16
+    assert len(before["results"]) == 12
     assert not json.loads(braid("ingest", folder, "--json", home=own, BRAID_MODELS_DIR=models).out)["unchanged"]
     after = json.loads(braid(*ask, home=own, BRAID_MODELS_DIR=models).out)
     assert len(after["results"]) > 16

@@ -287,6 +287,26 @@ def test_a_folder_that_cannot_be_made_is_named(store: EmbeddedStore) -> None:
         EmbeddedObjectStore(store).open(ACME, "a")
 
 
+def test_what_a_transaction_replaces_goes_with_its_commit_and_stays_without(store: EmbeddedStore) -> None:
+    objects = EmbeddedObjectStore(store)
+    objects.put(ACME, "a", b"one")
+
+    def replace_and_fail() -> None:
+        with store.transaction():
+            objects.put(ACME, "a", b"two")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replace_and_fail()
+    assert list(objects.open(ACME, "a")) == [b"one"]
+    with store.transaction():
+        objects.put(ACME, "a", b"three")
+        assert len(list((store.folder / "objects").iterdir())) == 3
+    assert list(objects.open(ACME, "a")) == [b"three"]
+    # The file of what was undone is named by nothing, and only takes room.
+    assert len(list((store.folder / "objects").iterdir())) == 2
+
+
 # --- a store of the format before -------------------------------------------------------------------------------------
 
 
@@ -301,6 +321,7 @@ def old(tmp_path: Path) -> Path:
     connection.execute("DROP INDEX untrusted_records")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
+    (tmp_path / "braid.db-commits").unlink()
     return tmp_path
 
 

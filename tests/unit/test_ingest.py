@@ -50,8 +50,8 @@ def write(folder: Path, *, rows: int = ROWS, word: str = "turbine", schemas: Seq
 
 @pytest.fixture
 def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
-    """Return empty embedded engines, written to in batches of eight."""
-    monkeypatch.setattr(ingesting, "BATCH", 8)
+    """Return empty embedded engines, written to in pages of eight."""
+    monkeypatch.setattr(ingesting, "ITEMS_AT_ONCE", 8)
     opened = DemoStages(Settings(home=tmp_path / "home"))
     yield opened
     opened.store.close()
@@ -75,7 +75,7 @@ def test_progress_counts_records_up_to_all(stages: DemoStages, tmp_path: Path) -
     ingest(
         read_dataset(write(tmp_path / "data"), TENANT), stages, on_progress=lambda done, all_: told.append((done, all_))
     )
-    assert told == [(8, ROWS), (16, ROWS), (20, ROWS)]
+    assert list(dict.fromkeys(told)) == [(8, ROWS), (16, ROWS), (20, ROWS)]
 
 
 def test_the_same_content_is_embedded_once(stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def after(function):
     counted.calls = 0
     return counted
 
-ingest.BATCH = 8
+ingest.ITEMS_AT_ONCE = 8
 target, name = {
     "encoder": (DemoStages, "encoder_for"),
     "index": (EmbeddedSearchIndex, "upsert"),
@@ -225,7 +225,7 @@ ingest.ingest(read_dataset(Path(folder), "acme"), DemoStages(Settings(home=home)
 
 @pytest.mark.parametrize(
     ("where", "count", "kept"),
-    [("encoder", 1, 0), ("manifest", 1, 0), ("index", 1, 8), ("index", 2, 16), ("index", 3, 20), ("graph", 1, 20)],
+    [("encoder", 1, 0), ("manifest", 1, 0), ("index", 1, 0), ("index", 2, 8), ("index", 3, 16), ("graph", 1, 0)],
 )
 def test_a_killed_ingest_keeps_what_was_acknowledged_and_is_finished_by_the_next(
     tmp_path: Path, where: str, count: int, kept: int
@@ -252,8 +252,9 @@ def test_an_interrupted_change_is_not_taken_for_the_content_before_it(stages: De
     ingest(read_dataset(folder, TENANT), stages)
     write(folder, word="pump")
 
-    def interrupt(*_: int) -> None:
-        raise KeyboardInterrupt
+    def interrupt(done: int, _: int) -> None:
+        if done > 8:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         ingest(read_dataset(folder, TENANT), stages, on_progress=interrupt)

@@ -1,7 +1,7 @@
 """Deleting, for good and in both stores: records, and documents with their chunks.
 
-The graph first, then the index: whoever is stopped between the two finds what is left by the records that are still
-there, and repeating the delete completes it.
+A page of records goes in one transaction: the graph first, then the index. Whoever is stopped between the two, where
+stores cannot commit together, finds what is left by the records that are still there, and repeats the delete.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from braid.models import Frozen, TenantId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
-    from braid.caching import ForgivingCache
     from braid.engines.ports import SearchIndex
     from braid.engines.ports_written import WritableGraph
 
@@ -40,9 +40,8 @@ class DeleteStore(Protocol):
     def graph(self) -> WritableGraph:
         """Where vertices and edges are."""
 
-    @property
-    def cache(self) -> ForgivingCache:
-        """What has to learn of a delete."""
+    def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
+        """Commit what is deleted inside and a new write generation: together, where the stores can."""
 
 
 def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> DeleteReport:
@@ -84,15 +83,12 @@ def delete_document(tenant_id: str, document: str, store: DeleteStore) -> Delete
 def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore) -> DeleteReport:
     """Delete pages of records as :func:`delete_records` does."""
     records = vertices = relationships = 0
-    try:
-        for ids in pages:
+    for ids in pages:
+        with store.transaction(tenant_id):
             edges = store.graph.relationships(tenant_id, ids=ids, evidence=ids)
             relationships += store.graph.delete_relationships(tenant_id, edges)
             vertices += store.graph.delete(tenant_id, ids)
             records += store.index.delete(tenant_id, ids)
-    finally:
-        # Also of a delete that broke off: answers from before it are old.
-        store.cache.advance(tenant_id)
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
 
 

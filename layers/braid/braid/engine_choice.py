@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from braid.profiles import AUTO, Profiles, load_profiles, models_of, resolve
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from braid.caching import ForgivingCache
     from braid.engines.embedded.store import EmbeddedStore
@@ -56,6 +57,29 @@ class Engines:
 
         with self._opening:
             return EmbeddedStore(self.settings.home)
+
+    @contextmanager
+    def transaction(self, tenant_id: str) -> Iterator[None]:
+        """Commit what is written inside with a new write generation: together if embedded, else one by one."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            with self.store.transaction():
+                yield
+                self.cache.advance(tenant_id)
+            return
+        try:
+            yield
+        finally:
+            # Also of a write that broke off: what it did write is found, and answers from before it are old.
+            self.cache.advance(tenant_id)
+
+    @property
+    def notes(self) -> ObjectStore | None:
+        """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
+        return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
+
+    def version(self, tenant_id: str) -> int | None:
+        """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
+        return self.cache.generation(tenant_id) if self.settings.engine is EngineKind.EMBEDDED else None
 
     @cached_property
     def index(self) -> SearchIndex:

@@ -41,6 +41,7 @@ from braid.writes import ItemError, MissingEnds, WriteStore, write
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from braid.caching import ForgivingCache
     from braid.engines.ports_state import ObjectLines, ObjectStore
     from braid.file_jobs import Task, TaskOut
 
@@ -53,6 +54,10 @@ _IN_MEMORY = 8 * 1024 * 1024
 
 class FileStore(WriteStore, Protocol):
     """What is written to, with the files."""
+
+    @property
+    def cache(self) -> ForgivingCache:
+        """What has to learn of the end of an import."""
 
     @property
     def objects(self) -> ObjectStore:

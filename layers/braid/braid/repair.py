@@ -1,7 +1,7 @@
 """Comparing the two stores of one tenant, and bringing the graph into line with the index.
 
-The index has the last word: it holds the text. An edge without one of its ends cannot be; both graphs remove it with
-the vertex.
+The index has the last word: it holds the text. What writes that broke off had still to write to the graph is taken
+from their notes. An edge without one of its ends cannot be; both graphs remove it with the vertex.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
+from braid.unfinished_writes import unfinished
+from braid.writes import WriteRequest, write
 from braid.writes_checks import vertex_of
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from braid.engines.ports_written import GraphPage
     from braid.models import Record
+    from braid.unfinished_writes import UnfinishedWrite
     from braid.writes import WriteStore
 
 SHOWN = 100
@@ -30,13 +33,17 @@ class Fault(StrEnum):
     """How the stores can differ, and what repairing it does."""
 
     NO_VERTEX = "no_vertex"
-    """An entity's record has no vertex: it is made of the record."""
+    """An entity's record has no vertex: it is made of the record. Or a vertex of a write that broke off is missing."""
     NOT_MARKED = "not_marked"
     """A vertex does not know that it has a record: it is told, so that it can be an answer."""
     OTHER_VALIDITY = "other_validity"
     """A vertex does not begin or end when its record does: it gets the record's times."""
     NO_RECORD = "no_record"
     """A vertex claims a record that is not there: it no longer does."""
+    NO_EDGE = "no_edge"
+    """An edge of a write that broke off is missing, though its records are there as that write had them: it is written.
+
+    Known only where writes are noted while they are done."""
     NO_EVIDENCE = "no_evidence"
     """An edge names as evidence a record that is not there: it no longer does."""
 
@@ -94,30 +101,27 @@ def repair(
     work = _Repair(tenant_id, store, dry_run=dry_run)
     done = records = vertices = relationships = 0
     cursor: str | None = None
-    try:
-        while True:
-            found = store.index.scan(tenant_id, after=cursor, limit=_PAGE)
-            work.compare_records(found.records)
-            records += len(found.records)
-            done += len(found.records)
-            if on_progress:
-                on_progress(done)
-            cursor = found.cursor
-            if cursor is None:
-                break
-        while True:
-            page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
-            work.compare_graph(page)
-            vertices, relationships = vertices + len(page.vertices), relationships + len(page.relationships)
-            done += len(page.vertices)
-            if on_progress:
-                on_progress(done)
-            cursor = page.cursor
-            if cursor is None:
-                break
-    finally:
-        if work.wrote:
-            store.cache.advance(tenant_id)
+    work.finish_writes()
+    while True:
+        found = store.index.scan(tenant_id, after=cursor, limit=_PAGE)
+        work.compare_records(found.records)
+        records += len(found.records)
+        done += len(found.records)
+        if on_progress:
+            on_progress(done)
+        cursor = found.cursor
+        if cursor is None:
+            break
+    while True:
+        page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
+        work.compare_graph(page)
+        vertices, relationships = vertices + len(page.vertices), relationships + len(page.relationships)
+        done += len(page.vertices)
+        if on_progress:
+            on_progress(done)
+        cursor = page.cursor
+        if cursor is None:
+            break
     return RepairReport(
         tenant_id=tenant_id,
         records=records,
@@ -135,8 +139,48 @@ class _Repair:
     def __init__(self, tenant_id: str, store: WriteStore, *, dry_run: bool) -> None:
         self.counts: dict[Fault, int] = {}
         self.findings: list[Finding] = []
-        self.wrote = False
         self._tenant_id, self._store, self._dry_run = tenant_id, store, dry_run
+
+    def finish_writes(self) -> None:
+        """Write what is missing of the edges and vertices of writes that broke off, and remove the notes of these."""
+        if self._store.notes is None:
+            return
+        for key, begun in unfinished(self._tenant_id, self._store.notes):
+            written = self._store.index.written(self._tenant_id, sorted(begun.records))
+            absent = {
+                name
+                for name, given in begun.records.items()
+                if name not in written or written[name].content_hash != given
+            }
+            named = begun.relationships
+            stored = {edge.identity(): edge for edge in self._store.graph.as_stored(self._tenant_id, named)}
+            edges = [
+                edge
+                for edge in named
+                if not absent & {edge.source, edge.target, edge.evidence}
+                and stored.get(edge.identity(), edge) == edge  # one that was written otherwise since is newer
+            ]
+            for edge in edges:
+                if edge.identity() not in stored:
+                    message = f"{edge.source!r} {edge.type} {edge.target!r}: the write of it broke off"
+                    self._note(Fault.NO_EDGE, edge.source, message)
+            vertices = self._missing(begun, absent)
+            if not self._dry_run:
+                finish = WriteRequest(
+                    tenant_id=self._tenant_id, vertices=vertices, relationships=tuple(edges), partial=True
+                )
+                write(finish, self._store)  # leaves out an edge of which an end was deleted since
+                self._store.notes.delete(self._tenant_id, key)
+
+    def _missing(self, begun: UnfinishedWrite, absent: set[str]) -> tuple[Vertex, ...]:
+        """Return the vertices of a write that are not in the graph, but for those of absent records."""
+        named = [vertex.id for vertex in begun.vertices]
+        there = {vertex.id for vertex in self._store.graph.get_many(self._tenant_id, named)}
+        missing = tuple(vertex for vertex in begun.vertices if vertex.id not in there | absent)
+        for vertex in missing:
+            if not vertex.has_record:  # of the others their records tell
+                self._note(Fault.NO_VERTEX, vertex.id, "the write of the vertex broke off")
+        return missing
 
     def compare_records(self, records: Sequence[Record]) -> None:
         vertices = {
@@ -186,5 +230,5 @@ class _Repair:
 
     def _write(self, vertices: Sequence[Vertex], edges: Sequence[Relationship]) -> None:
         if (vertices or edges) and not self._dry_run:
-            self.wrote = True
-            self._store.graph.upsert(vertices, edges)
+            with self._store.transaction(self._tenant_id):
+                self._store.graph.upsert(vertices, edges)

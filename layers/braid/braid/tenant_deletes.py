@@ -16,6 +16,7 @@ from braid.reembedding.planning import REFRESH
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from braid.caching import ForgivingCache
     from braid.engines.ports import SchemaRegistry
     from braid.engines.ports_members import Members
     from braid.engines.ports_moves import JobStore
@@ -43,6 +44,10 @@ class TenantReport(DeleteReport):
 
 class TenantStore(DeleteStore, Protocol):
     """Everything that holds anything of a tenant, such as :func:`braid.wiring.wired` returns."""
+
+    @property
+    def cache(self) -> ForgivingCache:
+        """What is kept of the tenant's answers."""
 
     @property
     def schemas(self) -> SchemaRegistry:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 from braid.models import Frozen, Record, Relationship, TenantId, Vertex
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from braid.caching import ForgivingCache
     from braid.engines.ports import Encoder, SchemaRegistry, SearchIndex
+    from braid.engines.ports_state import ObjectStore
     from braid.engines.ports_written import WritableGraph
     from braid.profiles import ModelConfig
 
@@ -112,9 +113,18 @@ class WriteStore(Protocol):
     def schemas(self) -> SchemaRegistry:
         """Which says what is newer than the current schema."""
 
+    def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
+        """Commit what is written inside, and a new write generation of the tenant: together, where the stores can.
+
+        Stores that cannot commit together are written one after the other, and the generation begins in any case.
+        """
+
     @property
-    def cache(self) -> ForgivingCache:
-        """What has to learn of a write."""
+    def notes(self) -> ObjectStore | None:
+        """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
+
+    def version(self, tenant_id: str) -> int | None:
+        """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
 
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the models in whose spaces a record is embedded."""

@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, BinaryIO
 
 from braid.engines.embedded.failures import explain_file_system
+from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
 from braid.engines.ports_state import ObjectInfo
 from braid.engines.state_formats import StoredLines, check_object_key, check_prefix, check_range, check_tenant, parts_of
 from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
@@ -30,7 +31,7 @@ class EmbeddedObjectStore:
 
     A file's name is made up and never used twice: keys are no paths, ``a`` and ``a/b`` may both be, and who reads an
     object keeps its file open while it is replaced. A process killed while it writes leaves
-    a file that no key names, and so does what is replaced or deleted inside a transaction of the caller's.
+    a file that no key names, and so does what is put inside a transaction that is undone.
 
     Parameters
     ----------
@@ -137,8 +138,8 @@ class EmbeddedObjectStore:
         return None if row is None else (ObjectInfo(key=key, size_bytes=row[0], version=row[1]), row[2])
 
     def _discard(self, name: str) -> None:
-        if not self._store.in_transaction:  # which may yet be undone, and the file then needed
-            _unlink(self._folder / name)
+        # A transaction may yet be undone, and the file then needed.
+        self._store.when_committed(lambda: _unlink(self._folder / name))
 
     def _parts(self, tenant_id: str, info: ObjectInfo) -> Iterator[bytes]:
         """Yield one version of an object, and notice after each part whether it still is the one that is stored."""
@@ -174,8 +175,8 @@ class EmbeddedObjectStore:
         """Write a file that is on the disk when it returns; return its size and SHA-256."""
         size, digest = 0, hashlib.sha256()
         with _explained(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("xb", buffering=0)
+            path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb", buffering=0)
         with file:
             for part in parts_of(content, PART_BYTES):  # an error of the caller's stream stays the caller's
                 size += len(part)

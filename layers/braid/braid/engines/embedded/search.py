@@ -75,7 +75,7 @@ class EmbeddedSearchIndex:
         """Remove records and return how many there were; with the last one go the files of the tenant's vectors."""
         removed = delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
         if removed:
-            self._tidy(tenant_id)
+            self._store.when_committed(lambda: self._tidy(tenant_id))
         return removed
 
     def _tidy(self, tenant_id: str) -> None:

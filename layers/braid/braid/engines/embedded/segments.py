@@ -11,6 +11,8 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from braid.engines.embedded.files import PRIVATE_FILE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
@@ -52,7 +54,7 @@ class Segment:
     def __init__(self, dimension: int) -> None:
         self._index = _index(dimension)
         self._file: str | None = None  # holds the index as it is, where there is one
-        self._crc32 = 0
+        self._crc32 = self._bytes = 0
 
     @classmethod
     def read(cls, folder: Path, stem: str, said: Mapping[str, Any], dimension: int, *, grows: bool) -> Segment:
@@ -74,7 +76,7 @@ class Segment:
         if _checksum(path) != said["crc32"]:
             raise Damaged(name)
         segment = cls(dimension)
-        segment._file, segment._crc32 = name, int(said["crc32"])
+        segment._file, segment._crc32, segment._bytes = name, int(said["crc32"]), path.stat().st_size
         _open(segment._index.load if grows and int(said["size"]) < SIZE else segment._index.view, path)
         return segment
 
@@ -90,6 +92,18 @@ class Segment:
     def file(self) -> str | None:
         """The name of the file that holds the segment as it is, if one does."""
         return self._file
+
+    def is_cut(self, folder: Path) -> bool:
+        """Return whether the file that the segment is mapped from was cut: whoever touches it is killed by the system.
+
+        One that was removed or replaced is no harm: what is mapped stays.
+        """
+        if self._file is None or len(self) < SIZE:
+            return False
+        try:
+            return (folder / self._file).stat().st_size < self._bytes
+        except OSError:
+            return False
 
     @property
     def keys(self) -> Keys:
@@ -131,7 +145,8 @@ class Segment:
         index = self._index
         try:
             _write(index, unfinished)
-            checksum = _checksum(unfinished)
+            unfinished.chmod(PRIVATE_FILE)
+            checksum, size = _checksum(unfinished), unfinished.stat().st_size
             if len(self) >= SIZE:
                 index = _index(self.dimension)
                 _open(index.view, unfinished)
@@ -140,7 +155,7 @@ class Segment:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
             raise OSError(str(error)) from error
-        self._file, self._crc32, self._index = name, checksum, index
+        self._file, self._crc32, self._bytes, self._index = name, checksum, size, index
 
     def describe(self) -> dict[str, str | int]:
         """Return what :meth:`read` needs; of a segment that was written."""

@@ -9,24 +9,27 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from braid.engines.embedded.failures import explain_file_system, mapped
+from braid.engines.embedded.connections import connect
+from braid.engines.embedded.failures import mapped
+from braid.engines.embedded.files import StoreFiles
+from braid.engines.embedded.notes import read_note, write_note
 from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words
-from braid.errors import StoreError, StoreReadOnly, TransientStoreError
+from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import TracebackType
+
+    from braid.engines.embedded.connections import Connection
+    from braid.engines.embedded.files import Noted
 
 DATABASE = "braid.db"
 VECTORS = "vectors"
 """Folder of the vector graphs, whose files begin with a tenant's number."""
 BUSY_TIMEOUT_MS = 5_000
 """How long a writer waits for another process's transaction before ``TransientStoreError``."""
-_CACHE_KIB = 16_384
-_MAPPED_BYTES = 2**31 - 2**16
-"""Bytes of the file that are read without a system call each time: vectors lie far apart, and reading them is most of a
-search. The log's index is mapped in any case. As much as SQLite allows."""
+_COMMITS = "commits"
 
 
 class EmbeddedStore:
@@ -50,38 +53,42 @@ class EmbeddedStore:
     StoreReadOnly
         If there is no store and none can be made.
     StoreCorrupt
-        If the file is not a database.
+        If the file is not a database, or lacks commits that were acknowledged.
     """
 
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         self.folder = folder
         self.path = folder / DATABASE
-        self._idle: list[sqlite3.Connection] = []
+        self._files = StoreFiles(self.path)
+        self._idle: list[Connection] = []
         self._pool_lock = threading.Lock()
         self._write_lock = threading.RLock()
         self._local = threading.local()
         self._numbers: dict[str, int] = {}
+        self._counted = 0
         self._closed = False
         weakref.finalize(self, _close_all, self._idle)
-        if not read_only and not self.path.exists():
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise explain_file_system(error, folder) from error
-        if not self.path.exists() and (read_only or not os.access(folder, os.W_OK)):
+        noted = self._files.noted()  # before the database is read: there, commits only become more
+        self._files.require_database(noted)
+        if not self.path.exists():
             if read_only:
                 message = f"{self.path} does not exist; ingest something first or set BRAID_HOME"
                 raise StoreError(message)
-            message = f"{folder} cannot be written; make it writable or set BRAID_HOME to another folder"
-            raise StoreReadOnly(message)
-        self.read_only = read_only or not (os.access(folder, os.W_OK) and _writable(self.path))
+            self._files.create()
+        self.read_only = read_only or not (os.access(folder, os.W_OK) and os.access(self.path, os.W_OK))
         with mapped(self.path):
             if self.read_only:
                 self._check_format()
             else:
-                self._prepare()
+                self._files.make_private()
+                self._prepare(noted)
             with self.read() as connection:
                 self.identity: str = connection.execute("SELECT store FROM identity").fetchone()[0]
+                commits = _commits(connection)
+            self._files.require_commits(noted, self.identity, commits)
+        self._counted = commits
+        if not self.read_only:
+            self._files.note(self.identity, commits)
 
     def __enter__(self) -> Self:
         return self
@@ -152,18 +159,44 @@ class EmbeddedStore:
                     yield outer
                 return
             connection = self._take()
+            self._local.committed = []
+            commits: int | None = None
             try:
                 if patience_ms is not None:
                     connection.execute(f"PRAGMA busy_timeout = {patience_ms:d}")
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
+                before = connection.total_changes
                 yield connection
+                if connection.in_transaction and connection.total_changes > before:
+                    commits = self._count(connection)
                 connection.execute("COMMIT")
             finally:
                 self._local.writing = None
                 if patience_ms is not None:
                     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
                 self._give_back(connection)
+            if commits is not None:
+                self._counted = commits
+                self._files.note(self.identity, commits)
+            for act in self._local.committed:
+                act()
+
+    def when_committed(self, act: Callable[[], None]) -> None:
+        """Do something once what was written is committed: now, or after this thread's open transaction."""
+        if self.in_transaction:
+            self._local.committed.append(act)
+        else:
+            act()
+
+    def _count(self, connection: sqlite3.Connection) -> int:
+        """Count the commit that is about to be, and refuse it where commits are missing that were there before."""
+        commits = _commits(connection) + 1
+        if commits <= self._counted:
+            message = f"{self.path} lacks commits that it had while it was open; restore a copy of the whole folder"
+            raise StoreCorrupt(message)
+        write_note(connection, _COMMITS, commits, "")
+        return commits
 
     @contextmanager
     def _turn(self, patience_ms: int | None) -> Iterator[None]:
@@ -176,16 +209,17 @@ class EmbeddedStore:
         finally:
             self._write_lock.release()
 
-    def _take(self) -> sqlite3.Connection:
+    def _take(self) -> Connection:
         with self._pool_lock:
             if self._closed:
                 message = f"{self.path} was closed"
                 raise StoreError(message)
             if self._idle:
+                self._files.require_unchanged(self._idle[-1].files)
                 return self._idle.pop()
         return self._connect()
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _give_back(self, connection: Connection) -> None:
         # Still open here: a reader's snapshot, or a transaction that failed.
         try:
             if connection.in_transaction:
@@ -199,46 +233,16 @@ class EmbeddedStore:
                 return
         connection.close()
 
-    def _connect(self) -> sqlite3.Connection:
-        uri = self.path.absolute().as_uri()
-        if not self.read_only:
-            connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-        else:
-            connection = self._connect_for_reading(uri)
-        try:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
-            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
-            connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES:d}")
-            if not self.read_only:
-                connection.execute("PRAGMA synchronous = FULL")
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
+    def _connect(self) -> Connection:
+        return connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
 
-    def _connect_for_reading(self, uri: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master")
-        except sqlite3.OperationalError:
-            connection.close()
-            # In a folder that cannot be written SQLite can make no lock file. Without a log there is nothing to lock.
-            log = self.path.with_name(f"{DATABASE}-wal")
-            if log.exists() and log.stat().st_size:
-                message = (
-                    f"{self.path} has an unfinished log and its folder cannot be written; "
-                    "make the folder writable once, or copy the folder to where it is"
-                )
-                raise StoreReadOnly(message) from None
-            return sqlite3.connect(
-                f"{uri}?mode=ro&immutable=1", uri=True, isolation_level=None, check_same_thread=False
-            )
-        return connection
-
-    def _prepare(self) -> None:
+    def _prepare(self, noted: Noted | None) -> None:
         connection = self._take()
         try:
             connection.execute("PRAGMA journal_mode = WAL")
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                self._files.require_commits(noted, "", 0)
+            connection.files = self._files.opened()
             if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 connection.execute("BEGIN IMMEDIATE")
                 bring_up_to_date(connection)
@@ -305,13 +309,15 @@ class EmbeddedStore:
             return None if row is None else str(row[0])
 
 
-def _close_all(connections: list[sqlite3.Connection]) -> None:
+def _close_all(connections: list[Connection]) -> None:
     while connections:
         connections.pop().close()
 
 
-def _writable(path: Path) -> bool:
-    return not path.exists() or os.access(path, os.W_OK)
+def _commits(connection: sqlite3.Connection) -> int:
+    """Return how many commits were counted, 0 in a file of a format that did not count them."""
+    found = read_note(connection, _COMMITS)
+    return 0 if found is None else found[0]
 
 
 @contextmanager

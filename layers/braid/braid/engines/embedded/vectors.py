@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.engines.embedded import segments
+from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.segments import Segment
 from braid.engines.embedded.store import VECTORS
@@ -135,6 +136,9 @@ class VectorGraph:
     def _catch_up(self, connection: sqlite3.Connection, dimension: int) -> bool:
         """Follow the rows to the moment that the connection sees, False when the graph is beyond it."""
         generation = Generation.RECORDS.read(connection, self._tenant)
+        if any(segment.is_cut(self._folder) for segment in self._segments):
+            _LOG.warning("a file of vector index %s was cut while it was open; it is built again", self._description)
+            self._start_again(dimension)
         if self._dimension != dimension:
             self._start_again(dimension)
             self._load()
@@ -285,6 +289,7 @@ class VectorGraph:
                 "segments": [segment.describe() for segment in self._segments],
             }
             unfinished.write_text(json.dumps(said), encoding="utf-8")
+            unfinished.chmod(PRIVATE_FILE)
             unfinished.replace(self._description)
         except OSError as error:
             self._not_saved(error)
@@ -295,7 +300,7 @@ class VectorGraph:
         self._tidy(replaced)
 
     def _write(self, segment: Segment) -> None:
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         segment.write(self._folder, self._stem)
         self._written.add(segment.file or "")
 

@@ -1,0 +1,144 @@
+"""What processes that are about to be killed do to a store, and what the store then holds."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+from braid.deletes import delete_records
+from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.file_ingest import BATCH_LINES
+from braid.models import Kind
+from braid.settings import Settings
+from braid.writes import MissingEnds, WriteRequest, require_written, write
+
+from local.ingest_file import ingest_file
+from tests.contract.shapes import ACME, day, edge, record, vertex
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.connection import Connection
+    from pathlib import Path
+
+    from braid.models import Record, Relationship, Vertex
+
+CHUNKS = 4
+GROUPS = 6
+"""Groups of records that one writer writes, rewrites and deletes in turn."""
+
+
+def stages(home: Path) -> DemoStages:
+    """Open a store with an encoder that needs no model."""
+    return DemoStages(Settings(home=home))
+
+
+# --- single writes and deletes ----------------------------------------------------------------------------------------
+
+
+def operations(name: str, seed: int) -> Iterator[tuple[str, int, int]]:
+    """Yield what a writer does, without end: an operation, the group it is about, and a number of its own."""
+    choose = random.Random(f"{name} {seed}")  # noqa: S311 - no secret
+    for number in range(1_000_000):
+        yield ("delete" if choose.random() < 0.25 else "write"), choose.randrange(GROUPS), number
+
+
+def word(name: str, group: int, number: int) -> str:
+    """Return the word that only the records of one write have."""
+    return f"zq{name}{group}x{number}"
+
+
+def group_of(name: str, group: int, number: int) -> tuple[list[Record], list[Vertex], list[Relationship]]:
+    """Return what one write writes: an entity, a fact, chunks, a vertex without a record, and edges between them."""
+    own, said = f"{name}{group}", word(name, group, number)
+    entity = record(f"{own}-e", f"{said} hums", kind=Kind.ENTITY, entity_type="Machine", name=f"Machine {own}")
+    fact = record(f"{own}-f", f"{said} holds", kind=Kind.FACT, valid_at=day(1 + number % 20))
+    chunks = [record(f"{own}-c{at}", f"{said} part {at}") for at in range(CHUNKS)]
+    edges = [edge(f"{own}-e", f"{own}-f", "STATES"), edge(f"{own}-v", f"{own}-e", "HOUSES", evidence=f"{own}-f")]
+    edges += [
+        edge(f"{own}-e", chunk.id, "MENTIONS", confidence=1 / (2 + number), evidence=f"{own}-f") for chunk in chunks
+    ]
+    return [entity, fact, *chunks], [vertex(f"{own}-v", name=f"Hall {own}", has_record=False)], edges
+
+
+def apply(store: DemoStages, name: str, operation: tuple[str, int, int]) -> None:
+    """Do one operation; when it returns it is acknowledged."""
+    what, group, number = operation
+    records, vertices, edges = group_of(name, group, number)
+    if what == "delete":
+        delete_records(ACME, [*(one.id for one in records), *(one.id for one in vertices)], store)
+        return
+    old = sorted(store.index.written(ACME, [f"{name}{other}-f" for other in range(group)]))[-1:]
+    records[1] = records[1].model_copy(update={"supersedes": tuple(old)})
+    request = WriteRequest(tenant_id=ACME, records=tuple(records), vertices=tuple(vertices), relationships=tuple(edges))
+    require_written(write(request, store))
+
+
+def keep_writing(home: Path, name: str, seed: int, acknowledged: Connection) -> None:
+    """Do one operation after the other, and say of each when it is done, until this process is killed."""
+    store = stages(home)
+    for operation in operations(name, seed):
+        apply(store, name, operation)
+        acknowledged.send(operation[2])
+        if operation[2] % 7 == 6 and isinstance(store.index, EmbeddedSearchIndex):
+            store.index.optimise(ACME)
+
+
+# --- an import --------------------------------------------------------------------------------------------------------
+
+
+def lines_of(count: int) -> list[dict[str, Any]]:
+    """Return lines of a file: entities with records, records, and edges that lead anywhere in it."""
+    made: list[dict[str, Any]] = []
+    for at in range(count):
+        made.append({"record": {"_id": f"r{at}", "text": f"zqr{at} part {at % 7}"}})
+        made.append({"entity": {"id": f"e{at}", "name": f"Machine {at}", "content": f"zqe{at} hums"}})
+        edge_of = {"source": f"e{at}", "type": "MENTIONS", "target": f"r{(at * 7) % count}"}
+        made.append({"relationship": edge_of})
+    return made
+
+
+def write_file(path: Path, count: int) -> Path:
+    """Write such a file."""
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines_of(count)), encoding="utf-8")
+    return path
+
+
+def pages_of(count: int) -> list[set[str]]:
+    """Return the ids of the records that such a file's import has written after each of its pages."""
+    lines = lines_of(count)
+    ids = [line.get("record", {}).get("_id") or line.get("entity", {}).get("id") for line in lines]
+    ends = [*range(0, len(lines), BATCH_LINES), len(lines)]
+    return [{identity for identity in ids[:end] if identity} for end in ends]
+
+
+def keep_importing(home: Path, file: Path, _: int, acknowledged: Connection) -> None:
+    """Import a file, say when it is done, and wait to be killed."""
+    store = stages(home)
+    acknowledged.send(0)
+    ingest_file(file, ACME, store, missing=MissingEnds.REFUSE)
+    acknowledged.send(1)
+    acknowledged.close()
+
+
+# --- what a store holds -----------------------------------------------------------------------------------------------
+
+
+def everything(store: DemoStages, prefix: str = "") -> dict[str, Any]:
+    """Return all records with their vectors, vertices and edges of tenant acme whose ids begin so."""
+    found: dict[str, Any] = {}
+    cursor: str | None = None
+    while True:
+        page = store.index.scan(ACME, after=cursor, with_vectors=True)
+        found.update((f"record {one.id}", one) for one in page.records if one.id.startswith(prefix))
+        cursor = page.cursor
+        if cursor is None:
+            break
+    while True:
+        drawn = store.graph.scan(ACME, after=cursor)
+        found.update((f"vertex {one.id}", one) for one in drawn.vertices if one.id.startswith(prefix))
+        found.update((f"edge {one.identity()}", one) for one in drawn.relationships if one.source.startswith(prefix))
+        cursor = drawn.cursor
+        if cursor is None:
+            return found
