@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from braid.engines.ports_state import MAX_LINE_BYTES
 from braid.errors import InvalidRequest
+from braid.json_text import NotJson, read_json
 from braid.models import Kind, Record, Relationship, Vertex
 from braid.writes import ItemError, MissingEnds, Places, WriteReport, WriteRequest, write
 
@@ -151,13 +152,13 @@ class Items:
         if not line.strip():
             return
         try:
-            row = json.loads(line.decode("utf-8-sig"))
+            row = read_json(line.decode("utf-8-sig"))
         except UnicodeDecodeError:
             self._refuse(place, {}, "not UTF-8")
         except json.JSONDecodeError as error:
             self._refuse(place, {}, f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
-        except (ValueError, RecursionError) as error:
-            self._refuse(place, {}, f"not JSON: {error}")
+        except NotJson as error:
+            self._refuse(place, {}, f"not JSON: the line {error}")
         else:
             self.add(place, row)
 

@@ -104,7 +104,9 @@ class _Request:
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         http = event["requestContext"]["http"]
-        self.event = event
+        # API Gateway writes names in lower case; whoever calls the function by itself may not.
+        headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+        self.event = {**event, "headers": headers}
         self.method = str(http["method"]).upper()
         self.path = str(event["rawPath"])
         stage = event["requestContext"].get("stage")
@@ -140,6 +142,8 @@ class _Request:
         event = {**self.event, "isBase64Encoded": False, "body": None}
         if self.method in WITH_BODY:
             event["body"] = check_body(self.event, limit_bytes=api.library.settings.api_max_body_bytes)
+            # Powertools knows the type in one spelling only.
+            event["headers"] = {**self.event["headers"], "content-type": "application/json"}
         answer = api.respond(event, context, self.caller)
         return self._with_tag(_of_bearable_size(answer))
 

@@ -52,6 +52,12 @@ class GraphRequest(GraphQuestion):
     as_of: Timestamp | None = None
 
 
+class EntityId(Frozen):
+    """Which entity or record is read."""
+
+    id: RecordId
+
+
 class Entity(Frozen):
     """One record by its id; of a vertex that has no record, its name and type."""
 

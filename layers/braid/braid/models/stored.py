@@ -76,7 +76,7 @@ class NewRecord(Frozen):
     task_id: Name | None = None
     tool_name: Name | None = None
     status: Name | None = None
-    metadata: dict[str, MetadataValue] = Field(default_factory=dict)
+    metadata: dict[Text, MetadataValue] = Field(default_factory=dict)
     supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100)] = ()
     """Records that hold no longer since this one does."""
 
