@@ -34,7 +34,9 @@ def test_the_spelling_of_a_content_type_makes_no_difference(door: FrontDoor, nam
     assert door.ask("POST", "/search", raw='{"text": "Beacon"}', headers={name: value}).status == 200
 
 
-@pytest.mark.parametrize("record_id", ["x/related", "related", "a/b/related", "x/related/related", "50%2Frelated?a,b#c"])
+@pytest.mark.parametrize(
+    "record_id", ["x/related", "related", "a/b/related", "x/related/related", "50%2Frelated?a,b#c"]
+)
 def test_a_record_is_read_whatever_slashes_its_id_holds(door: FrontDoor, record_id: str) -> None:
     assert door.ask("POST", "/records", {"records": [{"id": record_id, "content": "here"}]}).status == 200
     read = door.ask("POST", "/entities:read", {"id": record_id})

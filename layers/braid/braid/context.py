@@ -25,6 +25,7 @@ from braid.scoring import (
     recency,
     relevance_share,
 )
+from braid.unicode_forms import composed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -146,8 +147,7 @@ def episode_words(query: str) -> list[str]:
 
     Two Han characters are as much as four letters.
     """
-    composed = unicodedata.normalize("NFC", query)
-    spaced = "".join(character if unicodedata.category(character)[0] in "LNM" else " " for character in composed)
+    spaced = "".join(character if unicodedata.category(character)[0] in "LNM" else " " for character in composed(query))
     return [word for word in dict.fromkeys(spaced.split()) if _is_sought(word)]
 
 

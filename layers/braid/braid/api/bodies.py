@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-
 def check_body(event: Mapping[str, Any], *, limit_bytes: int) -> str:
     """Return the body of a request as text that any JSON reader reads alike.
 
