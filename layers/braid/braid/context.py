@@ -73,7 +73,7 @@ class ContextQuestion(Frozen):
     """What is asked next, and the conversation so far."""
 
     query: QueryText
-    messages: tuple[Message, ...] = ()
+    messages: Annotated[tuple[Message, ...], Field(max_length=10_000)] = ()
     """Oldest first."""
     task_id: Name | None = None
     """Only episodes of this task."""

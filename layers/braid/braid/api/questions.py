@@ -139,7 +139,7 @@ def _found(api: Api, entity_id: str) -> Entity:
     found = _entity(api, entity_id)
     if found is None:
         raise not_found("no entity of this id")
-    return found
+    return found.fitting()
 
 
 def _entity(api: Api, entity_id: str) -> Entity | None:
