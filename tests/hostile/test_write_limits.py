@@ -12,7 +12,7 @@ from braid.errors import DatasetError, InvalidRequest
 from braid.models import Embedding, Record, Vertex
 from braid.queued_writes import write_message
 from braid.write_items import read_lines
-from braid.write_limits import MAX_ALIASES, MAX_CONTENT_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS
+from braid.write_limits import MAX_ALIASES, MAX_CONTENT_BYTES, MAX_CONTENT_JSON, MAX_METADATA_BYTES, MAX_METADATA_KEYS
 from braid.writes import WriteRequest
 
 from local.dataset import read_dataset
@@ -33,6 +33,7 @@ TOO_MUCH: dict[str, dict[str, Any]] = {
     "metadata that is long in all": {"metadata": {str(at): "x" * 16_000 for at in range(5)}},
     "aliases": {"aliases": [f"alias {number}" for number in range(MAX_ALIASES + 1)]},
     "content": {"content": "x" * 1_900_000},
+    "content of control characters": {"content": "\x01" * (MAX_CONTENT_JSON // 6)},
     "content of one byte too many": {"content": "x" * (MAX_CONTENT_BYTES + 1)},
 }
 
@@ -119,7 +120,7 @@ def test_what_is_accepted_at_its_greatest_is_read_listed_and_removed(stages: Dem
     value = "\x01" * (MAX_METADATA_BYTES // 8)
     greatest = record(
         id="greatest",
-        content="\x01" * MAX_CONTENT_BYTES,
+        content="\x01" * (MAX_CONTENT_JSON // 6 - 1),
         metadata={str(at): value[:-1] for at in range(8)},
         aliases=[f"{at} " + "\U0001d4b3" * 500 for at in range(MAX_ALIASES)],
     )

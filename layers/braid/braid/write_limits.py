@@ -1,10 +1,11 @@
 """How much one record or vertex may hold, whichever way it is written.
 
-With these bounds a record fits into an answer, whatever characters it is made of: JSON has up to six for one byte.
+With these bounds a record fits into an answer, whatever characters it is made of.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Record
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 
     from braid.models import Vertex
 
-MAX_CONTENT_BYTES: Final = 512 * 1024
+MAX_CONTENT_BYTES: Final = 1024 * 1024
 """Of a record's text in UTF-8."""
+MAX_CONTENT_JSON: Final = 4_000_000
+"""Of the same as JSON of ASCII alone, as it stands in an answer."""
 MAX_METADATA_KEYS: Final = 256
 MAX_METADATA_KEY_BYTES: Final = 256
 MAX_METADATA_VALUE_BYTES: Final = 16 * 1024
@@ -44,6 +47,8 @@ def too_much(item: Record | Vertex) -> TooMuch | None:
 def _too_much_in(record: Record) -> TooMuch | None:
     if len(record.content.encode()) > MAX_CONTENT_BYTES:
         return TooMuch("content", f"must not be longer than {MAX_CONTENT_BYTES:,} bytes; write it in parts")
+    if len(json.dumps(record.content)) > MAX_CONTENT_JSON:
+        return TooMuch("content", f"must not be longer than {MAX_CONTENT_JSON:,} characters as JSON of ASCII alone")
     if len(record.embeddings) > MAX_EMBEDDINGS:
         return TooMuch("embeddings", f"must not hold more than {MAX_EMBEDDINGS} items")
     if any(embedding.dimension > MAX_VECTOR_VALUES for embedding in record.embeddings):

@@ -36,7 +36,7 @@ from braid.stages.answer_size import beginning
 from braid.write_items import MAX_INLINE
 from braid.writes_request import MissingEnds
 
-MAX_RECORD_BYTES: Final = 5_000_000
+MAX_RECORD_BYTES: Final = 5_200_000
 """Of one record, or of a page of several, as JSON in an answer."""
 
 
