@@ -20,6 +20,7 @@ from braid.api.problems import Problem, from_error, from_validation, internal, n
 from braid.api.questions import add_questions
 from braid.api.records import add_records
 from braid.api.resolver import Api
+from braid.deadline import within
 from braid.errors import BraidError
 from braid.observability import request_log
 from braid.readiness import open_beforehand
@@ -71,7 +72,8 @@ def make_handler(library: Library) -> Handler:
         request_id = getattr(context, "aws_request_id", None)
         api, request = router(), _Request(event)
         try:
-            answer = request.respond(api, context)
+            with within(library.settings.request_timeout_s):
+                answer = request.respond(api, context)
         except Exception as error:  # noqa: BLE001 - nobody but the log learns what a fault of ours looks like
             answer = _problem(error, log, request_id).response()
         answer["headers"] = {**answer["headers"], "X-Content-Type-Options": "nosniff"}

@@ -173,7 +173,9 @@ def from_error(error: BraidError) -> Problem:
             return Problem(HTTPStatus.CONFLICT, "conflict", "the object was changed while it was read")
         case StoresUnavailable():
             return unavailable("neither the search index nor the knowledge graph answered")
-        case StoreTooSlow() | TransientStoreError() | TransientModelError():
+        case StoreTooSlow():
+            return Problem(HTTPStatus.GATEWAY_TIMEOUT, "timeout", "the request took longer than one may; ask for less")
+        case TransientStoreError() | TransientModelError():
             return unavailable("a store or model did not answer in time")
         case _:
             # Read-only, full, damaged, misconfigured: an operator's to mend, and the log says which.

@@ -6,6 +6,7 @@ grow with the number of seeds, names or hops.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import P
 
+from braid import deadline
 from braid.engines import gremlin_elements as elements
 from braid.engines import gremlin_neighbourhood, gremlin_query, query_walks
 from braid.engines import gremlin_reading as reading
@@ -252,7 +254,8 @@ class GremlinGraph:
 
     def _ask(self, build: Callable[[GraphTraversalSource], GraphTraversal]) -> list[Any]:
         """Run a traversal that a question waits for."""
-        return self._connection.submit(build, within_s=self._question_s)
+        bounds = (self._question_s or math.inf, deadline.left())
+        return self._connection.submit(build, within_s=min(bounds) if min(bounds) < math.inf else None)
 
     def _require_ends(self, written: set[str], edges: Sequence[Relationship]) -> None:
         ends = {

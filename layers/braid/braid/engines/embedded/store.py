@@ -9,6 +9,7 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from braid.deadline import is_over, suspended
 from braid.engines.embedded.failures import explain_file_system, mapped
 from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words
 from braid.errors import StoreError, StoreReadOnly, TransientStoreError
@@ -24,6 +25,8 @@ VECTORS = "vectors"
 BUSY_TIMEOUT_MS = 5_000
 """How long a writer waits for another process's transaction before ``TransientStoreError``."""
 _CACHE_KIB = 16_384
+_STEPS = 10_000
+"""Steps of SQLite's machine, less than a millisecond, between two looks at whether a statement's time is over."""
 _MAPPED_BYTES = 2**31 - 2**16
 """Bytes of the file that are read without a system call each time: vectors lie far apart, and reading them is most of a
 search. The log's index is mapped in any case. As much as SQLite allows."""
@@ -142,7 +145,8 @@ class EmbeddedStore:
         if self.read_only:
             message = f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
             raise StoreReadOnly(message)
-        with self._turn(patience_ms), mapped(self.path):
+        # What is written is written whole.
+        with suspended(), self._turn(patience_ms), mapped(self.path):
             outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
             if outer is not None:
                 if not outer.in_transaction:
@@ -209,6 +213,7 @@ class EmbeddedStore:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
             connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES:d}")
+            connection.set_progress_handler(is_over, _STEPS)
             if not self.read_only:
                 connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error:
