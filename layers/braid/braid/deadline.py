@@ -34,7 +34,13 @@ def within(seconds: float, *, share: float = 1.0) -> Iterator[None]:
     ----------
     share
         Most of the time left to what is around it, so that there may be some left to answer without what is inside.
+
+    Raises
+    ------
+    StoreTooSlow
+        If the time of what is around it is over already.
     """
+    check()
     now = time.monotonic()
     token = _ENDS.set(now + min(seconds, share * (_ENDS.get() - now)))
     try:

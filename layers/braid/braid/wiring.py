@@ -132,7 +132,6 @@ class Wired(Engines):
     def embed(self, request: EmbedRequest) -> Embedded:
         """Run the embed stage."""
         with deadline.within(EMBED_S, share=SHARE):
-            deadline.check()
             return embed.run(
                 request,
                 model=self.model_for(request.plan.embedding_type, request.plan.model_id),

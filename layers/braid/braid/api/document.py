@@ -24,7 +24,6 @@ PROBLEMS = {
     "415": "The body is not application/json.",
     "422": "Fields are wrong; the answer names them.",
     "429": "Too many requests at once.",
-    "504": "It took longer than a request may.",
     "503": "A store did not answer, or there is too much to do at once.",
     "504": "It took longer than a request may.",
 }
