@@ -82,8 +82,8 @@ def check() -> None:
         raise StoreTooSlow(message)
 
 
-def checked(items: Iterable[_T]) -> Iterator[_T]:
-    """Yield items while there is time.
+def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
+    """Yield items while there is time, which is looked at once in so many items.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def checked(items: Iterable[_T]) -> Iterator[_T]:
         If the time is over.
     """
     for place, item in enumerate(items):
-        if not place % _EVERY:
+        if not place % every:
             check()
         yield item
 
