@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
 from braid.models import Relationship
-from braid.write_items import entity_of
+from braid.write_items import Mistake, entity_of
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -84,8 +84,9 @@ def _parse(
             continue
         try:
             parsed.append((place, parse(row)))
-        except ValidationError as error:
-            errors.add(place, str(InvalidRequest.from_validation(error)).removeprefix("request: "))
+        except (ValidationError, Mistake) as error:
+            found = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
+            errors.add(place, str(found).removeprefix("request: "))
             errors.ids.add(_identity(row.get("id")))
     return parsed
 

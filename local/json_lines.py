@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
+from braid.json_text import NotJson, read_json
 from braid.write_items import Mistake, printable
 from pydantic import ValidationError
 
@@ -56,13 +57,13 @@ def _lines(path: Path, errors: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]
         if not raw.strip():
             continue
         try:
-            row = json.loads(raw.rstrip(b"\r\n"))
+            row = read_json(raw.rstrip(b"\r\n").decode("utf-8-sig"))
         except UnicodeDecodeError:
             errors.add(place, "not UTF-8")
         except json.JSONDecodeError as error:
             errors.add(place, f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
-        except (ValueError, RecursionError) as error:
-            errors.add(place, f"not JSON: {error}")
+        except NotJson as error:
+            errors.add(place, f"not JSON: the line {error}")
         else:
             if isinstance(row, dict):
                 yield place, row

@@ -45,6 +45,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "limit": 5,
         "as_of": "2025-06-01T00:00:00Z",
     },
+    "readEntity": {"id": "heron"},
     "reembed": {},
     "registerSchema": {"version": 3, "entity_types": ["Event"], "relationship_types": ["CAUSES"], "changes": "first"},
     "search": {

@@ -6,8 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid import deadline
 from braid.engines.ports import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
-from braid.errors import InvalidRequest
+from braid.engines.ports_propagation import PropagateRequest
+from braid.engines.ports_query import GraphQuery, QueryStart
+from braid.errors import InvalidRequest, StoreTooSlow
 from braid.linking import phrases
 from braid.models import Direction, TimeRange
 
@@ -57,6 +60,24 @@ def paths(expansion: Expansion) -> dict[str, tuple[str, ...]]:
 
 class KnowledgeGraphContract:
     """Subclass this and provide the fixture ``graph``: a knowledge graph that is empty for every test."""
+
+    # --- deadlines --------------------------------------------------------------------------------------------------
+
+    def test_what_is_asked_when_the_time_is_over_is_given_up_and_what_is_written_is_not(
+        self, graph: KnowledgeGraph
+    ) -> None:
+        with deadline.within(1e-9), deadline.suspended():
+            build(graph, edge("a", "b", "CAUSES"))
+        asked = {"tenant_id": ACME, "as_of": AS_OF}
+        for ask in (
+            lambda: graph.expand(ExpandRequest(seeds=("a",), **asked)),
+            lambda: graph.propagate(PropagateRequest(names=(("a", 1.0),), **asked)),
+            lambda: graph.query(GraphQuery(start=QueryStart(ids=("a",)), **asked)),
+            lambda: graph.link(ACME, ["a"], as_of=AS_OF),
+        ):
+            with deadline.within(1e-9), pytest.raises(StoreTooSlow):
+                ask()
+        assert ids(walk(graph, "a")) == ["b"]
 
     # --- an empty store ---------------------------------------------------------------------------------------------
 

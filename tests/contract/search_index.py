@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid import deadline
 from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 from braid.episodes import search_episodes
-from braid.errors import DimensionMismatch, InvalidRequest
+from braid.errors import DimensionMismatch, InvalidRequest, StoreTooSlow
 from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
 
 from tests.contract.shapes import (
@@ -85,6 +86,12 @@ class SearchIndexContract:
         assert index.stats(ACME) == IndexStats()
         assert index.delete(ACME, []) == 0
         assert index.get_many(ACME, []) == []
+
+    def test_a_search_whose_time_is_over_is_given_up(self, index: SearchIndex) -> None:
+        index.upsert([record("a", "turbine", cosine=0.5)])
+        with deadline.within(1e-9), pytest.raises(StoreTooSlow):
+            ask(index, "turbine", AXIS)
+        assert ids(ask(index, "turbine", AXIS).lexical) == ["a"]
 
     # --- vectors ----------------------------------------------------------------------------------------------------
 

@@ -310,6 +310,7 @@ def requests_by_operation(tenants: tuple[str, str], tenant: str) -> dict[str, st
         "queryGraph": of("queryGraph", body=graph),
         "buildContext": of("buildContext", body=st.fixed_dictionaries({"query": text})),
         "getEntity": of("getEntity", ids.map("/entities/{}".format)),
+        "readEntity": of("readEntity", body=st.fixed_dictionaries({"id": ids})),
         "getRelated": of(
             "getRelated",
             (ids | names).map("/entities/{}/related".format),

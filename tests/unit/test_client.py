@@ -95,8 +95,9 @@ class Grudging(BaseHTTPRequestHandler):
     answers: list[tuple[int, bytes]]
     asked = 0
 
-    def do_GET(self) -> None:
+    def do_POST(self) -> None:
         type(self).asked += 1
+        self.rfile.read(int(self.headers["Content-Length"]))
         status, body = self.answers.pop(0)
         self.send_response(status)
         self.send_header("Retry-After", "0")

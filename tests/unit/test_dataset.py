@@ -134,7 +134,7 @@ def test_metadata_of_any_depth_is_kept_as_scalars(folder: Path) -> None:
         ("corpus", {"_id": "x", "text": "t", "id": "y"}, "corpus.jsonl:3: id: unknown field"),
         ("corpus", {"_id": "x", "text": "t", "embeddings": []}, "corpus.jsonl:3: embeddings: unknown field"),
         ("corpus", {"_id": "x", "text": "t", "kind": "poem"}, "corpus.jsonl:3: kind: "),
-        ("corpus", '{"_id": "x", "text": "t", "confidence": NaN}', "corpus.jsonl:3: confidence: "),
+        ("corpus", '{"_id": "x", "text": "t", "confidence": NaN}', "corpus.jsonl:3: not JSON: the line holds NaN"),
         ("corpus", {"_id": "x", "text": "t", "confidence": 1.5}, "corpus.jsonl:3: confidence: "),
         ("corpus", {"_id": "x", "text": "t", "created_at": "May"}, "corpus.jsonl:3: created_at: not a date or time"),
         ("corpus", {"_id": "x", "text": "t", "timestamp": 2024}, "corpus.jsonl:3: timestamp: not a date or time"),
@@ -172,7 +172,7 @@ def test_metadata_of_any_depth_is_kept_as_scalars(folder: Path) -> None:
         (
             "relationships",
             '{"source": "part:valve", "type": "OWNS", "target": "qa-1", "confidence": NaN}',
-            "relationships.jsonl:2: confidence: ",
+            "relationships.jsonl:2: not JSON: the line holds NaN",
         ),
         (
             "relationships",

@@ -244,6 +244,10 @@ def test_the_workflow_gives_up_on_a_task_before_its_function_does(state: str) ->
     assert task["TimeoutSeconds"] < FUNCTIONS[function]["Properties"]["Timeout"]
 
 
+def test_a_request_ends_before_the_function_that_answers_it_does() -> None:
+    assert Settings().request_timeout_s < FUNCTIONS["SearchApiFunction"]["Properties"]["Timeout"]
+
+
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_a_function_that_timed_out_can_start_anew_within_its_time_out(name: str) -> None:
     # Lambda counts a start after a time-out against the next call, and says nothing of a whole processor for it.

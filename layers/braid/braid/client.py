@@ -18,6 +18,7 @@ from braid.api.problems import MEDIA_TYPE, ProblemDetails
 from braid.api.shapes import (
     Deletes,
     Entity,
+    EntityId,
     GraphRequest,
     ImportRequest,
     ImportSummary,
@@ -141,7 +142,7 @@ class Client:
 
     def entity(self, entity_id: str) -> Entity:
         """Return one entity or record."""
-        return self._ask("GET", f"/entities/{_quoted(entity_id)}", Entity)
+        return self._post("/entities:read", EntityId(id=entity_id), Entity)
 
     def related(
         self,

@@ -25,6 +25,7 @@ from braid.scoring import (
     recency,
     relevance_share,
 )
+from braid.unicode_forms import composed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -73,7 +74,7 @@ class ContextQuestion(Frozen):
     """What is asked next, and the conversation so far."""
 
     query: QueryText
-    messages: tuple[Message, ...] = ()
+    messages: Annotated[tuple[Message, ...], Field(max_length=10_000)] = ()
     """Oldest first."""
     task_id: Name | None = None
     """Only episodes of this task."""
@@ -151,8 +152,7 @@ def episode_words(query: str) -> list[str]:
 
     Two Han characters are as much as four letters.
     """
-    composed = unicodedata.normalize("NFC", query)
-    spaced = "".join(character if unicodedata.category(character)[0] in "LNM" else " " for character in composed)
+    spaced = "".join(character if unicodedata.category(character)[0] in "LNM" else " " for character in composed(query))
     return [word for word in dict.fromkeys(spaced.split()) if _is_sought(word)]
 
 

@@ -89,7 +89,7 @@ class Engines:
                 _import_numpy()
                 from braid.engines.embedded.search import EmbeddedSearchIndex
 
-                return EmbeddedSearchIndex(self.store)
+                return EmbeddedSearchIndex(self.store, question_s=self.settings.embedded_question_s)
         from braid.engines.opensearch import OpenSearchIndex
 
         return OpenSearchIndex.connect(self.settings)
@@ -102,7 +102,7 @@ class Engines:
                 _import_numpy()
                 from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
 
-                return EmbeddedKnowledgeGraph(self.store)
+                return EmbeddedKnowledgeGraph(self.store, question_s=self.settings.embedded_question_s)
         from braid.engines.gremlin import GremlinGraph
 
         return GremlinGraph.connect(self.settings)

@@ -12,6 +12,7 @@ from braid.context import episode_words
 from braid.engines.ports import SearchRequest
 from braid.errors import InvalidRequest
 from braid.models import Filters, Kind, Record
+from braid.write_limits import too_much
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -202,6 +203,10 @@ def _record(store: EpisodeStore, *, record_id: str | None, timestamp: datetime |
         )
     except ValidationError as error:
         raise InvalidRequest.from_validation(error, {"content": "text", "id": "record_id"}) from None
+    if found := too_much(record):
+        field = "text" if found.field == "content" else found.field
+        message = f"{field}: {found.message}"
+        raise InvalidRequest(message, field=field)
     record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
     store.index.upsert([record])
     store.cache.advance(record.tenant_id)

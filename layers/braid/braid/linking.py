@@ -7,11 +7,11 @@ offers every run of its words, so that linking is one exact look-up whatever the
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.ideographs import MIN_HAN, count_han, pairs, pieces
+from braid.unicode_forms import without_marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,12 +140,8 @@ def terms(text: str) -> list[str]:
 
 def written(text: str) -> list[str]:
     """Split text into the same words as :func:`words`, in the case in which they are written."""
-    plain = text
-    if not text.isascii():
-        plain = unicodedata.normalize("NFKD", text)
-        plain = "".join(character for character in plain if not unicodedata.combining(character))
     found: list[str] = []
-    for match in _WORD.finditer(plain):
+    for match in _WORD.finditer(without_marks(text)):
         found.extend(_INNER.sub(" ", _POSSESSIVE.sub("", match.group())).split())
     return found
 

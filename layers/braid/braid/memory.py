@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -246,10 +247,18 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
     with ThreadPoolExecutor(2, thread_name_prefix="braid-context") as pool:
         searching = listing = None
         if request.semantic:
-            searching = pool.submit(_attempt, ContextSource.SEMANTIC.value, lambda: _semantic(request, memory, limits))
+            searching = pool.submit(
+                copy_context().run,
+                _attempt,
+                ContextSource.SEMANTIC.value,
+                lambda: _semantic(request, memory, limits),
+            )
         if request.episodic:
             listing = pool.submit(
-                _attempt, ContextSource.EPISODIC.value, lambda: _episodic(request, memory, limits, now)
+                copy_context().run,
+                _attempt,
+                ContextSource.EPISODIC.value,
+                lambda: _episodic(request, memory, limits, now),
             )
     degraded: list[str] = []
     if searching is not None:

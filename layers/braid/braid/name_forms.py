@@ -30,7 +30,6 @@ ALTERED_SHARE = 0.8
 CERTAIN = 0.5
 """Only words that are written as a name are taken for another form of one."""
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
-_IN_BRACKETS = re.compile(r"\s*\([^()]*\)\s*$")
 _LONG_PLURAL = re.compile(r"(?:s|x|z|ch|sh)es$")
 
 
@@ -54,7 +53,7 @@ def stored_forms(name: str) -> list[str]:
     full = _joined(spelled)
     keys: list[str] = []
     if "(" in name or "," in name:
-        bare = _IN_BRACKETS.sub("", name)
+        bare = without_brackets(name)
         short = bare.partition(",")[0]
         spelled = written(short)
         keys += [SHORTENED + normalise(bare), SHORTENED + _joined(spelled)]
@@ -66,6 +65,15 @@ def stored_forms(name: str) -> list[str]:
         if MIN_WORD_CHARACTERS <= len(telling) <= MAX_INITIALS:
             keys.append(INITIALS + "".join(word[0] for word in telling).casefold())
     return [key for key in dict.fromkeys(keys) if key[1:] not in {"", full}]
+
+
+def without_brackets(name: str) -> str:
+    """Return a name without what stands in round brackets at its end."""
+    whole = name.rstrip()
+    opened = whole.rfind("(")
+    if opened < 0 or whole.find(")", opened) != len(whole) - 1:
+        return name
+    return whole[:opened].rstrip()
 
 
 def _joined(spelled: list[str]) -> str:

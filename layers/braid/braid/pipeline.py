@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
@@ -125,7 +126,7 @@ class _Run:
 
     def _together(self) -> None:
         with ThreadPoolExecutor(max_workers=1) as pool:
-            linking = pool.submit(self._graph, "link", GraphOperation.LINK)
+            linking = pool.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
             self._embed()
             self._search(None)
             self.linked = linking.result()

@@ -6,6 +6,7 @@ import unicodedata
 from typing import Final
 
 from braid.ideographs import pairs
+from braid.unicode_forms import composed
 
 MAX_WORDS: Final = 256
 """Different words of one question that are searched, the first ones; bounds the work of a 10,000-character question."""
@@ -25,10 +26,10 @@ def question_words(text: str) -> list[str]:
     Words that carry no meaning are dropped unless there are no others: they cost most of the time and, being in most
     texts, move the score by next to nothing.
     """
-    composed = unicodedata.normalize("NFC", text).lower()
+    lowered = composed(text).lower()
     cut = "".join(
         character if character.isalnum() or unicodedata.category(character).startswith(_KEPT) else " "
-        for character in composed
+        for character in lowered
     )
     found = list(dict.fromkeys(part for word in cut.split() for part in pairs(word)))
     return ([word for word in found if word not in _FUNCTION_WORDS] or found)[:MAX_WORDS]

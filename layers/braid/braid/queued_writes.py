@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from braid.errors import InvalidRequest
+from braid.json_text import NotJson, read_json
 from braid.write_items import write_body
 from braid.writes import require_written
 
@@ -34,9 +35,11 @@ def write_message(text: str, store: WriteStore) -> WriteReport:
         As :func:`braid.writes.write`.
     """
     try:
-        body = json.loads(text)
-    except (ValueError, RecursionError):
+        body = read_json(text)
+    except json.JSONDecodeError:
         raise InvalidRequest("body: not JSON", field="body") from None
+    except NotJson as error:
+        raise InvalidRequest(f"body: {error}", field="body") from None
     if not isinstance(body, dict) or not isinstance(body.get("tenant_id"), str):
         raise InvalidRequest("tenant_id: missing", field="tenant_id")
     tenant_id = body.pop("tenant_id")

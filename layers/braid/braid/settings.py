@@ -154,6 +154,12 @@ class Settings(BaseSettings):
     log_queries: bool = False
     """Whether logs may hold the text of questions."""
 
+    request_timeout_s: Annotated[float, Field(gt=0, le=300)] = 22.0
+    """Bound on one HTTP request: what of a question is not done by then is left out of its answer, anything else is
+    answered with 504. Below the time-out of the function that answers."""
+    embedded_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
+    """Bound on one search, or one walk of the graph, of the embedded engine."""
+
     opensearch_endpoint: str = ""
     opensearch_service: OpenSearchService = OpenSearchService.DOMAIN
     opensearch_index: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,99}$")] = "braid-records"

@@ -54,7 +54,7 @@ _NUMBERED = _any_of(
     r"(?:19|20)00(?= \w+s\b)",
 )
 """Numbers that look like years: names of things, parts of codes and of longer numbers, and round counts."""
-_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)")
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^“”]*”|(?<!\w)'[^']*'(?!\w)")
 _NAME_WORD = re.compile(
     r"(?<=\w )(?:Before|After|During|Since|When|Why|Because|Causes?|Due|Prevents?|Enables?|Today|Tomorrow|Yesterday)\b"
 )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from braid import schema
+from braid import deadline, schema
 from braid.aging import FOREVER
 from braid.engine_choice import Engines
 from braid.errors import StoreError
@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
+PLAN_S, EMBED_S, SEARCH_S, GRAPH_S, FUSE_S = 5.0, 10.0, 5.0, 5.0, 10.0
+"""Bounds on the stages in seconds, as the workflow has them."""
+SHARE = 0.6
+"""Most of the time that is left to a request that one stage may take, so that there is some to answer without it."""
 
 
 class Wired(Engines):
@@ -91,6 +95,10 @@ class Wired(Engines):
 
     def plan(self, request: PlanRequest) -> Planned:
         """Run the plan stage."""
+        with deadline.within(PLAN_S, share=SHARE):
+            return self._plan(request)
+
+    def _plan(self, request: PlanRequest) -> Planned:
         profile = self.active_profile()
         forced = self.settings.embedding_model
         model_ids = {kind: resolve(self.profiles, profile, kind, forced).id for kind in EmbeddingType}
@@ -124,13 +132,14 @@ class Wired(Engines):
 
     def embed(self, request: EmbedRequest) -> Embedded:
         """Run the embed stage."""
-        return embed.run(
-            request,
-            model=self.model_for(request.plan.embedding_type, request.plan.model_id),
-            default=self._standby(request.plan.model_id),
-            encoder_for=self.encoder_for,
-            kept=self.caches.embeddings,
-        )
+        with deadline.within(EMBED_S, share=SHARE):
+            return embed.run(
+                request,
+                model=self.model_for(request.plan.embedding_type, request.plan.model_id),
+                default=self._standby(request.plan.model_id),
+                encoder_for=self.encoder_for,
+                kept=self.caches.embeddings,
+            )
 
     def _standby(self, model_id: str | None) -> ModelConfig:
         """Return the general model of the profile that the plan's model is of, which the plan has looked up already."""
@@ -142,18 +151,20 @@ class Wired(Engines):
 
     def vector_search(self, request: SearchStageRequest) -> Searched:
         """Run the vector_search stage."""
-        return vector_search.run(
-            request,
-            index=self.index,
-            now=self.now(),
-            schema_version=self._schema_version(request.query.tenant_id),
-            reach=self._reach,
-        )
+        with deadline.within(SEARCH_S, share=SHARE):
+            return vector_search.run(
+                request,
+                index=self.index,
+                now=self.now(),
+                schema_version=self._schema_version(request.query.tenant_id),
+                reach=self._reach,
+            )
 
     def graph_expand(self, request: GraphRequest) -> GraphFound:
         """Run the graph_expand stage."""
-        graph = self.caches.graph(request.query.tenant_id)
-        return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
+        with deadline.within(GRAPH_S, share=SHARE):
+            graph = self.caches.graph(request.query.tenant_id)
+            return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
 
     def budget(self, parameters: FusionParameters) -> Budget:
         """Return how far walks may go with some parameters."""
@@ -167,6 +178,10 @@ class Wired(Engines):
 
     def fuse_rerank(self, request: FuseRequest) -> Answer:
         """Run the fuse_rerank stage."""
+        with deadline.within(FUSE_S):
+            return self._fuse(request)
+
+    def _fuse(self, request: FuseRequest) -> Answer:
         return fuse_rerank.run(
             request,
             index=self.index,
@@ -248,7 +263,9 @@ class Wired(Engines):
             return self._ingest_function.write(request)
         from braid import writes
 
-        return writes.write(request, self)
+        deadline.check()
+        with deadline.suspended():  # what has begun is done whole
+            return writes.write(request, self)
 
     @cached_property
     def imports(self) -> Imports:
@@ -284,7 +301,9 @@ class Wired(Engines):
         """Remove records with their vertices and edges, for good."""
         from braid import deletes
 
-        return deletes.delete_records(tenant_id, ids, self)
+        deadline.check()
+        with deadline.suspended():  # as of a write
+            return deletes.delete_records(tenant_id, ids, self)
 
     @property
     def context_limits(self) -> ContextLimits:

@@ -7,13 +7,15 @@ corpus as BEIR names it can be written as it is.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
 from braid.engines.ports_state import MAX_LINE_BYTES
 from braid.errors import InvalidRequest
+from braid.json_text import NotJson, read_json
 from braid.models import Kind, Record, Relationship, Vertex
+from braid.write_limits import too_much
 from braid.writes import ItemError, MissingEnds, Places, WriteReport, WriteRequest, write
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ OURS = {
 CORPUS_NAMES = {"id": "_id", "content": "text"}
 ENTITY_NAMES = {"entity_type": "type"}
 KINDS = {"record": "records", "entity": "entities", "relationship": "relationships"}
+
+
+_Item = TypeVar("_Item", Record, Vertex)
 
 
 class Mistake(Exception):
@@ -78,7 +83,7 @@ def corpus_record(row: Mapping[str, Any], tenant_id: str) -> Record:
     title = " ".join(str(row.get("title") or "").split())
     if title:
         source.setdefault("title", title[:512])
-    return Record.model_validate(
+    record = Record.model_validate(
         {
             **fields,
             "id": row["_id"],
@@ -88,6 +93,7 @@ def corpus_record(row: Mapping[str, Any], tenant_id: str) -> Record:
             "metadata": _flat(object_of(row, "metadata")),
         }
     )
+    return _bounded(record, {"content": "text"})
 
 
 def record_of(row: Mapping[str, Any], tenant_id: str) -> Record:
@@ -97,7 +103,7 @@ def record_of(row: Mapping[str, Any], tenant_id: str) -> Record:
     refuse(row, OURS)
     require(row, "id")
     metadata = _flat(object_of(row, "metadata"))
-    return Record.model_validate({**row, "tenant_id": tenant_id, "metadata": metadata})
+    return _bounded(Record.model_validate({**row, "tenant_id": tenant_id, "metadata": metadata}))
 
 
 def entity_of(row: Mapping[str, Any], tenant_id: str) -> tuple[Vertex, Record | None]:
@@ -125,13 +131,20 @@ def entity_of(row: Mapping[str, Any], tenant_id: str) -> tuple[Vertex, Record | 
             "metadata": _flat(object_of(row, "metadata")),
         }
     )
-    return vertex, record if content else None
+    return _bounded(vertex), _bounded(record) if content else None
 
 
 def relationship_of(row: Mapping[str, Any], tenant_id: str) -> Relationship:
     """Make an edge of an item."""
     refuse(row, OURS)
     return Relationship.model_validate({**row, "tenant_id": tenant_id})
+
+
+def _bounded(item: _Item, names: Mapping[str, str] | None = None) -> _Item:
+    """Return a record or vertex that holds no more than one may; ``names`` are those of the fields in the item."""
+    if found := too_much(item):
+        raise Mistake(f"{(names or {}).get(found.field, found.field)}: {found.message}")
+    return item
 
 
 class Items:
@@ -151,13 +164,13 @@ class Items:
         if not line.strip():
             return
         try:
-            row = json.loads(line.decode("utf-8-sig"))
+            row = read_json(line.decode("utf-8-sig"))
         except UnicodeDecodeError:
             self._refuse(place, {}, "not UTF-8")
         except json.JSONDecodeError as error:
             self._refuse(place, {}, f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
-        except (ValueError, RecursionError) as error:
-            self._refuse(place, {}, f"not JSON: {error}")
+        except NotJson as error:
+            self._refuse(place, {}, f"not JSON: the line {error}")
         else:
             self.add(place, row)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import InvalidRequest
 from braid.models import Kind, Record, Relationship, Vertex
+from braid.write_limits import too_much
 from braid.writes_request import ItemError, MissingEnds
 from braid.writes_supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
 
@@ -84,6 +85,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
             edge.identity(): request.place("relationships", at) for at, edge in enumerate(request.relationships)
         },
     )
+    _refuse_too_much(given, accepted.errors)
     _refuse_newer(given, store, accepted.errors)
     named = sorted({*given.records, *given.vertices})
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
@@ -172,6 +174,20 @@ def _once(request: WriteRequest, what: str, items: Sequence[_Named], errors: lis
         first[item.id] = place
         kept[item.id] = item
     return kept
+
+
+def _refuse_too_much(given: Given, errors: list[ItemError]) -> None:
+    """Refuse records and vertices that hold more than one may."""
+    if given.request.supersede_only:
+        return  # an earlier request wrote these records
+    kept: tuple[tuple[str, dict[str, Any]], ...] = (("records", given.records), ("vertices", given.vertices))
+    for what, items in kept:
+        places = {item.id: at for at, item in reversed(list(enumerate(getattr(given.request, what))))}
+        for name, item in list(items.items()):
+            if found := too_much(item):
+                place = given.request.place(what, places[name])
+                errors.append(ItemError(place=place, id=name, field=found.field, message=found.message))
+                del items[name]
 
 
 def _refuse_newer(given: Given, store: WriteStore, errors: list[ItemError]) -> None:

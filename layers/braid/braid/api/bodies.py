@@ -1,26 +1,18 @@
-"""What may be read as a request's body: one JSON object in UTF-8, not too long, not too deep, each key once.
-
-Python's own reader takes more than JSON: NaN, keys twice (the last wins), halves of surrogate pairs. Whoever checks a
-request before it gets here may have read something else than this would.
-"""
+"""What may be read as a request's body: one JSON object in UTF-8, not too long, not too deep, each key once."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
-import re
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from braid.api.problems import Problem, malformed, too_large
+from braid.json_text import NotJson, check_characters, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-MAX_DEPTH = 32
-"""Of objects and arrays in one another; no request needs ten."""
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def check_body(event: Mapping[str, Any], *, limit_bytes: int) -> str:
@@ -47,30 +39,17 @@ def check_body(event: Mapping[str, Any], *, limit_bytes: int) -> str:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
         raise malformed("the body is not UTF-8") from None
-    if not isinstance(read_json(text), dict):
-        raise malformed("the body is not a JSON object")
-    return text
-
-
-def read_json(text: str) -> object:
-    """Read JSON, and nothing that is not.
-
-    Raises
-    ------
-    Problem
-        400 that says what is wrong with it.
-    """
-    _check_depth(text)
     try:
-        value = json.loads(text, object_pairs_hook=_without_doubles, parse_constant=_no_constant)
+        value = read_json(text)
+        if "\\u" in text or not text.isascii():
+            check_characters(value)
     except json.JSONDecodeError as error:
         raise malformed(f"the body is not JSON: {error.msg} at character {error.pos}") from None
-    except ValueError:
-        # Python reads no whole number of more than 4,300 digits.
-        raise malformed("the body holds a number that is too long") from None
-    if "\\u" in text or not text.isascii():
-        _check_characters(value)
-    return value
+    except NotJson as error:
+        raise malformed(f"the body {error}") from None
+    if not isinstance(value, dict):
+        raise malformed("the body is not a JSON object")
+    return text
 
 
 def _raw(event: Mapping[str, Any], limit_bytes: int) -> bytes:
@@ -96,51 +75,3 @@ def _is_json(content_type: str) -> bool:
     name, _, parameters = content_type.lower().partition(";")
     charset = parameters.partition("charset=")[2].strip(' "')
     return name.strip() == "application/json" and charset in {"", "utf-8", "utf8"}
-
-
-def _check_depth(text: str) -> None:
-    """Refuse what is too deep before the reader recurses into it."""
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
-        return
-    depth = 0
-    for character in _STRING.sub("", text):
-        if character in "[{":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise malformed(f"the body is more than {MAX_DEPTH} levels deep")
-        elif character in "]}":
-            depth -= 1
-
-
-def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    read = dict(pairs)
-    if len(read) != len(pairs):
-        raise malformed("the body holds a key twice in one object")
-    return read
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise malformed(f"the body holds {name}, which JSON has not")
-
-
-def _check_characters(value: object) -> None:
-    """Refuse halves of surrogate pairs anywhere, keys included: they cannot be written as UTF-8."""
-    todo = [value]
-    while todo:
-        match todo.pop():
-            case str() as text:
-                if not _encodes(text):
-                    raise malformed("the body holds a lone surrogate, which is not a character")
-            case dict() as members:
-                todo.extend(members)
-                todo.extend(members.values())
-            case list() as items:
-                todo.extend(items)
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

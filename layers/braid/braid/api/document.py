@@ -25,6 +25,7 @@ PROBLEMS = {
     "422": "Fields are wrong; the answer names them.",
     "429": "Too many requests at once, or more than the tenant's quota.",
     "503": "A store did not answer, or there is too much to do at once.",
+    "504": "It took longer than a request may.",
 }
 _MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords"})
 _OF_BODIES = frozenset({"400", "413", "415"})

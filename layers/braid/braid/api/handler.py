@@ -21,6 +21,7 @@ from braid.api.problems import Problem, from_error, from_validation, internal, n
 from braid.api.questions import add_questions
 from braid.api.records import add_records
 from braid.api.resolver import Api
+from braid.deadline import within
 from braid.errors import BraidError
 from braid.observability import request_log
 from braid.readiness import open_beforehand
@@ -74,7 +75,8 @@ def make_handler(library: Library) -> Handler:
         api, request = router(), _Request(event)
         refused: dict[str, str | None] = {}
         try:
-            answer = request.respond(api, context)
+            with within(library.settings.request_timeout_s):
+                answer = request.respond(api, context)
         except Exception as error:  # noqa: BLE001 - nobody but the log learns what a fault of ours looks like
             answer = _problem(error, log, request_id).response()
             refused = error.audit if isinstance(error, Refused) else {}
@@ -124,7 +126,9 @@ class _Request:
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         http = event["requestContext"]["http"]
-        self.event = event
+        # API Gateway writes names in lower case; whoever calls the function by itself may not.
+        headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+        self.event = {**event, "headers": headers}
         self.method = str(http["method"]).upper()
         self.path = str(event["rawPath"])
         stage = event["requestContext"].get("stage")
@@ -168,6 +172,8 @@ class _Request:
         event = {**self.event, "isBase64Encoded": False, "body": None}
         if self.method in WITH_BODY:
             event["body"] = check_body(self.event, limit_bytes=api.library.settings.api_max_body_bytes)
+            # Powertools knows the type in one spelling only.
+            event["headers"] = {**self.event["headers"], "content-type": "application/json"}
         answer = api.respond(event, context, self.caller)
         return self._with_tag(_of_bearable_size(answer))
 

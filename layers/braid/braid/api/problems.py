@@ -31,6 +31,10 @@ MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:braid:problem:"
 RETRY_AFTER_S: Final = 1
 """What a caller is asked to wait when trying again may help."""
+MAX_PART: Final = 256
+"""Characters of a field's name, which may be a caller's own."""
+MAX_SHOWN: Final = 100
+"""Fields that one problem names; a body may hold 100,000 that are wrong."""
 
 
 class FieldProblem(Frozen):
@@ -149,8 +153,11 @@ def internal() -> Problem:
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """Return the problem of fields that are wrong, as pydantic reports them; what was sent is not echoed."""
-    fields = tuple(FieldProblem(field=_place(error["loc"]), detail=plainly(error)) for error in errors)
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", "fields of the request are wrong", errors=fields)
+    shown = errors[:MAX_SHOWN]
+    fields = tuple(FieldProblem(field=_place(error["loc"]), detail=plainly(error)) for error in shown)
+    more = f"; the first {MAX_SHOWN} of {len(errors):,} are named" if len(errors) > MAX_SHOWN else ""
+    detail = f"fields of the request are wrong{more}"
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
 
 
 def from_error(error: BraidError) -> Problem:
@@ -174,7 +181,9 @@ def from_error(error: BraidError) -> Problem:
         case StoresUnavailable():
             detail = "neither the search index nor the knowledge graph answered"
             return unavailable(detail, retry_after_s=None if error.lasting else RETRY_AFTER_S)
-        case StoreTooSlow() | TransientStoreError() | TransientModelError():
+        case StoreTooSlow():
+            return Problem(HTTPStatus.GATEWAY_TIMEOUT, "timeout", "the request took longer than one may; ask for less")
+        case TransientStoreError() | TransientModelError():
             return unavailable("a store or model did not answer in time")
         case _:
             # Read-only, full, damaged, misconfigured: an operator's to mend, and the log says which.
@@ -183,7 +192,7 @@ def from_error(error: BraidError) -> Problem:
 
 def _place(location: Sequence[str | int]) -> str:
     """Return where a field stands, without ``body``, ``query`` or ``path`` in front of it."""
-    parts = [str(part) for part in location]
+    parts = [str(part)[:MAX_PART] for part in location]
     return ".".join(parts[1:] if parts[0] in {"body", "query", "path", "header"} else parts) or "body"
 
 

@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
 from braid.api import traces
 from braid.api.problems import not_found
-from braid.api.shapes import Entity, GraphRequest, Related, SemanticQuestion, Trace
+from braid.api.shapes import Entity, EntityId, GraphRequest, Related, SemanticQuestion, Trace
 from braid.citations import cite
 from braid.context import Context, ContextQuestion, ContextRequest
 from braid.engines.ports_query import GraphQuery, GraphResult, QueryStart
@@ -121,11 +121,30 @@ def _add_entities(api: Api) -> None:
         return Related(hits=found.hits, truncated=found.truncated)
 
     @api.get("/entities/<entity_id>", operation_id="getEntity", summary="One entity or record", tags=ASK)
-    def entity(entity_id: Annotated[RecordId, InPath(description="Its id.")]) -> Entity:
-        found = _entity(api, entity_id)
-        if found is None:
-            raise not_found("no entity of this id")
-        return found
+    def entity(
+        entity_id: Annotated[RecordId, InPath(description="Its id; one that ends in `/related` is read by POST.")],
+    ) -> Entity:
+        return _found(api, entity_id)
+
+    # API Gateway decodes a path, so that no encoding tells the id x/related from what is related to x. In a body an id
+    # may hold anything.
+    @api.post("/entities:read", operation_id="readEntity", summary="One entity or record of any id", tags=["ask"])
+    def read_entity(asked: EntityId) -> Entity:
+        return _found(api, asked.id)
+
+
+def _found(api: Api, entity_id: str) -> Entity:
+    """Return an entity.
+
+    Raises
+    ------
+    Problem
+        404 if there is none.
+    """
+    found = _entity(api, entity_id)
+    if found is None:
+        raise not_found("no entity of this id")
+    return found.fitting()
 
 
 def _entity(api: Api, entity_id: str) -> Entity | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,6 +12,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 from braid.api.problems import FieldProblem, Problem
 from braid.api.replays import IdempotencyKey, once
 from braid.api.shapes import (
+    MAX_RECORD_BYTES,
     Deletes,
     NewSchema,
     RecordPage,
@@ -24,16 +26,22 @@ from braid.api.shapes import (
 from braid.api.tokens import InvalidToken, sign, verify
 from braid.deletes import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.engines.ports import SchemaVersion
+from braid.engines.scan_cursor import encode
 from braid.errors import InvalidRequest
 from braid.models import Record, RecordId, Relationship, Vertex
 from braid.writes_request import MissingEnds, WriteReport, WriteRequest
 
 if TYPE_CHECKING:
     from braid.api.resolver import Api
+    from braid.engines.ports import SearchIndex
 
 WRITE = ["write"]
 CURSOR: Final = "records"
 CURSOR_HOURS: Final = 24
+READ_AT_ONCE: Final = 20
+"""Records of a page that are read from the index together: what was written by older versions may have megabytes."""
+STUB_BYTES: Final = 20_000
+"""Most that a record has as JSON without its content, aliases and metadata."""
 
 
 def add_records(api: Api) -> None:
@@ -75,15 +83,14 @@ def _add_writes(api: Api) -> None:
     ) -> RecordPage:
         tenant_id, now = api.tenant_id, library.now().timestamp()
         cursor = None if after is None else _opened(after, tenant_id, library.cursor_key(), now)
-        page = library.index.scan(tenant_id, after=cursor, limit=limit)
+        records, further = _page(library.index, tenant_id, cursor, limit)
         onward = None
-        if page.cursor:
-            content = {"tenant_id": tenant_id, "after": page.cursor}
+        if further:
+            content = {"tenant_id": tenant_id, "after": further}
             until = now + CURSOR_HOURS * 3_600
             onward = sign(content, purpose=CURSOR, key=library.cursor_key(), expires_at=until)
-        own = tuple(RecordSummary.of(record) for record in page.records if record.tenant_id == tenant_id)
-        api.counted = len(own)
-        return RecordPage(records=own, next=onward)
+        api.counted = len(records)
+        return RecordPage(records=tuple(records), next=onward)
 
 
 def _add_deletion(api: Api) -> None:
@@ -168,6 +175,28 @@ def _written(report: WriteReport) -> WriteSummary:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
     names = WriteSummary.model_fields
     return WriteSummary(**{name: value for name, value in dict(report).items() if name in names})
+
+
+def _page(index: SearchIndex, tenant_id: str, after: str | None, limit: int) -> tuple[list[RecordSummary], str | None]:
+    """Return as many records as asked for, or as fit into an answer, and the cursor behind the last of them."""
+    kept: list[RecordSummary] = []
+    size = 0
+    while True:
+        page = index.scan(tenant_id, after=after, limit=min(READ_AT_ONCE, limit - len(kept)))
+        for record in page.records:
+            if record.tenant_id != tenant_id:
+                continue
+            summary = RecordSummary.of(record)
+            length = len(json.dumps(summary.model_dump(mode="json")))
+            if length > MAX_RECORD_BYTES:
+                summary, length = summary.stub(), STUB_BYTES
+            if kept and size + length > MAX_RECORD_BYTES:
+                return kept, encode(tenant_id, kept[-1].id)
+            kept.append(summary)
+            size += length
+        after = page.cursor
+        if after is None or len(kept) >= limit:
+            return kept, after
 
 
 def _dotted(place: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+import json
+from typing import Annotated, Final, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -31,8 +32,12 @@ from braid.models import (
     Weights,
 )
 from braid.reembedding.jobs import Job, Phase, Status
+from braid.stages.answer_size import beginning
 from braid.write_items import MAX_INLINE
 from braid.writes_request import MissingEnds
+
+MAX_RECORD_BYTES: Final = 5_200_000
+"""Of one record, or of a page of several, as JSON in an answer."""
 
 
 class SemanticQuestion(Frozen):
@@ -50,6 +55,12 @@ class GraphRequest(GraphQuestion):
     """A traversal, as the graph is now or was at a moment."""
 
     as_of: Timestamp | None = None
+
+
+class EntityId(Frozen):
+    """Which entity or record is read."""
+
+    id: RecordId
 
 
 class Entity(Frozen):
@@ -70,6 +81,15 @@ class Entity(Frozen):
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
     trusted: bool = True
     """As of a search's result."""
+    shortened: bool = False
+    """Whether metadata, aliases and the end of the content were left out, as an answer may not hold them."""
+
+    def fitting(self) -> Self:
+        """Return the entity, shortened where it is too long to be answered."""
+        if len(json.dumps(self.model_dump(mode="json"))) <= MAX_RECORD_BYTES:
+            return self
+        shorter = {"content": beginning(self.content, MAX_RECORD_BYTES // 2), "aliases": (), "metadata": {}}
+        return self.model_copy(update={**shorter, "shortened": True})
 
 
 class Related(Frozen):
@@ -165,6 +185,13 @@ class RecordSummary(NewRecord):
     """A record as it is stored, without its vectors."""
 
     content_hash: str | None = None
+    shortened: bool = False
+    """Whether content, aliases and metadata were left out, as older versions wrote more than an answer may hold."""
+
+    def stub(self) -> Self:
+        """Return the record without what may be long."""
+        left_out = {"content": "", "aliases": (), "metadata": {}, "supersedes": (), "shortened": True}
+        return self.model_copy(update=left_out)
 
     @classmethod
     def of(cls, record: Record) -> Self:

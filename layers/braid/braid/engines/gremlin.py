@@ -6,6 +6,7 @@ grow with the number of seeds, names or hops.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import P
 
+from braid import deadline
 from braid.engines import gremlin_elements as elements
 from braid.engines import gremlin_neighbourhood, gremlin_query, query_walks
 from braid.engines import gremlin_reading as reading
@@ -27,6 +29,7 @@ from braid.name_forms import match_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
@@ -202,8 +205,9 @@ class GremlinGraph:
         """Walk from the seeds. One traversal whatever the number of seeds."""
         if not request.seeds:
             return Expansion()
-        (collected,) = self._ask(lambda g: neighbourhood(g, request))
-        return expansion(collected, request)
+        with self._bounded():
+            (collected,) = self._ask(lambda g: neighbourhood(g, request))
+            return expansion(collected, request)
 
     def propagate(self, request: PropagateRequest) -> Expansion:
         """Spread names and hits over their neighbourhood. One traversal whatever the number of seeds."""
@@ -211,14 +215,16 @@ class GremlinGraph:
             return Expansion()
         from braid.engines.propagation import spread
 
-        (collected,) = self._ask(lambda g: gremlin_neighbourhood.traversal(g, request))
-        nodes, edges, truncated = gremlin_neighbourhood.gathered(collected, request)
-        return spread(request, nodes, edges, truncated=truncated)
+        with self._bounded():
+            (collected,) = self._ask(lambda g: gremlin_neighbourhood.traversal(g, request))
+            nodes, edges, truncated = gremlin_neighbourhood.gathered(collected, request)
+            return spread(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query. One traversal whatever its number of steps and starts."""
-        (collected,) = self._ask(lambda g: gremlin_query.traversal(g, query))
-        return query_walks.answer(query, gremlin_query.gathered(collected, query))
+        with self._bounded():
+            (collected,) = self._ask(lambda g: gremlin_query.traversal(g, query))
+            return query_walks.answer(query, gremlin_query.gathered(collected, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts."""
@@ -250,9 +256,14 @@ class GremlinGraph:
         ]
         return min((elements.moment_of(stored) for stored in found), default=None)
 
+    def _bounded(self) -> AbstractContextManager[None]:
+        """Bound a walk, what is made here of the server's answer included."""
+        return deadline.within(self._question_s or math.inf)
+
     def _ask(self, build: Callable[[GraphTraversalSource], GraphTraversal]) -> list[Any]:
         """Run a traversal that a question waits for."""
-        return self._connection.submit(build, within_s=self._question_s)
+        bounds = (self._question_s or math.inf, deadline.left())
+        return self._connection.submit(build, within_s=min(bounds) if min(bounds) < math.inf else None)
 
     def _require_ends(self, written: set[str], edges: Sequence[Relationship]) -> None:
         ends = {

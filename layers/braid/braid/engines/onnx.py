@@ -10,6 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from braid.deadline import check
 from braid.engines.model_files import ModelKind, Precision, open_model
 from braid.engines.onnx_session import Row, first_line, load_session, read_tokenizer
 from braid.errors import ConfigurationError, ModelError, RerankFailed
@@ -102,6 +103,7 @@ class OnnxEncoder:
                 )
             ]
             for batch in self._batches(rows):
+                check()
                 for row, vector in zip(batch, self._run(batch), strict=True):
                     vectors[row.index] = vector
                 done += len(batch)

@@ -10,6 +10,7 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any
 
+from braid import deadline
 from braid.engines import opensearch_mapping as mapping
 from braid.engines import opensearch_query as query
 from braid.engines.opensearch_beside import everywhere, placed
@@ -287,7 +288,8 @@ class OpenSearchIndex:
             return call(self._attempts, function, *args, **kwargs)
 
     def _msearch(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
-        return self._call(self._answers, bodies, request_timeout=self._settings.opensearch_timeout_s)
+        timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
+        return self._call(self._answers, bodies, request_timeout=timeout_s)
 
     def _ask(self, bodies: Sequence[dict[str, Any]], patience: Patience) -> list[Mapping[str, Any]]:
         with self._spaces.forgotten_on_failure():

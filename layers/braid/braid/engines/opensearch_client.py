@@ -17,8 +17,9 @@ from opensearchpy.exceptions import (
     SSLError,
     TransportError,
 )
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
+from braid import deadline
 from braid.errors import ConfigurationError, StoreError, StoreTooSlow, TransientStoreError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _signer(service: str) -> Urllib3AWSV4SignerAuth:
 def retrying(attempts: int) -> Retrying:
     """Return the policy of every call: transient errors again, with full jitter, a bounded number of times."""
     return Retrying(
-        stop=stop_after_attempt(attempts),
+        stop=lambda state: state.attempt_number >= attempts or deadline.is_over(),
         wait=wait_random_exponential(multiplier=0.1, max=2.0),
         retry=retry_if_exception_type(TransientStoreError),
         reraise=True,
@@ -113,7 +114,7 @@ class Patience:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._deadline = time.monotonic() + settings.opensearch_question_s
+        self._deadline = time.monotonic() + min(settings.opensearch_question_s, deadline.left())
 
     def call(self, function: Callable[..., R], **kwargs: Any) -> R:  # noqa: ANN401 - the client's
         """Call the client as :func:`call`, with what is left of the time.

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from braid.deadline import checked
 from braid.engines.bridging import MENTIONS, bridged
 from braid.engines.ports import Expansion
 from braid.engines.query_walks import Node
@@ -104,7 +105,7 @@ def _with_hits(request: PropagateRequest, nodes: Mapping[str, Node]) -> dict[str
 def _surest(edges: Iterable[Tie], nodes: Mapping[str, Node]) -> dict[tuple[str, str], Tie]:
     """Keep one edge between any two vertices: the surest, then the first; a loop leads nowhere."""
     best: dict[tuple[str, str], Tie] = {}
-    for edge in edges:
+    for edge in checked(edges):
         if edge.source == edge.target or edge.source not in nodes or edge.target not in nodes:
             continue
         pair = (edge.source, edge.target) if edge.source < edge.target else (edge.target, edge.source)
@@ -117,7 +118,7 @@ def _surest(edges: Iterable[Tie], nodes: Mapping[str, Node]) -> dict[tuple[str, 
 def _ties_of(ties: Iterable[Tie]) -> Counter[str]:
     """Count each vertex's ties in the neighbourhood, without those by which it is mentioned."""
     counts: Counter[str] = Counter()
-    for tie in ties:
+    for tie in checked(ties):
         counts[tie.source] += 1
         if tie.type != MENTIONS:
             counts[tie.target] += 1
@@ -133,7 +134,11 @@ def _shares(
     number = {identity: place for place, identity in enumerate(identities)}
     graph: rustworkx.PyDiGraph[str, float] = rustworkx.PyDiGraph(multigraph=False)
     graph.add_nodes_from(identities)
-    pairs = [(number[one], number[other], tie.confidence) for (one, other), tie in ties.items() if tie.confidence > 0]
+    pairs = [
+        (number[one], number[other], tie.confidence)
+        for (one, other), tie in checked(ties.items())
+        if tie.confidence > 0
+    ]
     graph.add_edges_from(pairs)
     graph.add_edges_from([(other, one, confidence) for one, other, confidence in pairs])
     shares = rustworkx.pagerank(
@@ -167,7 +172,7 @@ def _ways(
         reached = set(starts)
         for _ in range(request.max_hops):
             following: dict[str, _Way] = {}
-            for vertex, way in frontier.items():
+            for vertex, way in checked(frontier.items()):
                 for target, tie in neighbours.get(vertex, ()):
                     if target in reached:
                         continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from braid.deadline import checked
 from braid.engines.ports_query import MAX_FRONTIER, MAX_STARTS, MAX_WALKS, GraphResult, QueryOrder, QueryReturn
 from braid.models import GraphHit, Path
 from braid.scoring import clamp
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.engines.ports_query import GraphQuery
+from braid.engines.ports_query import GraphQuery
 
 
 class Node(NamedTuple):
@@ -80,7 +81,7 @@ def answer(query: GraphQuery, gathered: Gathered) -> GraphResult:
 
 
 def _extended(walks: Iterable[_Walk], edges: Mapping[str, Sequence[Edge]]) -> Iterable[_Walk]:
-    for walk in walks:
+    for walk in checked(walks):
         seen: set[tuple[str, str, bool]] = set()
         for edge in edges.get(walk.ids[-1], ()):
             way = edge[:2] + edge[3:4]

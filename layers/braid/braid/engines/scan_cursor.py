@@ -35,7 +35,7 @@ def decode(tenant_id: str, text: str | None) -> str:
         return _BEFORE_ALL
     try:
         owner, record_id = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, TypeError) as error:
+    except (binascii.Error, ValueError, TypeError, RecursionError) as error:
         message = "after: this is no cursor that a scan returned"
         raise InvalidRequest(message, field="after") from error
     if not isinstance(record_id, str):

@@ -128,7 +128,7 @@ def _plain_value(value: object) -> object:
     if value is not None and not isinstance(value, str | int | float):
         message = "is not text, a number, true, false or null"
         raise ValueError(message)
-    return value
+    return _encodable(value) if isinstance(value, str) else value
 
 
 MetadataValue = Annotated[str | int | float | bool | None, BeforeValidator(_plain_value)]

@@ -76,7 +76,7 @@ class NewRecord(Frozen):
     task_id: Name | None = None
     tool_name: Name | None = None
     status: Name | None = None
-    metadata: dict[str, MetadataValue] = Field(default_factory=dict)
+    metadata: dict[Text, MetadataValue] = Field(default_factory=dict)
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
     """Whether a model may be shown it; of what is not, a context has nothing unless asked. Written where False only."""
     supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100)] = ()

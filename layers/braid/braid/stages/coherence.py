@@ -7,11 +7,11 @@ the question's words, without the names in it, stand beside the mention.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from braid.linking import normalise, words
+from braid.name_forms import without_brackets
 from braid.question_words import question_words
 from braid.schema import FACTORS
 from braid.scoring import clamp
@@ -30,10 +30,10 @@ LED_FROM = 5
 WINDOW = 15
 """Words on either side of a mention."""
 MOST_WORDS = 1_000
+MOST_CHARACTERS = 20_000
 """Of a text; mentions further on are not found."""
 SHORTEST_STEM = 4
 _ENDINGS = ("ations", "ation", "ings", "ing", "ers", "ors", "er", "or", "ed", "es", "s", "ion", "e")
-_PARENTHESIS = re.compile(r"\s*\([^)]*\)\s*$")
 
 
 def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked], *, weight: float) -> list[Ranked]:
@@ -82,7 +82,7 @@ class Mentions:
         called: dict[str, list[list[str]]] = {}
         for source in first[:LED_FROM]:
             unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
-            text = words(source.text())[:MOST_WORDS] if unknown else []
+            text = words(source.text()[:MOST_CHARACTERS])[:MOST_WORDS] if unknown else []
             for one in unknown:
                 if one.id not in called:
                     called[one.id] = [name.split() for name in _names(one)]
@@ -105,7 +105,7 @@ def _asked(question: str, links: Iterable[EntityLink]) -> frozenset[str]:
 def _names(record: Record) -> set[str]:
     """Return what a record may be called in another's text."""
     names = [record.name, record.source.title, *record.aliases]
-    plain = [_PARENTHESIS.sub("", name) for name in names if name]
+    plain = [without_brackets(name) for name in names if name]
     return {name for name in map(normalise, plain) if name}
 
 

@@ -2,7 +2,7 @@
 import { byId, day, fill, h, plural, shortened } from "./elements.js";
 import { addRelations } from "./graph.js";
 import { CAUSAL, walkedAs } from "./relations.js";
-import { get } from "./server.js";
+import { get, post } from "./server.js";
 
 const AT_MOST = 60;
 let asking = null;
@@ -19,7 +19,7 @@ export async function openEntity(id, { asOf, onWithin }) {
   try {
     const causal = CAUSAL.map((type) => `&types=${type}`).join("");
     const [entity, nearest, causes] = await Promise.all([
-      get(path, asking.signal),
+      post("entities:read", { id }, asking.signal),
       get(`${path}/related?limit=${AT_MOST}${moment}`, asking.signal),
       get(`${path}/related?limit=${AT_MOST}${moment}${causal}`, asking.signal),
     ]);

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from braid.deadline import check
 from braid.models import Direction, Path
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ def walk(
     neighbours = graph.neighbours(direction)
     truncated = False
     for hop in range(1, max_hops + 1):
+        check()
         parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
         keep = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of) & open_vertex[targets]
         if types is not None:

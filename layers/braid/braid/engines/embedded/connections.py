@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from braid.deadline import is_over
 from braid.errors import StoreReadOnly
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from braid.engines.embedded.files import Opened, StoreFiles
 
 _CACHE_KIB = 16_384
+_STEPS = 10_000
+"""Steps of SQLite's machine, less than a millisecond, between two looks at whether a statement's time is over."""
 
 
 class Connection(sqlite3.Connection):
@@ -36,6 +39,7 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
         connection.execute(f"PRAGMA busy_timeout = {busy_timeout_ms:d}")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
         connection.execute("PRAGMA mmap_size = 0")
+        connection.set_progress_handler(is_over, _STEPS)
         if not read_only:
             connection.execute("PRAGMA synchronous = FULL")
         connection.execute("SELECT count(*) FROM sqlite_master")  # opens the log

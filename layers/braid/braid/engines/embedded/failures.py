@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from braid.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, TransientStoreError
+from braid.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooSlow, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def mapped(path: Path) -> Iterator[None]:
 
     Raises
     ------
-    StoreFull, StoreReadOnly, StoreCorrupt, TransientStoreError, StoreError
+    StoreFull, StoreReadOnly, StoreCorrupt, StoreTooSlow, TransientStoreError, StoreError
         As :func:`explain` chooses.
     """
     try:
@@ -45,6 +45,8 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreReadOnly(f"{path} cannot be written; make the file and its folder writable or set BRAID_HOME")
     if primary in _DAMAGED:
         return StoreCorrupt(f"{path} is damaged ({error}); move it away, then ingest again")
+    if primary == sqlite3.SQLITE_INTERRUPT:
+        return StoreTooSlow(f"{path}: the time that a request has was over before all was read")
     if primary in _BUSY:
         return TransientStoreError(f"{path} is locked by another process that writes; try again")
     if primary == sqlite3.SQLITE_CANTOPEN:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
+from braid.deadline import holding, suspended, within
 from braid.engines.embedded import graph_reading, graph_rows
 from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
@@ -39,11 +41,20 @@ class EmbeddedKnowledgeGraph:
     """Vertices and edges in SQLite, walked in memory; implements :class:`braid.engines.ports.KnowledgeGraph`.
 
     A tenant's graph is read when it is first walked, and again after a write, whichever process wrote.
+
+    Parameters
+    ----------
+    store
+        Where the rows are.
+    question_s
+        Bound on one walk, query or look-up of names in seconds; :class:`~braid.errors.StoreTooSlow` beyond.
     """
 
-    def __init__(self, store: EmbeddedStore) -> None:
+    def __init__(self, store: EmbeddedStore, *, question_s: float = math.inf) -> None:
         self._store = store
+        self._question_s = question_s
         self._lock = threading.Lock()
+        self._loading: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
         self._stats: Remembered[GraphStats] = Remembered(store, Generation.GRAPH)
         self._changes = Changes(store, Generation.GRAPH, ("vertices", "edges"))
@@ -133,7 +144,7 @@ class EmbeddedKnowledgeGraph:
         """Return the entities of which a name, an alias or a form of one is asked for, each once, by its best match."""
         if not names:
             return []
-        with self._store.read() as connection:
+        with within(self._question_s), self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None:
                 return []
@@ -163,6 +174,10 @@ class EmbeddedKnowledgeGraph:
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Walk from all seeds at once."""
+        with within(self._question_s):
+            return self._expand(request)
+
+    def _expand(self, request: ExpandRequest) -> Expansion:
         if not request.seeds:
             return Expansion()
         with self._store.read() as connection:
@@ -194,6 +209,10 @@ class EmbeddedKnowledgeGraph:
 
     def propagate(self, request: PropagateRequest) -> Expansion:
         """Spread names and hits over their neighbourhood."""
+        with within(self._question_s):
+            return self._propagate(request)
+
+    def _propagate(self, request: PropagateRequest) -> Expansion:
         with self._store.read() as connection:
             tenant = self._store.number(connection, request.tenant_id)
             if tenant is None or not request.seeds():
@@ -207,6 +226,10 @@ class EmbeddedKnowledgeGraph:
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query from one moment of the store."""
+        with within(self._question_s):
+            return self._query(query)
+
+    def _query(self, query: GraphQuery) -> GraphResult:
         from braid.engines.embedded import graph_query
 
         with self._store.read() as connection:
@@ -234,15 +257,21 @@ class EmbeddedKnowledgeGraph:
         if self._store.in_transaction:  # may yet be undone
             return load(connection, tenant, generation)
         with self._lock:
-            known = self._graphs.get(tenant)
+            loading = self._loading[tenant]
+        with holding(loading):  # other tenants do not wait for it
+            with self._lock:
+                known = self._graphs.get(tenant)
             if known is None or known.generation != generation:
-                loaded = load(connection, tenant, generation)
+                with suspended():  # half of a graph would be no use to the next walk either
+                    loaded = load(connection, tenant, generation)
                 if known is not None and known.generation > generation:
                     return loaded  # this reader's moment lies before another thread's
-                known = self._graphs[tenant] = loaded
-            self._graphs.move_to_end(tenant)
-            while len(self._graphs) > _TENANTS_IN_MEMORY:
-                self._graphs.popitem(last=False)
+                known = loaded
+            with self._lock:
+                self._graphs[tenant] = known
+                self._graphs.move_to_end(tenant)
+                while len(self._graphs) > _TENANTS_IN_MEMORY:
+                    self._graphs.popitem(last=False)
             return known
 
 

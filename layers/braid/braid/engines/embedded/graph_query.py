@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from braid.deadline import checked
 from braid.engines.embedded.adjacency import NO_TIME, edges_of, place_in_group
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.engines.ports_query import MAX_FRONTIER
@@ -75,7 +76,7 @@ def gather(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequence[str
     return Gathered(
         starts=[graph.ids[vertex] for vertex in starts.tolist()],
         edges=steps,
-        nodes={graph.ids[vertex]: _node(graph, vertex) for vertex in seen},
+        nodes={graph.ids[vertex]: _node(graph, vertex) for vertex in checked(seen)},
         truncated=truncated,
     )
 
@@ -112,7 +113,7 @@ def _walked(graph: Adjacency, step: QueryStep) -> Mask:
 
 def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers) -> dict[str, list[Edge]]:
     found: dict[str, list[Edge]] = {}
-    for vertex, edge, target in zip(vertices.tolist(), edges.tolist(), targets.tolist(), strict=True):
+    for vertex, edge, target in checked(zip(vertices.tolist(), edges.tolist(), targets.tolist(), strict=True)):
         found.setdefault(graph.ids[vertex], []).append(
             Edge(
                 target=graph.ids[target],

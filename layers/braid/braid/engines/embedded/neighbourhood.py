@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from braid.deadline import check, checked
 from braid.engines.embedded.adjacency import NO_TIME, edges_of, place_in_group
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.engines.propagation import Tie
@@ -37,6 +38,7 @@ def gather(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str, Node]
     followed: list[Numbers] = []
     truncated = False
     for hop in range(1, request.max_hops + 1):
+        check()
         parents, edges, targets = edges_of(neighbours, frontier)
         in_force = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of)
         parents, edges, targets = parents[in_force], edges[in_force], targets[in_force]
@@ -55,8 +57,8 @@ def gather(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str, Node]
         frontier = frontier[~seen[frontier]]
         seen[frontier] = True
     return (
-        {graph.ids[vertex]: _node(graph, vertex) for vertex in np.flatnonzero(seen).tolist()},
-        [_tie(graph, edge) for edge in np.unique(np.concatenate(followed)).tolist()],
+        {graph.ids[vertex]: _node(graph, vertex) for vertex in checked(np.flatnonzero(seen).tolist())},
+        [_tie(graph, edge) for edge in checked(np.unique(np.concatenate(followed)).tolist())],
         truncated,
     )
 

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
+from braid.deadline import checked
 from braid.engines.embedded.tables import forget_words, to_microseconds, words_table, write_words
 from braid.engines.ports_written import Written
 from braid.errors import DimensionMismatch, InvalidRequest
@@ -215,7 +216,7 @@ def read_many(
             embeddings=tuple(vectors.get(number, ())),
             **json.loads(body),
         )
-        for number, record_id, content, body in rows
+        for number, record_id, content, body in checked(rows, every=1)
     }
     return [found[record_id] for record_id in dict.fromkeys(ids) if record_id in found]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from braid.deadline import checked
 from braid.engines.embedded.rows import read_vectors
 from braid.models import Record
 
@@ -48,7 +49,7 @@ def page(
             embeddings=tuple(vectors.get(number, ())),
             **json.loads(body),
         )
-        for number, record_id, content, body in rows
+        for number, record_id, content, body in checked(rows, every=1)
     ]
 
 

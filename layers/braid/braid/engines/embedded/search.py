@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from braid.deadline import within
 from braid.engines.embedded import rows, scan_rows, words
 from braid.engines.embedded.conditions import conditions
 from braid.engines.embedded.generations import Generation, Remembered, delete
@@ -41,10 +43,13 @@ class EmbeddedSearchIndex:
         Where the rows are.
     exact_rows
         Up to this many rows that meet the conditions, vectors are scored one by one; above, through the graph.
+    question_s
+        Bound on one search in seconds.
     """
 
-    def __init__(self, store: EmbeddedStore, *, exact_rows: int | None = None) -> None:
+    def __init__(self, store: EmbeddedStore, *, exact_rows: int | None = None, question_s: float = math.inf) -> None:
         self._store = store
+        self._question_s = question_s
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], VectorGraph] = OrderedDict()
@@ -98,8 +103,10 @@ class EmbeddedSearchIndex:
         ------
         DimensionMismatch
             If the question's vector is not as long as those of its space.
+        StoreTooSlow
+            If the time is over.
         """
-        with self._store.read() as connection:
+        with within(self._question_s), self._store.read() as connection:
             tenant = self._store.number(connection, request.tenant_id)
             if tenant is None or request.ids == ():
                 return SearchHits()

@@ -9,6 +9,7 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from braid.deadline import suspended
 from braid.engines.embedded.connections import connect
 from braid.engines.embedded.failures import mapped
 from braid.engines.embedded.files import StoreFiles
@@ -149,7 +150,8 @@ class EmbeddedStore:
         if self.read_only:
             message = f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
             raise StoreReadOnly(message)
-        with self._turn(patience_ms), mapped(self.path):
+        # What is written is written whole.
+        with suspended(), self._turn(patience_ms), mapped(self.path):
             outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
             if outer is not None:
                 if not outer.in_transaction:

@@ -17,6 +17,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from braid.deadline import holding, suspended
 from braid.engines.embedded import segments
 from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
 from braid.engines.embedded.generations import Generation
@@ -102,8 +103,11 @@ class VectorGraph:
         """
         import numpy as np
 
-        with self._lock:
-            if not self._catch_up(connection, len(query)):
+        with holding(self._lock):
+            # Half of an index would be no use to the next search either.
+            with suspended():
+                followed = self._catch_up(connection, len(query))
+            if not followed:
                 return None
             size = self._size - len(self._gone)
             parts = [segment for segment in self._segments if len(segment)]

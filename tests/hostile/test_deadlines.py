@@ -1,0 +1,190 @@
+"""A request ends by its deadline, the work behind it stops, and neighbours hardly notice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid import deadline
+from braid.engines.embedded import adjacency
+from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.store import EmbeddedStore
+from braid.errors import StoreTooSlow
+from braid.models import Record, Relationship, Vertex
+from braid.settings import Settings
+
+from tests.front_door import FrontDoor, claims
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from braid.engines.embedded.adjacency import Adjacency
+
+HEAVY, QUIET = "saltmarrow", "pellworth"
+DENSE = 220
+BOUND_S = 0.4
+SLACK_S = 1.5
+"""For a machine with other work to do; without a bound the walks below take many times as long."""
+WALK: dict[str, Any] = {
+    "start": {"entity_types": ["Concept"]},
+    "steps": [{"direction": "both"}] * 5,
+    "returns": "paths",
+    "limit": 200,
+    "fan_out": 200,
+}
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
+    home = tmp_path_factory.mktemp("deadlines")
+    stages = DemoStages(Settings(home=home, embedded_question_s=BOUND_S).uncached())
+    names = [f"v{number:03}" for number in range(DENSE)]
+    vertices = [Vertex(id=name, tenant_id=HEAVY, name=f"Heron {name}", has_record=True) for name in names]
+    edges = [
+        Relationship(tenant_id=HEAVY, source=one, type="KNOWS", target=other)
+        for place, one in enumerate(names)
+        for other in names[place + 1 :]
+    ]
+    stages.graph.upsert(vertices, edges)
+    for tenant in (HEAVY, QUIET):
+        stages.index.upsert([Record(id=name, tenant_id=tenant, content=f"Heron {name}") for name in names[:30]])
+    stages.graph.upsert(
+        [Vertex(id=name, tenant_id=QUIET, name=name) for name in ("a", "b")],
+        [Relationship(tenant_id=QUIET, source="a", type="KNOWS", target="b")],
+    )
+    yield stages
+    stages.close()
+
+
+@pytest.fixture(scope="module")
+def door(stages: DemoStages) -> FrontDoor:
+    return FrontDoor(stages)
+
+
+def test_a_heavy_walk_is_ended_and_said_to_have_taken_too_long(door: FrontDoor) -> None:
+    begun = time.monotonic()
+    answered = door.ask("POST", "/graph/query", WALK)
+    assert (answered.status, answered.problem) == (504, "timeout")
+    assert time.monotonic() - begun < BOUND_S + SLACK_S
+
+
+def test_a_question_whose_walk_is_ended_is_answered_without_it(
+    stages: DemoStages, door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages.graph, "_question_s", 1e-6)
+    answered = door.ask("POST", "/search", {"text": "What about Heron v001?"}).json()
+    assert "graph_expand" in answered["degraded"] or "link" in answered["degraded"]
+    assert answered["results"]
+
+
+def test_a_question_whose_search_is_ended_is_answered_without_it(
+    stages: DemoStages, door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages.index, "_question_s", 1e-6)
+    monkeypatch.setattr("braid.engines.embedded.store._STEPS", 1)
+    with EmbeddedStore(stages.settings.home) as store:  # whose connections look at the clock at each step
+        monkeypatch.setattr(stages.index, "_store", store)
+        answered = door.ask("POST", "/search", {"text": "Heron v001"}).json()
+    assert "vector_search" in answered["degraded"]
+
+
+def test_a_request_has_one_deadline_whatever_it_asks(
+    stages: DemoStages, door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    monkeypatch.setattr(stages.graph, "_question_s", 1_000.0)
+    for stage in ("plan", "embed", "vector_search", "graph_expand", "fuse_rerank"):
+        stages.faults[stage] = lambda: seen.append(deadline.left())
+    answered = door.ask("POST", "/search", {"text": "Heron v001"})
+    stages.healthy()
+    assert answered.status == 200
+    assert len(seen) >= 5
+    assert max(seen) <= stages.settings.request_timeout_s
+
+
+def test_neighbours_are_answered_while_a_tenant_walks(door: FrontDoor) -> None:
+    stop = threading.Event()
+
+    def walk_on() -> int:
+        walked = 0
+        while not stop.is_set():
+            assert door.ask("POST", "/graph/query", WALK).status in {200, 504}
+            walked += 1
+        return walked
+
+    with ThreadPoolExecutor(6) as pool:
+        walkers = [pool.submit(walk_on) for _ in range(6)]
+        slowest = 0.0
+        for _ in range(5):
+            begun = time.monotonic()
+            query = {"depth": 2}
+            answered = door.ask("GET", "/entities/a/related", query=query, authorizer=claims(QUIET))
+            assert (answered.status, [hit["id"] for hit in answered.json()["hits"]]) == (200, ["b"])
+            slowest = max(slowest, time.monotonic() - begun)
+        stop.set()
+        assert all(walker.result() for walker in walkers)
+    assert slowest < BOUND_S + SLACK_S
+
+
+def test_a_statement_is_interrupted_and_a_write_is_not(tmp_path: Path) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {0}) SELECT max(i) FROM n"
+    with EmbeddedStore(tmp_path) as store:
+        begun = time.monotonic()
+        with pytest.raises(StoreTooSlow), deadline.within(0.05), store.read() as connection:
+            connection.execute(endless.format(10**12)).fetchall()
+        assert time.monotonic() - begun < 0.05 + SLACK_S
+        with deadline.within(1e-6), store.transaction() as connection:
+            assert connection.execute(endless.format(200_000)).fetchall() == [(200_000,)]
+
+
+def test_a_graph_that_takes_longer_to_read_than_a_question_has_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[int] = []
+    load = adjacency.load
+
+    def slowly(*given: Any) -> Adjacency:
+        loads.append(1)
+        assert not deadline.is_over()
+        with deadline.within(0.2):
+            while not deadline.is_over():
+                pass
+        return load(*given)
+
+    monkeypatch.setattr(adjacency, "load", slowly)
+    with EmbeddedStore(tmp_path) as store:
+        graph = EmbeddedKnowledgeGraph(store, question_s=0.1)
+        graph.upsert([Vertex(id="a", tenant_id=HEAVY)], [])
+        from braid.engines.ports import ExpandRequest
+
+        request = ExpandRequest(tenant_id=HEAVY, seeds=("a",), as_of="2026-01-01")
+        graph.upsert(
+            [Vertex(id="b", tenant_id=HEAVY)], [Relationship(tenant_id=HEAVY, source="a", type="T", target="b")]
+        )
+        with pytest.raises(StoreTooSlow):
+            graph.expand(request)
+        assert not graph.expand(request).truncated
+    assert loads == [1]
+
+
+def test_whoever_waits_for_what_others_hold_waits_no_longer_than_its_time() -> None:
+    lock = threading.Lock()
+    with lock, deadline.within(0.05), pytest.raises(StoreTooSlow), deadline.holding(lock):
+        pass
+
+
+def test_a_request_that_comes_too_late_begins_no_write(stages: DemoStages, door: FrontDoor) -> None:
+    late = stages.settings.model_copy(update={"request_timeout_s": 1e-9})
+    patient = stages.settings
+    stages.settings = late
+    try:
+        answered = door.ask("POST", "/records", {"records": [{"id": "late", "content": "late"}]})
+    finally:
+        stages.settings = patient
+    assert (answered.status, answered.problem) == (504, "timeout")
+    assert door.ask("GET", "/entities/late").status == 404
