@@ -8,6 +8,7 @@ import pytest
 from braid.engines.opensearch import OpenSearchIndex
 
 from tests.contract.search_index import SearchIndexContract
+from tests.contract.shapes import DIMENSIONS
 
 if TYPE_CHECKING:
     from braid.settings import Settings
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
-    made = OpenSearchIndex(client, settings)
+    made = OpenSearchIndex(client, settings, DIMENSIONS)
     made.create()
     return made
 

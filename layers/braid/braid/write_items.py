@@ -26,8 +26,8 @@ MAX_INLINE = 100
 DEFAULT_ENTITY_TYPE = "Concept"
 OURS = {
     "tenant_id": "unknown field: the tenant is given beside the data",
-    "embeddings": "unknown field",
     "content_hash": "unknown field",
+    "supplied_spaces": "unknown field",
 }
 """Fields of the stored shapes that nobody states."""
 CORPUS_NAMES = {"id": "_id", "content": "text"}

@@ -19,7 +19,7 @@ from braid.writes_request import ItemError, MissingEnds, Places, WriteReport, Wr
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from braid.engines.ports import Encoder, SearchIndex
+    from braid.engines.ports import Encoder
     from braid.engines.ports_written import Written
 
 __all__ = [
@@ -39,7 +39,7 @@ BATCH = 512
 """Records that are embedded and written at once, and so durable before the next begin."""
 _FORMAT = "1"
 """Changes when what is written for the same input changes, so that it is written anew."""
-_NOT_GIVEN = {"embeddings", "content_hash", "access_count"}
+_NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
 """What is not part of a record as it was given: made here, or counted later."""
 
 
@@ -99,7 +99,7 @@ def write(
     try:
         for start in range(0, len(ordered), batch):
             part = ordered[start : start + batch]
-            with_vectors = _embedded(part, stored, encoders, store.index, timing)
+            with_vectors = _embedded(part, stored, encoders, store, timing)
             began = time.perf_counter()
             ended = [supersession.record(record) for record in with_vectors]
             store.index.upsert(ended)
@@ -179,17 +179,23 @@ def _embedded(
     records: Sequence[Record],
     stored: Mapping[str, Written],
     encoders: Sequence[Encoder],
-    index: SearchIndex,
+    store: WriteStore,
     timing: _Timing,
 ) -> list[Record]:
-    """Return records with a vector of each model: the one given, the stored one while the text is the same, or new."""
+    """Return records with a vector of each model: the one given, the stored one while the text is the same, or new.
+
+    A stored one that was given counts no more when it is not given again, nor does one whose model is gone.
+    """
     old = {}
     if known := [record.id for record in records if record.id in stored and stored[record.id].model_ids]:
-        old = {record.id: record for record in index.get_many(records[0].tenant_id, known, with_vectors=True)}
+        old = {record.id: record for record in store.index.get_many(records[0].tenant_id, known, with_vectors=True)}
     prepared: list[_Prepared] = []
     for record in records:
         before = old.get(record.id)
-        same = before.embeddings if before is not None and before.text() == record.text() else ()
+        same: list[Embedding] = []
+        if before is not None and before.text() == record.text():
+            made = store.spaces.keys() - set(before.supplied_spaces)
+            same = [embedding for embedding in before.embeddings if embedding.space in made]
         kept = {embedding.model_id: embedding for embedding in (*same, *record.embeddings)}
         prepared.append(_Prepared(record, kept))
     began = time.perf_counter()
@@ -202,4 +208,12 @@ def _embedded(
             asked.add(one.record.id)
     timing.embed_s += time.perf_counter() - began
     timing.embedded += len(asked)
-    return [one.record.model_copy(update={"embeddings": tuple(one.kept.values())}) for one in prepared]
+    return [
+        one.record.model_copy(
+            update={
+                "embeddings": tuple(one.kept.values()),
+                "supplied_spaces": tuple(sorted(embedding.space for embedding in one.record.embeddings)),
+            }
+        )
+        for one in prepared
+    ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from braid.models import Frozen, Record, Relationship, TenantId, Vertex
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from braid.caching import ForgivingCache
@@ -115,6 +116,14 @@ class WriteStore(Protocol):
     @property
     def cache(self) -> ForgivingCache:
         """What has to learn of a write."""
+
+    @property
+    def spaces(self) -> Mapping[str, ModelConfig]:
+        """Every embedding space that there may be vectors of, with the model that makes them."""
+
+    @property
+    def allow_supplied_vectors(self) -> bool:
+        """Whether records may bring vectors of their own."""
 
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the models in whose spaces a record is embedded."""

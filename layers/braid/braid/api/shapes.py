@@ -158,6 +158,8 @@ class RecordSummary(NewRecord):
     """A record as it is stored, without its vectors."""
 
     content_hash: str | None = None
+    supplied_spaces: tuple[str, ...] = ()
+    """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
 
     @classmethod
     def of(cls, record: Record) -> Self:
@@ -225,6 +227,8 @@ class TraceResult(Frozen):
     relevance: Score
     combined_score: Score
     vector_score: Score | None
+    vector_supplied: bool = False
+    """Whether the vector that found it came with the record."""
     lexical_score: Score | None
     graph_score: Score | None
     rerank_score: Score | None

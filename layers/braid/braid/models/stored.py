@@ -101,6 +101,8 @@ class Record(NewRecord):
 
     tenant_id: TenantId
     access_count: Annotated[int, Field(ge=0)] = 0
+    supplied_spaces: tuple[Name, ...] = Field(default=(), exclude_if=lambda spaces: not spaces)
+    """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
     content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     """Of the record as it was given to be written; see :func:`braid.writes.content_hash`."""
 
