@@ -30,6 +30,8 @@ OURS = {
     "supplied_spaces": "unknown field",
 }
 """Fields of the stored shapes that nobody states."""
+NO_VECTORS = {"embeddings": "unknown field"}
+"""What a record may state, if the settings allow it, and neither a corpus nor an entity does."""
 CORPUS_NAMES = {"id": "_id", "content": "text"}
 ENTITY_NAMES = {"entity_type": "type"}
 KINDS = {"record": "records", "entity": "entities", "relationship": "relationships"}
@@ -71,7 +73,8 @@ def corpus_record(row: Mapping[str, Any], tenant_id: str) -> Record:
     Mistake, ValidationError
         If it is none.
     """
-    refuse(row, OURS | {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"})
+    names = {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"}
+    refuse(row, OURS | NO_VECTORS | names)
     require(row, "_id", "text")
     fields = {key: value for key, value in row.items() if key not in {"_id", "title", "text", "metadata", "source"}}
     source = dict(object_of(row, "source"))
@@ -102,7 +105,7 @@ def record_of(row: Mapping[str, Any], tenant_id: str) -> Record:
 
 def entity_of(row: Mapping[str, Any], tenant_id: str) -> tuple[Vertex, Record | None]:
     """Make a vertex of an entity, and a record as well when it has content."""
-    refuse(row, OURS | {"entity_type": "unknown field: entities say type"})
+    refuse(row, OURS | NO_VECTORS | {"entity_type": "unknown field: entities say type"})
     content = row.get("content") or ""
     vertex_fields = ("id", "name", "timestamp", "valid_at", "invalid_at")
     vertex = Vertex.model_validate(

@@ -64,6 +64,7 @@ class NewRecord(Frozen):
     aliases: tuple[Name, ...] = ()
     content: Text = ""
     embeddings: tuple[Embedding, ...] = ()
+    """Vectors that the record brings, where the settings allow it; the models make the others."""
     schema_version: Annotated[int, Field(ge=1)] = 1
     created_at: Timestamp | None = None
     updated_at: Timestamp | None = None
