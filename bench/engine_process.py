@@ -60,7 +60,7 @@ def ingest(size: int, wired: Wired) -> dict[str, float]:
         from braid.engines.embedded.search import EmbeddedSearchIndex
 
         # The vectors' graph is built when it is first asked: a part of writing all the same.
-        EmbeddedSearchIndex(wired.store).optimise(TENANT)
+        EmbeddedSearchIndex(wired.store, wired.profiles.dimensions()).optimise(TENANT)
     writing += time.perf_counter() - began
     began = time.perf_counter()
     wired.graph.upsert(vertices, [])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TENANT, OTHER_TENANT = "bench", "neighbour"
-SPACE = MODEL = "bench-384"
+MODEL, SPACE = "all-minilm-l6-v2", "all_minilm_l6_v2"
 DIMENSION = 384
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RELATIONSHIPS_PER_RECORD = 4

@@ -46,7 +46,7 @@ class Remembered:
 
     @cached_property
     def _own(self) -> EmbeddedSearchIndex:
-        return EmbeddedSearchIndex(self.store)
+        return EmbeddedSearchIndex(self.store, {})
 
     @property
     def index(self) -> SearchIndex:

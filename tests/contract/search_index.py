@@ -168,6 +168,23 @@ class SearchIndexContract:
         assert index.get_many(ACME, ["good", "short"]) == []
         assert ids(ask(index, vector=AXIS).vector) == ["old"]
 
+    def test_a_space_that_is_not_configured_is_refused_and_nothing_is_written(self, index: SearchIndex) -> None:
+        made_up = record("made-up", embeddings=(embedding(AXIS, "made-up-space"),))
+        with pytest.raises(InvalidRequest, match=r"made-up-space.*small-space, wide-space") as caught:
+            index.upsert([record("good", cosine=0.9), made_up])
+        assert caught.value.field == "embeddings"
+        assert index.get_many(ACME, ["good", "made-up"]) == []
+        index.upsert([record("good", cosine=0.9)])
+        assert ask(index, embedding=embedding(AXIS, "made-up-space")).vector == ()
+
+    def test_whoever_writes_first_into_a_space_does_not_say_how_long_its_vectors_are(self, index: SearchIndex) -> None:
+        short = record("short", tenant_id=GLOBEX, embeddings=(embedding(packed([1.0]), WIDE_SPACE),))
+        with pytest.raises(DimensionMismatch, match=r"wide-space.*16.*1"):
+            index.upsert([short])
+        wide = embedding(at_cosine(1.0, 16), WIDE_SPACE)
+        index.upsert([record("wide", embeddings=(wide,))])
+        assert ids(ask(index, embedding=wide).vector) == ["wide"]
+
     def test_a_question_of_another_length_is_refused(self, index: SearchIndex) -> None:
         index.upsert([record("old", cosine=0.5)])
         with pytest.raises(DimensionMismatch, match=r"small-space.*8.*3"):

@@ -22,7 +22,7 @@ from tests.contract.propagation import PropagationContract
 from tests.contract.queue import QueueContract
 from tests.contract.schema_registry import SchemaRegistryContract
 from tests.contract.search_index import SearchIndexContract
-from tests.contract.shapes import ACME, Clock
+from tests.contract.shapes import ACME, DIMENSIONS, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,13 +43,13 @@ def clock() -> Clock:
 class TestExactSearchIndex(SearchIndexContract):
     @pytest.fixture
     def index(self, store: EmbeddedStore) -> EmbeddedSearchIndex:
-        return EmbeddedSearchIndex(store)
+        return EmbeddedSearchIndex(store, DIMENSIONS)
 
 
 class TestApproximateSearchIndex(SearchIndexContract):
     @pytest.fixture
     def index(self, store: EmbeddedStore) -> EmbeddedSearchIndex:
-        return EmbeddedSearchIndex(store, exact_rows=0)
+        return EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0)
 
 
 class TestKnowledgeGraph(KnowledgeGraphContract, GraphQueryContract, PropagationContract):

@@ -17,6 +17,7 @@ from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.shapes import ACME, GLOBEX, edge, record, vertex
+from tests.contract.supplied_vectors import SuppliedVectorsContract
 from tests.contract.writes import WritesContract, found, written
 from tests.stages import DemoStages, WordEncoder
 
@@ -35,6 +36,10 @@ def store(tmp_path: Path) -> Iterator[DemoStages]:
 
 
 class TestWrites(WritesContract):
+    pass
+
+
+class TestSuppliedVectors(SuppliedVectorsContract):
     pass
 
 

@@ -17,6 +17,7 @@ from moto import mock_aws
 
 from tests.contract.index_moves import IndexMovesContract
 from tests.contract.job_store import JobStoreContract
+from tests.contract.shapes import DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
 class TestEmbeddedMoves(IndexMovesContract):
     @pytest.fixture
     def index(self, store: EmbeddedStore) -> EmbeddedSearchIndex:
-        return EmbeddedSearchIndex(store)
+        return EmbeddedSearchIndex(store, DIMENSIONS)
 
     @pytest.fixture
     def moves(self, store: EmbeddedStore, index: EmbeddedSearchIndex) -> EmbeddedMoves:
@@ -84,6 +85,6 @@ def test_a_file_of_an_older_format_has_no_jobs_and_serves_the_settings_profile(t
         connection.execute("DROP TABLE notes")
         connection.execute("PRAGMA user_version = 2")
     with EmbeddedStore(tmp_path, read_only=True) as old:
-        assert EmbeddedMoves(old, EmbeddedSearchIndex(old)).serving().active is None
+        assert EmbeddedMoves(old, EmbeddedSearchIndex(old, DIMENSIONS)).serving().active is None
         assert EmbeddedJobStore(old).names() == []
         assert EmbeddedJobStore(old).get("move") is None

@@ -41,7 +41,7 @@ def stores(opensearch_endpoint: str, gremlin_endpoint: str) -> Iterator[Mapping[
         "BRAID_OPENSEARCH_INDEX": settings.opensearch_index,
         "BRAID_NEPTUNE_ENDPOINT": gremlin_endpoint,
     }
-    index, graph = OpenSearchIndex.connect(settings), GremlinGraph.connect(settings)
+    index, graph = OpenSearchIndex.connect(settings, {}), GremlinGraph.connect(settings)
     index._client.indices.delete(index=f"{settings.opensearch_index}-*")
     for prefix in (f"{TENANT}|", "eval-"):
         graph._connection.submit(lambda g, prefix=prefix: g.V().has_id(TextP.starting_with(prefix)).drop())

@@ -13,7 +13,7 @@ from braid.engines.ports import SearchRequest
 from braid.errors import DimensionMismatch, StoreError, TransientStoreError
 from braid.settings import Refresh
 
-from tests.contract.shapes import ACME, AS_OF, AXIS, SPACE, at_cosine, embedding, record
+from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, SPACE, at_cosine, embedding, record
 from tests.engines.http_proxy import HalfAnswer, HttpProxy, RefuseItems, Stall, Status
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def client(opensearch_endpoint: str, settings: Settings) -> Iterator[OpenSearch]
 def index(client: OpenSearch, proxy: HttpProxy, settings: Settings) -> Iterator[OpenSearchIndex]:
     """Yield an index of two records behind the proxy, whose faults befall what comes next."""
     assert client.ping()
-    made = OpenSearchIndex.connect(settings)
+    made = OpenSearchIndex.connect(settings, DIMENSIONS)
     made.upsert([record("a", "turbine", cosine=0.9), record("b", "turbine pump", cosine=0.5)])
     proxy.paths.clear()
     proxy.bulk_items.clear()
@@ -99,7 +99,9 @@ def test_a_refused_search_is_not_asked_again(index: OpenSearchIndex, proxy: Http
 
 @pytest.mark.usefixtures("index")
 def test_a_server_that_does_not_answer_costs_no_more_than_its_time_outs(proxy: HttpProxy, settings: Settings) -> None:
-    hasty = OpenSearchIndex.connect(settings.model_copy(update={"opensearch_timeout_s": 0.2, "opensearch_attempts": 2}))
+    hasty = OpenSearchIndex.connect(
+        settings.model_copy(update={"opensearch_timeout_s": 0.2, "opensearch_attempts": 2}), DIMENSIONS
+    )
     assert answer(hasty) == RIGHT
     proxy.faults.extend([Stall(), Stall()])
     begun = time.monotonic()
@@ -112,7 +114,8 @@ def test_a_server_that_does_not_answer_costs_no_more_than_its_time_outs(proxy: H
 
 def test_nobody_listening_is_a_transient_error(settings: Settings) -> None:
     nowhere = OpenSearchIndex.connect(
-        settings.model_copy(update={"opensearch_endpoint": "http://127.0.0.1:9", "opensearch_attempts": 2})
+        settings.model_copy(update={"opensearch_endpoint": "http://127.0.0.1:9", "opensearch_attempts": 2}),
+        DIMENSIONS,
     )
     with pytest.raises(TransientStoreError, match="unreachable"):
         nowhere.get_many(ACME, ["a"])
@@ -203,7 +206,8 @@ def test_the_alias_may_be_switched_under_a_reader(
     assert answer(index) == RIGHT
     alias = settings.opensearch_index
     other = OpenSearchIndex.connect(
-        settings.model_copy(update={"opensearch_endpoint": opensearch_endpoint, "opensearch_index": f"{alias}-next"})
+        settings.model_copy(update={"opensearch_endpoint": opensearch_endpoint, "opensearch_index": f"{alias}-next"}),
+        DIMENSIONS,
     )
     other.upsert([record("a", "turbine", cosine=0.2), record("new", "turbine", cosine=0.8)])
     other.close()
@@ -223,14 +227,14 @@ def test_a_rebuilt_index_with_vectors_of_another_length_is_noticed(
 ) -> None:
     assert answer(index) == RIGHT
     client.indices.delete(index=f"{settings.opensearch_index}-*")
-    other = OpenSearchIndex.connect(settings)
+    other = OpenSearchIndex.connect(settings, {SPACE: 16})
     other.upsert([record("wide", "turbine", embeddings=(embedding(at_cosine(1.0, 16), SPACE),))])
     other.close()
     with pytest.raises(StoreError):
         index.search(ASKED)
     with pytest.raises(DimensionMismatch):
         index.search(ASKED)
-    with pytest.raises(DimensionMismatch):
+    with pytest.raises(StoreError, match=r"vector_small_space.*16.*8.*runbook"):
         index.upsert([record("a", cosine=0.5)])
 
 

@@ -10,7 +10,7 @@ from braid.engines.opensearch_beside import next_alias, placed, previous_alias
 from braid.engines.opensearch_moves import OpenSearchMoves
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
-from tests.contract.shapes import ACME, record
+from tests.contract.shapes import ACME, DIMENSIONS, record
 
 if TYPE_CHECKING:
     from braid.settings import Settings
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
-    made = OpenSearchIndex(client, settings)
+    made = OpenSearchIndex(client, settings, DIMENSIONS)
     made.create()
     return made
 
 
 @pytest.fixture
 def moves(client: OpenSearch, settings: Settings) -> OpenSearchMoves:
-    return OpenSearchMoves(client, settings)
+    return OpenSearchMoves(client, settings, DIMENSIONS)
 
 
 class TestOpenSearchMoves(IndexMovesContract):
@@ -56,7 +56,7 @@ def test_a_write_by_somebody_who_has_not_heard_of_the_move_is_put_right(
     index.upsert([record(name, "old", cosine=0.5) for name in ("changed", "gone", "same")])
     moves.begin("old", "new", SPACES)
     fill(moves)
-    alone = OpenSearchIndex(client, settings, alias=settings.opensearch_index)
+    alone = OpenSearchIndex(client, settings, DIMENSIONS, alias=settings.opensearch_index)
     alone.upsert([record("changed", "new", cosine=0.4), record("added", cosine=0.3)])
     alone.delete_here([f"{ACME}|gone"])
     assert reconcile(moves) == 3

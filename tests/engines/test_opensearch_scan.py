@@ -10,7 +10,7 @@ from braid.engines.opensearch import OpenSearchIndex
 from braid.engines.opensearch_client import IndexMissing
 from braid.errors import StoreError, TransientStoreError
 
-from tests.contract.shapes import ACME, embedding, random_vector, record
+from tests.contract.shapes import ACME, DIMENSIONS, embedding, random_vector, record
 from tests.engines.http_proxy import HttpProxy, Status
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NAMES = [f"r{number:02}" for number in range(10)]
 @pytest.fixture
 def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
     """Return an index of ten records."""
-    made = OpenSearchIndex(client, settings)
+    made = OpenSearchIndex(client, settings, DIMENSIONS)
     made.upsert([record(name, "old text") for name in NAMES])
     return made
 
@@ -46,7 +46,7 @@ def test_a_scan_goes_on_in_the_index_that_took_over(
 ) -> None:
     first = index.scan(ACME, limit=4)
     alias = settings.opensearch_index
-    rebuilt = OpenSearchIndex(client, settings.model_copy(update={"opensearch_index": f"{alias}-next"}))
+    rebuilt = OpenSearchIndex(client, settings.model_copy(update={"opensearch_index": f"{alias}-next"}), DIMENSIONS)
     rebuilt.upsert([record(name, "rebuilt") for name in NAMES])
     old, new = f"{alias}-000001", f"{alias}-next-000001"
     actions = [{"remove": {"index": old, "alias": alias}}, {"add": {"index": new, "alias": alias}}]
@@ -67,13 +67,13 @@ def test_vectors_come_back_bit_for_bit(index: OpenSearchIndex) -> None:
 
 def test_a_missing_index_is_named(client: OpenSearch, settings: Settings) -> None:
     with pytest.raises(IndexMissing):
-        OpenSearchIndex(client, settings).scan(ACME)
+        OpenSearchIndex(client, settings, DIMENSIONS).scan(ACME)
 
 
 @pytest.mark.usefixtures("index")
 def test_a_throttled_page_is_asked_again_and_a_lost_one_is_transient(settings: Settings) -> None:
     with HttpProxy(settings.opensearch_endpoint).running() as proxy:
-        behind = OpenSearchIndex.connect(settings.model_copy(update={"opensearch_endpoint": proxy.url}))
+        behind = OpenSearchIndex.connect(settings.model_copy(update={"opensearch_endpoint": proxy.url}), DIMENSIONS)
         proxy.faults.extend([Status(429), Status(503)])
         first = behind.scan(ACME, limit=4)
         proxy.faults.extend([Status(429), Status(503)])

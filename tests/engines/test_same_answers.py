@@ -18,7 +18,18 @@ from braid.engines.ports_query import GraphQuery, QueryOrder, QueryReturn, Query
 from braid.models import Direction, Embedding, Filters, TimeRange
 from braid.settings import Refresh, Settings
 
-from tests.contract.shapes import ACME, AS_OF, WIDE_SPACE, day, edge, embedding, random_vector, record, vertex
+from tests.contract.shapes import (
+    ACME,
+    AS_OF,
+    DIMENSIONS,
+    WIDE_SPACE,
+    day,
+    edge,
+    embedding,
+    random_vector,
+    record,
+    vertex,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,13 +191,13 @@ def indexes(store: EmbeddedStore, opensearch_endpoint: str) -> Iterator[tuple[Em
         )
         for number in range(600)
     ]
-    embedded = EmbeddedSearchIndex(store)
+    embedded = EmbeddedSearchIndex(store, DIMENSIONS)
     settings = Settings(
         opensearch_endpoint=opensearch_endpoint,
         opensearch_index=f"test-{uuid.uuid4().hex}",
         opensearch_refresh=Refresh.NOW,
     )
-    deployed = OpenSearchIndex.connect(settings)
+    deployed = OpenSearchIndex.connect(settings, DIMENSIONS)
     for each in (embedded, deployed):
         each.upsert(records)
     yield embedded, deployed

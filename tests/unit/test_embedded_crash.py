@@ -12,7 +12,7 @@ from braid.engines.embedded.search import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.ports import SearchRequest
 
-from tests.contract.shapes import ACME, AS_OF, AXIS, embedding, record
+from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, embedding, record
 
 BATCH = 20
 WRITER = """
@@ -21,10 +21,10 @@ from pathlib import Path
 from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
-from tests.contract.shapes import ACME, edge, record, vertex
+from tests.contract.shapes import ACME, DIMENSIONS, edge, record, vertex
 
 store = EmbeddedStore(Path(sys.argv[1]))
-index, graph = EmbeddedSearchIndex(store), EmbeddedKnowledgeGraph(store)
+index, graph = EmbeddedSearchIndex(store, DIMENSIONS), EmbeddedKnowledgeGraph(store)
 for batch in range(100_000):
     names = [f"b{batch}r{number}" for number in range(20)]
     with store.transaction():
@@ -47,7 +47,7 @@ def test_a_killed_ingest_loses_nothing_that_was_acknowledged(tmp_path: Path, ack
         writer.kill()  # SIGKILL, in the middle of a later batch
         lines += [int(line) for line in writer.stdout.read().split("\n")[:-1]]
     with EmbeddedStore(tmp_path) as store:
-        index, graph = EmbeddedSearchIndex(store, exact_rows=0), EmbeddedKnowledgeGraph(store)
+        index, graph = EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0), EmbeddedKnowledgeGraph(store)
         whole = [batch for batch in range(lines[-1] + 2) if store.get_marker(ACME, f"batch{batch}") == "done"]
         assert whole[: len(lines)] == lines
         names = {batch: [f"b{batch}r{number}" for number in range(BATCH)] for batch in range(lines[-1] + 3)}

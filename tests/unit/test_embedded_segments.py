@@ -12,7 +12,7 @@ from braid.engines.embedded import segments, vectors
 from braid.engines.embedded.search import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 
-from tests.contract.shapes import ACME
+from tests.contract.shapes import ACME, DIMENSIONS
 from tests.unit.test_embedded_vectors import exactly, opened, rows, through_graph
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def test_a_damaged_segment_is_built_again(saved: Path) -> None:
 def test_a_store_that_is_only_read_writes_no_segment(tmp_path: Path) -> None:
     opened(tmp_path).upsert(rows(400))
     with EmbeddedStore(tmp_path, read_only=True) as store:
-        index = EmbeddedSearchIndex(store, exact_rows=0)
+        index = EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0)
         assert through_graph(index) == exactly(tmp_path)
     assert not (tmp_path / "vectors").exists()
 

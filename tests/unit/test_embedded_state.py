@@ -21,7 +21,7 @@ from braid.settings import Settings
 from braid.wiring import Wired
 
 from tests.contract.search_index import ask
-from tests.contract.shapes import ACME, GLOBEX, Clock, edge, record, vertex
+from tests.contract.shapes import ACME, DIMENSIONS, GLOBEX, Clock, edge, record, vertex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,8 +53,8 @@ def message(name: str) -> QueueMessage:
 @pytest.mark.parametrize(
     "write",
     [
-        lambda store: EmbeddedSearchIndex(store).upsert([record("b", "turbine")]),
-        lambda store: EmbeddedSearchIndex(store).delete(ACME, ["a"]),
+        lambda store: EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("b", "turbine")]),
+        lambda store: EmbeddedSearchIndex(store, DIMENSIONS).delete(ACME, ["a"]),
         lambda store: EmbeddedKnowledgeGraph(store).upsert([vertex("b")], [edge("a", "b")]),
         lambda store: EmbeddedKnowledgeGraph(store).delete(ACME, ["a"]),
     ],
@@ -63,7 +63,7 @@ def message(name: str) -> QueueMessage:
 def test_a_write_that_nobody_announced_begins_a_generation(
     store: EmbeddedStore, write: Callable[[EmbeddedStore], object]
 ) -> None:
-    EmbeddedSearchIndex(store).upsert([record("a", "turbine"), record("a", "turbine", tenant_id=GLOBEX)])
+    EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a", "turbine"), record("a", "turbine", tenant_id=GLOBEX)])
     EmbeddedKnowledgeGraph(store).upsert([vertex("a")], [])
     cache = EmbeddedCache(store)
     before, others = cache.generation(ACME), cache.generation(GLOBEX)
@@ -314,7 +314,7 @@ def test_what_a_transaction_replaces_goes_with_its_commit_and_stays_without(stor
 def old(tmp_path: Path) -> Path:
     """Make a store as it was before it held a cache, a queue and objects."""
     with EmbeddedStore(tmp_path) as store:
-        EmbeddedSearchIndex(store).upsert([record("a", "turbine")])
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a", "turbine")])
     connection = sqlite3.connect(tmp_path / "braid.db")
     for table in ("cache", "messages", "messages_sent", "objects", "notes"):
         connection.execute(f"DROP TABLE {table}")
@@ -328,7 +328,7 @@ def old(tmp_path: Path) -> Path:
 def test_an_older_store_keeps_what_it_holds_and_gets_what_it_lacks(old: Path) -> None:
     for _ in range(2):
         with EmbeddedStore(old) as store:
-            assert [found.id for found in EmbeddedSearchIndex(store).get_many(ACME, ["a"])] == ["a"]
+            assert [found.id for found in EmbeddedSearchIndex(store, DIMENSIONS).get_many(ACME, ["a"])] == ["a"]
             EmbeddedCache(store).put(ACME, "a", b"1", 60)
             EmbeddedQueue(store).send([message("a")])
             EmbeddedObjectStore(store).put(ACME, "a", b"1")
@@ -337,7 +337,9 @@ def test_an_older_store_keeps_what_it_holds_and_gets_what_it_lacks(old: Path) ->
 
 def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path) as store:
-        EmbeddedSearchIndex(store).upsert([record("a", "東京支社の責任者", name="東京"), record("b", "turbine")])
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert(
+            [record("a", "東京支社の責任者", name="東京"), record("b", "turbine")]
+        )
         with store.transaction() as connection:
             table, row = words_table(1), (1, "東京", "", "東京支社の責任者")
             forget_words(connection, table, [row])
@@ -347,11 +349,11 @@ def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> 
             connection.execute("PRAGMA user_version = 3")
     for _ in range(2):
         with EmbeddedStore(tmp_path) as store:
-            index = EmbeddedSearchIndex(store)
+            index = EmbeddedSearchIndex(store, DIMENSIONS)
             assert [hit.id for hit in ask(index, "支社").lexical] == ["a"]
             assert [hit.id for hit in ask(index, "turbine").lexical] == ["b"]
     with EmbeddedStore(tmp_path) as store:
-        index = EmbeddedSearchIndex(store)
+        index = EmbeddedSearchIndex(store, DIMENSIONS)
         index.upsert([record("a", "大阪工場")])
         assert [hit.id for hit in ask(index, "支社 東京 大阪").lexical] == ["a"]
         assert ask(index, "支社").lexical == ()
@@ -359,7 +361,7 @@ def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> 
 
 def test_an_older_store_is_read_as_it_is(old: Path) -> None:
     with EmbeddedStore(old, read_only=True) as store:
-        assert [found.id for found in EmbeddedSearchIndex(store).get_many(ACME, ["a"])] == ["a"]
+        assert [found.id for found in EmbeddedSearchIndex(store, DIMENSIONS).get_many(ACME, ["a"])] == ["a"]
         with pytest.raises(StoreError, match="no such table: cache"):
             EmbeddedCache(store).get(ACME, "a")
 

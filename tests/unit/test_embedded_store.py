@@ -26,7 +26,7 @@ from braid.errors import (
     TransientStoreError,
 )
 
-from tests.contract.shapes import ACME, AS_OF, AXIS, GLOBEX, day, edge, embedding, record, vertex
+from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, GLOBEX, day, edge, embedding, record, vertex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
 
 def found(store: EmbeddedStore, word: str = "turbine") -> list[str]:
     request = SearchRequest(tenant_id=ACME, text=word, embedding=embedding(AXIS), k=10, as_of=AS_OF)
-    hits = EmbeddedSearchIndex(store).search(request)
+    hits = EmbeddedSearchIndex(store, DIMENSIONS).search(request)
     assert {hit.id for hit in hits.vector} == {hit.id for hit in hits.lexical}
     return sorted(hit.id for hit in hits.vector)
 
@@ -56,7 +56,7 @@ def reached(graph: EmbeddedKnowledgeGraph, seed: str = "a") -> list[str]:
 
 
 def test_records_graph_and_marker_are_written_together(store: EmbeddedStore) -> None:
-    index, graph = EmbeddedSearchIndex(store), EmbeddedKnowledgeGraph(store)
+    index, graph = EmbeddedSearchIndex(store, DIMENSIONS), EmbeddedKnowledgeGraph(store)
     with store.transaction():
         index.upsert([record("a", "turbine", cosine=0.5)])
         graph.upsert([vertex("a"), vertex("b")], [edge("a", "b")])
@@ -67,7 +67,7 @@ def test_records_graph_and_marker_are_written_together(store: EmbeddedStore) -> 
 
 
 def test_a_transaction_that_fails_leaves_nothing(store: EmbeddedStore) -> None:
-    index, graph = EmbeddedSearchIndex(store), EmbeddedKnowledgeGraph(store)
+    index, graph = EmbeddedSearchIndex(store, DIMENSIONS), EmbeddedKnowledgeGraph(store)
 
     def ingest() -> None:
         with store.transaction():
@@ -86,7 +86,7 @@ def test_a_transaction_that_fails_leaves_nothing(store: EmbeddedStore) -> None:
 
 
 def test_an_inner_failure_that_is_caught_undoes_only_itself(store: EmbeddedStore) -> None:
-    index, graph = EmbeddedSearchIndex(store), EmbeddedKnowledgeGraph(store)
+    index, graph = EmbeddedSearchIndex(store, DIMENSIONS), EmbeddedKnowledgeGraph(store)
     with store.transaction():
         index.upsert([record("a", "turbine", cosine=0.5)])
         with pytest.raises(InvalidRequest):
@@ -98,7 +98,7 @@ def test_an_inner_failure_that_is_caught_undoes_only_itself(store: EmbeddedStore
 
 
 def test_a_transaction_sees_what_it_wrote_and_others_do_not(store: EmbeddedStore) -> None:
-    index, graph = EmbeddedSearchIndex(store, exact_rows=0), EmbeddedKnowledgeGraph(store)
+    index, graph = EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0), EmbeddedKnowledgeGraph(store)
     with EmbeddedStore(store.folder) as other, store.transaction():
         index.upsert([record("a", "turbine", cosine=0.5)])
         graph.upsert([vertex("a"), vertex("b")], [edge("a", "b")])
@@ -106,11 +106,11 @@ def test_a_transaction_sees_what_it_wrote_and_others_do_not(store: EmbeddedStore
         assert reached(graph) == ["b"]
         assert index.stats(ACME).records == 1
         assert found(other) == []
-        assert EmbeddedSearchIndex(other).stats(ACME) == IndexStats()
+        assert EmbeddedSearchIndex(other, DIMENSIONS).stats(ACME) == IndexStats()
 
 
 def test_what_was_undone_is_not_remembered(store: EmbeddedStore) -> None:
-    index, graph = EmbeddedSearchIndex(store, exact_rows=0), EmbeddedKnowledgeGraph(store)
+    index, graph = EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0), EmbeddedKnowledgeGraph(store)
     index.upsert([record("a", "turbine", cosine=0.1)])
     graph.upsert([vertex("a"), vertex("b"), vertex("c")], [])
     request = SearchRequest(tenant_id=ACME, embedding=embedding(AXIS), k=1, as_of=AS_OF)
@@ -138,7 +138,10 @@ def test_what_was_undone_is_not_remembered(store: EmbeddedStore) -> None:
 def test_another_process_s_writes_are_seen(store: EmbeddedStore) -> None:
     """Two opened stores share nothing but the file, as two processes would."""
     with EmbeddedStore(store.folder) as other:
-        index, theirs = EmbeddedSearchIndex(store, exact_rows=0), EmbeddedSearchIndex(other, exact_rows=0)
+        index, theirs = (
+            EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0),
+            EmbeddedSearchIndex(other, DIMENSIONS, exact_rows=0),
+        )
         graph, their_graph = EmbeddedKnowledgeGraph(store), EmbeddedKnowledgeGraph(other)
         request = SearchRequest(tenant_id=ACME, embedding=embedding(AXIS), k=10, as_of=AS_OF)
         graph.upsert([vertex("a"), vertex("b"), vertex("c")], [edge("a", "b")])
@@ -157,7 +160,7 @@ def test_another_process_s_writes_are_seen(store: EmbeddedStore) -> None:
 def test_a_writer_that_waits_too_long_may_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "BUSY_TIMEOUT_MS", 20)
     with EmbeddedStore(tmp_path) as mine, EmbeddedStore(tmp_path) as theirs:
-        index = EmbeddedSearchIndex(mine)
+        index = EmbeddedSearchIndex(mine, DIMENSIONS)
         with theirs.transaction(), pytest.raises(TransientStoreError, match="locked"):
             index.upsert([record("a", "turbine", cosine=0.5)])
         index.upsert([record("a", "turbine", cosine=0.5)])
@@ -172,15 +175,15 @@ def test_markers_and_tenants_are_kept_apart(store: EmbeddedStore) -> None:
     assert store.get_marker("nobody", "corpus") is None
     assert store.tenants() == []
     EmbeddedKnowledgeGraph(store).upsert([vertex("a", tenant_id=GLOBEX)], [])
-    EmbeddedSearchIndex(store).upsert([record("a")])
+    EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a")])
     assert store.tenants() == [ACME, GLOBEX]
-    EmbeddedSearchIndex(store).delete(ACME, ["a"])
+    EmbeddedSearchIndex(store, DIMENSIONS).delete(ACME, ["a"])
     assert store.tenants() == [GLOBEX]
 
 
 def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path) as first:
-        EmbeddedSearchIndex(first).upsert([record("a", "turbine", cosine=0.5)])
+        EmbeddedSearchIndex(first, DIMENSIONS).upsert([record("a", "turbine", cosine=0.5)])
         EmbeddedKnowledgeGraph(first).upsert([vertex("a"), vertex("b")], [edge("a", "b")])
         EmbeddedSchemaRegistry(first).register(SchemaVersion(tenant_id=ACME, version=2, created_at=day(1)))
     with EmbeddedStore(tmp_path) as second:
@@ -192,7 +195,7 @@ def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
 def test_a_store_that_several_make_at_once_is_one(tmp_path: Path) -> None:
     def make_and_write(number: int) -> str:
         with EmbeddedStore(tmp_path / "home") as store:
-            EmbeddedSearchIndex(store).upsert([record(f"r{number}", "turbine", cosine=0.5)])
+            EmbeddedSearchIndex(store, DIMENSIONS).upsert([record(f"r{number}", "turbine", cosine=0.5)])
             return store.identity
 
     with ThreadPoolExecutor(8) as pool:
@@ -211,7 +214,9 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
 def test_a_vector_without_a_direction_is_refused(store: EmbeddedStore) -> None:
     for vector in (bytes(32), b"\x00\x00\xc0\x7f" * 8, b"\x00\x00\x80\x7f" * 8):
         with pytest.raises(InvalidRequest, match=r"record bad .*small-space") as caught:
-            EmbeddedSearchIndex(store).upsert([record("good"), record("bad", embeddings=(embedding(vector),))])
+            EmbeddedSearchIndex(store, DIMENSIONS).upsert(
+                [record("good"), record("bad", embeddings=(embedding(vector),))]
+            )
         assert caught.value.field == "embeddings"
     assert store.tenants() == []
 
@@ -220,7 +225,7 @@ def test_a_vector_without_a_direction_is_refused(store: EmbeddedStore) -> None:
 
 
 def test_a_full_disk_is_named_and_nothing_is_half_written(store: EmbeddedStore) -> None:
-    index = EmbeddedSearchIndex(store)
+    index = EmbeddedSearchIndex(store, DIMENSIONS)
     index.upsert([record("old", "turbine", cosine=0.5)])
     with store.transaction() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -237,7 +242,7 @@ def test_a_full_disk_is_named_and_nothing_is_half_written(store: EmbeddedStore) 
 
 
 def test_a_write_that_fills_the_disk_inside_a_transaction_is_undone_whole(store: EmbeddedStore) -> None:
-    index = EmbeddedSearchIndex(store)
+    index = EmbeddedSearchIndex(store, DIMENSIONS)
     with store.transaction() as connection:
         index.upsert([record("first", "turbine", cosine=0.5)])
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -257,7 +262,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 def test_a_damaged_page_is_named(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path) as store:
         rows = [record(f"r{number}", f"turbine {number} " + "x" * 3_000) for number in range(50)]
-        EmbeddedSearchIndex(store).upsert(rows)
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert(rows)
     path = tmp_path / "braid.db"
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
@@ -265,7 +270,7 @@ def test_a_damaged_page_is_named(tmp_path: Path) -> None:
 
     def read() -> None:
         with EmbeddedStore(tmp_path) as store:
-            EmbeddedSearchIndex(store).get_many(ACME, [row.id for row in rows])
+            EmbeddedSearchIndex(store, DIMENSIONS).get_many(ACME, [row.id for row in rows])
 
     with pytest.raises(StoreCorrupt, match="ingest again"):
         read()
@@ -294,11 +299,11 @@ def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
 
 def test_a_store_opened_for_reading_is_searched_but_not_written(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path) as store:
-        EmbeddedSearchIndex(store).upsert([record("a", "turbine", cosine=0.5)])
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a", "turbine", cosine=0.5)])
     with EmbeddedStore(tmp_path, read_only=True) as store:
         assert found(store) == ["a"]
         with pytest.raises(StoreReadOnly, match=r"braid\.db.*reading only"):
-            EmbeddedSearchIndex(store).upsert([record("b")])
+            EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("b")])
         with pytest.raises(StoreReadOnly):
             EmbeddedKnowledgeGraph(store).upsert([vertex("b")], [])
         with pytest.raises(StoreReadOnly):
@@ -325,7 +330,7 @@ def ordinary_folder() -> Iterator[Path]:
 def test_a_folder_that_cannot_be_written_is_still_searched(ordinary_folder: Path) -> None:
     home = ordinary_folder / "home"
     with EmbeddedStore(home) as store:
-        EmbeddedSearchIndex(store).upsert([record("a", "turbine", cosine=0.5)])
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a", "turbine", cosine=0.5)])
         EmbeddedKnowledgeGraph(store).upsert([vertex("a"), vertex("b")], [edge("a", "b")])
         assert found(store) == ["a"]
         assert reached(EmbeddedKnowledgeGraph(store)) == ["b"]
@@ -337,7 +342,7 @@ def test_a_folder_that_cannot_be_written_is_still_searched(ordinary_folder: Path
             assert found(store) == ["a"]
             assert reached(EmbeddedKnowledgeGraph(store)) == ["b"]
             with pytest.raises(StoreReadOnly, match="writable"):
-                EmbeddedSearchIndex(store).upsert([record("b")])
+                EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("b")])
     finally:
         home.chmod(0o755)
 
@@ -356,7 +361,7 @@ def test_a_log_that_cannot_be_replayed_is_not_ignored(ordinary_folder: Path) -> 
     """What is acknowledged may stand in the log alone; reading past it would lose that."""
     home, copy = ordinary_folder / "home", ordinary_folder / "copy"
     with EmbeddedStore(home) as store:
-        EmbeddedSearchIndex(store).upsert([record("a", "turbine", cosine=0.5)])
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a", "turbine", cosine=0.5)])
         copy.mkdir()
         for name in ("braid.db", "braid.db-wal"):  # as a process that was killed leaves them
             shutil.copy(home / name, copy / name)

@@ -16,7 +16,7 @@ from braid.engines.embedded.vectors import VectorGraph
 from braid.engines.ports import SearchRequest
 from braid.models import Filters
 
-from tests.contract.shapes import ACME, AS_OF, SPACE, embedding, random_vector, record
+from tests.contract.shapes import ACME, AS_OF, DIMENSIONS, SPACE, embedding, random_vector, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def rows(count: int, *, seed: int = 0, first: int = 0) -> list[Record]:
 
 def opened(folder: Path) -> EmbeddedSearchIndex:
     """Open the store as another process would, always through the graph."""
-    return EmbeddedSearchIndex(EmbeddedStore(folder), exact_rows=0)
+    return EmbeddedSearchIndex(EmbeddedStore(folder), DIMENSIONS, exact_rows=0)
 
 
 def through_graph(index: EmbeddedSearchIndex, k: int = 20) -> list[str]:
@@ -47,14 +47,14 @@ def through_graph(index: EmbeddedSearchIndex, k: int = 20) -> list[str]:
 
 def exactly(folder: Path, k: int = 20) -> list[str]:
     with EmbeddedStore(folder) as store:
-        return through_graph(EmbeddedSearchIndex(store, exact_rows=1_000_000), k)
+        return through_graph(EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=1_000_000), k)
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     """Give a folder with 400 vectors and their saved graph."""
     with EmbeddedStore(tmp_path / "home") as store:
-        index = EmbeddedSearchIndex(store)
+        index = EmbeddedSearchIndex(store, DIMENSIONS)
         index.upsert(rows(400))
         index.optimise(ACME)
     assert len(list((tmp_path / "home" / "vectors").iterdir())) == 2
@@ -128,7 +128,7 @@ def test_records_written_again_unchanged_leave_the_graph_alone(saved: Path, adde
 def test_many_equal_vectors_do_not_hide_the_others(tmp_path: Path) -> None:
     same = [record(f"same{number:04}", cosine=0.5) for number in range(600)]
     with EmbeddedStore(tmp_path) as store:
-        index = EmbeddedSearchIndex(store, exact_rows=0)
+        index = EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0)
         index.upsert([*same, *rows(50)])
         index.upsert([record("best", embeddings=(embedding(QUESTION),))])
         for k in (1, 20, 200):
@@ -201,14 +201,14 @@ def test_a_file_outside_the_folder_is_not_read(saved: Path, added: list[int]) ->
 
 def test_another_store_s_graph_is_not_believed(saved: Path, tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path / "other") as store:
-        EmbeddedSearchIndex(store).upsert(rows(400, seed=99))
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert(rows(400, seed=99))
     shutil.copytree(saved / "vectors", tmp_path / "other" / "vectors")
     assert through_graph(opened(tmp_path / "other")) == exactly(tmp_path / "other")
 
 
 def test_a_graph_that_cannot_be_saved_is_still_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with EmbeddedStore(tmp_path) as store:
-        index = EmbeddedSearchIndex(store, exact_rows=0)
+        index = EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0)
         index.upsert(rows(300))
         (tmp_path / "vectors").write_text("in the way")
         with caplog.at_level(logging.WARNING):
@@ -269,7 +269,7 @@ def test_few_or_many_survivors_of_a_filter_are_all_found(tmp_path: Path, exact_r
         for number in range(1_000)
     ]
     with EmbeddedStore(tmp_path) as store:
-        index = EmbeddedSearchIndex(store, exact_rows=exact_rows)
+        index = EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=exact_rows)
         index.upsert(records)
         for entity_type, count in (("Rare", 10), ("Common", 50)):
             request = SearchRequest(

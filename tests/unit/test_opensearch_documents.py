@@ -174,7 +174,7 @@ def test_signing_without_credentials_is_refused_when_connecting(monkeypatch: pyt
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(ConfigurationError, match="no AWS credentials"):
-        OpenSearchIndex.connect(Settings(opensearch_endpoint="https://search.example"))
+        OpenSearchIndex.connect(Settings(opensearch_endpoint="https://search.example"), {})
 
 
 def test_the_newest_texts_are_sorted_by_time_within_the_filter_and_keep_their_scores() -> None:
@@ -223,7 +223,7 @@ class Counting:
 
 def test_what_is_left_of_a_move_is_counted_by_two_requests_however_many_tenants_there_are() -> None:
     client = Counting()
-    moves = OpenSearchMoves(client, Settings())  # type: ignore[arg-type]
+    moves = OpenSearchMoves(client, Settings(), {})  # type: ignore[arg-type]
     tenants = [f"tenant-{number:03}" for number in range(500)]
     assert moves.count_pending(tenants, ("wide",)) == 10 + 499 * 2  # the first is missing as a whole
     assert client.calls == ["refresh", "search", "search"]

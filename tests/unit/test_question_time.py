@@ -57,7 +57,7 @@ def test_a_write_has_the_time_of_all_its_attempts(silent: Settings) -> None:
 
 def test_an_index_that_hangs_is_given_up_when_the_time_of_a_question_is_over(silent: Settings) -> None:
     """All that a search asks has that time together, the mapping too, which is read again after a failure."""
-    index = OpenSearchIndex.connect(silent)
+    index = OpenSearchIndex.connect(silent, {})
     for vector in (None, embedding(VECTOR), embedding(VECTOR)):
         begun = time.monotonic()
         with pytest.raises(StoreTooSlow, match=r"within 0\.3 s"):
@@ -67,7 +67,7 @@ def test_an_index_that_hangs_is_given_up_when_the_time_of_a_question_is_over(sil
 
 
 def test_reading_records_has_the_time_of_all_attempts(silent: Settings) -> None:
-    index = OpenSearchIndex.connect(silent)
+    index = OpenSearchIndex.connect(silent, {})
     with pytest.raises(TransientStoreError):
         index.get_many(ACME, ["a"])
     index.close()

@@ -17,7 +17,7 @@ from braid.settings import EngineKind, Settings
 from braid.tenant_deletes import delete_tenant
 from braid.wiring import Wired
 
-from tests.contract.shapes import ACME, record
+from tests.contract.shapes import ACME, DIMENSIONS, record
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Shared(Wired):
     @cached_property
     def index(self) -> EmbeddedSearchIndex:
         """The index elsewhere."""
-        return EmbeddedSearchIndex(self._theirs)
+        return EmbeddedSearchIndex(self._theirs, DIMENSIONS)
 
     @cached_property
     def graph(self) -> EmbeddedKnowledgeGraph:

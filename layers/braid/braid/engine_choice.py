@@ -89,10 +89,12 @@ class Engines:
                 _import_numpy()
                 from braid.engines.embedded.search import EmbeddedSearchIndex
 
-                return EmbeddedSearchIndex(self.store, question_s=self.settings.embedded_question_s)
+                return EmbeddedSearchIndex(
+                    self.store, self.profiles.dimensions(), question_s=self.settings.embedded_question_s
+                )
         from braid.engines.opensearch import OpenSearchIndex
 
-        return OpenSearchIndex.connect(self.settings)
+        return OpenSearchIndex.connect(self.settings, self.profiles.dimensions())
 
     @cached_property
     def graph(self) -> WritableGraph:
@@ -220,6 +222,16 @@ class Engines:
         return load_profiles(self.settings.shared_dir)
 
     @cached_property
+    def spaces(self) -> dict[str, ModelConfig]:
+        """Every embedding space that there may be vectors of, with the model that makes them."""
+        return self.profiles.spaces()
+
+    @property
+    def allow_supplied_vectors(self) -> bool:
+        """Whether records may bring vectors of their own."""
+        return self.settings.allow_supplied_vectors
+
+    @cached_property
     def moves(self) -> IndexMoves:
         """The search index as re-embedding sees it."""
         if self.settings.engine is EngineKind.EMBEDDED:
@@ -227,12 +239,12 @@ class Engines:
             from braid.engines.embedded.search import EmbeddedSearchIndex
 
             index = self.index
-            return EmbeddedMoves(
-                self.store, index if isinstance(index, EmbeddedSearchIndex) else EmbeddedSearchIndex(self.store)
-            )
+            if not isinstance(index, EmbeddedSearchIndex):
+                index = EmbeddedSearchIndex(self.store, self.profiles.dimensions())
+            return EmbeddedMoves(self.store, index)
         from braid.engines.opensearch_moves import OpenSearchMoves
 
-        return OpenSearchMoves.connect(self.settings)
+        return OpenSearchMoves.connect(self.settings, self.profiles.dimensions())
 
     @cached_property
     def jobs(self) -> JobStore:

@@ -70,6 +70,14 @@ class Profiles(Frozen):
                 raise ValueError(message)
         return self
 
+    def spaces(self) -> dict[str, ModelConfig]:
+        """Return every embedding space that there may be vectors of, with the model that makes them."""
+        return {space_of(model): model for model in self.models}
+
+    def dimensions(self) -> dict[str, int]:
+        """Return the length of the vectors of every embedding space."""
+        return {space: model.dimension for space, model in self.spaces().items()}
+
     def model(self, model_id: str) -> ModelConfig:
         """Return one configuration.
 

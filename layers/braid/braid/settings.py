@@ -83,6 +83,8 @@ class Settings(BaseSettings):
     embedding_model: str = "auto"
     """``auto`` lets the question choose; a model id forces that model."""
     encoder_threads: Annotated[int, Field(ge=1, le=64)] = 1
+    allow_supplied_vectors: bool = False
+    """Whether records may bring vectors, in the spaces of configured models; they rank behind those made here."""
 
     candidates: Annotated[int, Field(ge=10, le=200)] = 50
     seeds: Annotated[int, Field(ge=1, le=50)] = 10

@@ -28,10 +28,12 @@ MAX_INLINE = 100
 DEFAULT_ENTITY_TYPE = "Concept"
 OURS = {
     "tenant_id": "unknown field: the tenant is given beside the data",
-    "embeddings": "unknown field",
     "content_hash": "unknown field",
+    "supplied_spaces": "unknown field",
 }
 """Fields of the stored shapes that nobody states."""
+NO_VECTORS = {"embeddings": "unknown field"}
+"""What a record may state, if the settings allow it, and neither a corpus nor an entity does."""
 CORPUS_NAMES = {"id": "_id", "content": "text"}
 ENTITY_NAMES = {"entity_type": "type"}
 KINDS = {"record": "records", "entity": "entities", "relationship": "relationships"}
@@ -76,7 +78,8 @@ def corpus_record(row: Mapping[str, Any], tenant_id: str) -> Record:
     Mistake, ValidationError
         If it is none.
     """
-    refuse(row, OURS | {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"})
+    names = {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"}
+    refuse(row, OURS | NO_VECTORS | names)
     require(row, "_id", "text")
     fields = {key: value for key, value in row.items() if key not in {"_id", "title", "text", "metadata", "source"}}
     source = dict(object_of(row, "source"))
@@ -108,7 +111,7 @@ def record_of(row: Mapping[str, Any], tenant_id: str) -> Record:
 
 def entity_of(row: Mapping[str, Any], tenant_id: str) -> tuple[Vertex, Record | None]:
     """Make a vertex of an entity, and a record as well when it has content."""
-    refuse(row, OURS | {"entity_type": "unknown field: entities say type"})
+    refuse(row, OURS | NO_VECTORS | {"entity_type": "unknown field: entities say type"})
     content = row.get("content") or ""
     vertex_fields = ("id", "name", "timestamp", "valid_at", "invalid_at")
     vertex = Vertex.model_validate(

@@ -43,7 +43,7 @@ BATCH = 512
 """Records that are embedded, and sent to the index, at once."""
 _FORMAT = "1"
 """Changes when what is written for the same input changes, so that it is written anew."""
-_NOT_GIVEN = {"embeddings", "content_hash", "access_count"}
+_NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
 """What is not part of a record as it was given: made here, or counted later."""
 
 
@@ -200,7 +200,10 @@ class _Encoding:
     def _batch(
         self, records: Sequence[Record], stored: Mapping[str, Written], encoders: Sequence[Encoder]
     ) -> list[Record]:
-        """Return records with a vector of each model: the one given, the stored one of the same text, or a new one."""
+        """Return records with a vector of each model: the one given, the stored one of the same text, or a new one.
+
+        A stored one that was given counts no more when it is not given again, nor does one whose model is gone.
+        """
         old = {}
         if known := [record.id for record in records if record.id in stored and stored[record.id].model_ids]:
             found = self._store.index.get_many(records[0].tenant_id, known, with_vectors=True)
@@ -208,14 +211,25 @@ class _Encoding:
         prepared: list[_Prepared] = []
         for record in records:
             before = old.get(record.id)
-            same = before.embeddings if before is not None and before.text() == record.text() else ()
+            same: list[Embedding] = []
+            if before is not None and before.text() == record.text():
+                made = self._store.spaces.keys() - set(before.supplied_spaces)
+                same = [embedding for embedding in before.embeddings if embedding.space in made]
             kept = {embedding.model_id: embedding for embedding in (*same, *record.embeddings)}
             prepared.append(_Prepared(record, kept))
         began = time.perf_counter()
         for encoder in encoders:
             self._encode(encoder, [one for one in prepared if encoder.model_id not in one.kept])
         self.seconds += time.perf_counter() - began
-        return [one.record.model_copy(update={"embeddings": tuple(one.kept.values())}) for one in prepared]
+        return [
+            one.record.model_copy(
+                update={
+                    "embeddings": tuple(one.kept.values()),
+                    "supplied_spaces": tuple(sorted(embedding.space for embedding in one.record.embeddings)),
+                }
+            )
+            for one in prepared
+        ]
 
     def _encode(self, encoder: Encoder, lacking: Sequence[_Prepared]) -> None:
         """Give what lacks the encoder's vector one."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import InvalidRequest
 from braid.models import Kind, Record, Relationship, Vertex
+from braid.supplied_vectors import NOT_ALLOWED, supplied_vector_problem
 from braid.write_limits import too_much
 from braid.writes_request import ItemError, MissingEnds
 from braid.writes_supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
@@ -86,6 +87,8 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
         },
     )
     _refuse_too_much(given, accepted.errors)
+    if not request.supersede_only:
+        _refuse_vectors(given, store, accepted.errors)
     _refuse_newer(given, store, accepted.errors)
     named = sorted({*given.records, *given.vertices})
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
@@ -200,6 +203,17 @@ def _refuse_newer(given: Given, store: WriteStore, errors: list[ItemError]) -> N
         message = f"{record.schema_version} is newer than the current version {current} of tenant {record.tenant_id!r}"
         place = _place(request, record.id)
         errors.append(ItemError(place=place, id=record.id, field="schema_version", message=message))
+
+
+def _refuse_vectors(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+    """Refuse records that bring vectors which they may not, or which are none of the model that they name."""
+    for record in [record for record in given.records.values() if record.embeddings]:
+        problems = (supplied_vector_problem(one, store.spaces) for one in record.embeddings)
+        message = next(filter(None, problems), None) if store.allow_supplied_vectors else NOT_ALLOWED
+        if message:
+            del given.records[record.id]
+            place = _place(given.request, record.id)
+            errors.append(ItemError(place=place, id=record.id, field="embeddings", message=message))
 
 
 def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:

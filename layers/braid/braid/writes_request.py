@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from braid.models import Frozen, Record, Relationship, TenantId, Vertex
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -125,6 +126,14 @@ class WriteStore(Protocol):
 
     def version(self, tenant_id: str) -> int | None:
         """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
+
+    @property
+    def spaces(self) -> Mapping[str, ModelConfig]:
+        """Every embedding space that there may be vectors of, with the model that makes them."""
+
+    @property
+    def allow_supplied_vectors(self) -> bool:
+        """Whether records may bring vectors of their own."""
 
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the models in whose spaces a record is embedded."""

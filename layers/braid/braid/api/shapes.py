@@ -185,6 +185,8 @@ class RecordSummary(NewRecord):
     """A record as it is stored, without its vectors."""
 
     content_hash: str | None = None
+    supplied_spaces: tuple[str, ...] = ()
+    """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
     shortened: bool = False
     """Whether content, aliases and metadata were left out, as older versions wrote more than an answer may hold."""
 
@@ -259,6 +261,8 @@ class TraceResult(Frozen):
     relevance: Score
     combined_score: Score
     vector_score: Score | None
+    vector_supplied: bool = False
+    """Whether the vector that found it came with the record."""
     lexical_score: Score | None
     graph_score: Score | None
     rerank_score: Score | None

@@ -65,6 +65,7 @@ def _result(result: Result) -> TraceResult:
         relevance=result.relevance,
         combined_score=result.combined_score,
         vector_score=result.vector_score,
+        vector_supplied=result.vector_supplied,
         lexical_score=result.lexical_score,
         graph_score=result.graph_score,
         rerank_score=result.rerank_score,

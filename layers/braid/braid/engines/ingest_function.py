@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
     from braid.writes_request import WriteRequest
 
-_NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record"}
+_NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 
 class _Client(Protocol):

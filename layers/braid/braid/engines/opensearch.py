@@ -55,23 +55,28 @@ class OpenSearchIndex:
         Made by :func:`braid.engines.opensearch_client.open_client`.
     settings
         Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
+    spaces
+        Length of the vectors of each embedding space that there may be.
     alias
         Another alias than the settings', which then has to exist, and whose writes stay there.
     """
 
-    def __init__(self, client: OpenSearch, settings: Settings, *, alias: str | None = None) -> None:
+    def __init__(
+        self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int], *, alias: str | None = None
+    ) -> None:
         self._client = client
         self._settings = settings
+        self._dimensions = spaces
         self._alias = alias or settings.opensearch_index
         self._alone = alias is not None
         self._beside: dict[str, OpenSearchIndex] = {}
         self._attempts = settings.opensearch_attempts
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
-        self._spaces = Spaces(client, settings, alias=self._alias, create=self.create)
+        self._spaces = Spaces(client, settings, spaces, alias=self._alias, create=self.create)
         self._creating = threading.Lock()
 
     @classmethod
-    def connect(cls, settings: Settings) -> OpenSearchIndex:
+    def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchIndex:
         """Return the index that the settings name; nothing is sent yet.
 
         Raises
@@ -79,7 +84,7 @@ class OpenSearchIndex:
         ConfigurationError
             If requests must be signed and cannot be.
         """
-        return cls(open_client(settings), settings)
+        return cls(open_client(settings), settings, spaces)
 
     def close(self) -> None:
         """Close the client's connections."""
@@ -112,6 +117,8 @@ class OpenSearchIndex:
 
         Raises
         ------
+        InvalidRequest
+            If a vector's space is unknown; nothing is written.
         DimensionMismatch
             If a vector's length is not that of its space; nothing is written.
         TransientStoreError
@@ -129,7 +136,8 @@ class OpenSearchIndex:
         def through(alias: str) -> R:
             if alias == self._alias:
                 return write(self)
-            return write(self._beside.setdefault(alias, OpenSearchIndex(self._client, self._settings, alias=alias)))
+            beside = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
+            return write(self._beside.setdefault(alias, beside))
 
         return everywhere(self._alias, lambda: placed(self._client, self._alias, attempts=self._attempts), through)
 

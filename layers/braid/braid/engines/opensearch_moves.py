@@ -57,22 +57,26 @@ class OpenSearchMoves:
         Made by :func:`braid.engines.opensearch_client.open_client`.
     settings
         Those that begin with ``opensearch_`` and ``profile_``, and ``shared_dir`` for the index template.
+    spaces
+        Length of the vectors of each embedding space that there may be.
     """
 
-    def __init__(self, client: OpenSearch, settings: Settings) -> None:
+    def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int]) -> None:
         self._client = client
         self._settings = settings
         self._attempts = settings.opensearch_attempts
         self._alias = settings.opensearch_index
         self._next, self._previous = next_alias(self._alias), previous_alias(self._alias)
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
-        self._index = OpenSearchIndex(client, settings)
-        self._beside = {alias: OpenSearchIndex(client, settings, alias=alias) for alias in (self._next, self._previous)}
+        self._index = OpenSearchIndex(client, settings, spaces)
+        self._beside = {
+            alias: OpenSearchIndex(client, settings, spaces, alias=alias) for alias in (self._next, self._previous)
+        }
         self._writer = ConditionalWriter(client, settings)
         self.grace_s = settings.profile_cache_s
 
     @classmethod
-    def connect(cls, settings: Settings) -> OpenSearchMoves:
+    def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchMoves:
         """Return the moves of the index that the settings name; nothing is sent yet.
 
         Raises
@@ -80,7 +84,7 @@ class OpenSearchMoves:
         ConfigurationError
             If requests must be signed and cannot be.
         """
-        return cls(open_client(settings), settings)
+        return cls(open_client(settings), settings, spaces)
 
     def close(self) -> None:
         """Close the client's connections."""

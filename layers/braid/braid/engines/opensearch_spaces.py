@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines import opensearch_mapping as mapping
 from braid.engines.opensearch_client import IndexMissing, P, Patience, R, call, change_timeout_s
+from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch, StoreError
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from opensearchpy import OpenSearch
 
@@ -28,15 +29,27 @@ class Spaces:
         Made by :func:`braid.engines.opensearch_client.open_client`.
     settings
         Those that begin with ``opensearch_``.
+    dimensions
+        Length of the vectors of each embedding space that there may be. No other space gets a field, whatever records
+        bring: fields are shared by every tenant, of which an index has a thousand, and none is ever removed.
     alias
         Through which the index is reached.
     create
         Makes the index and its alias. Called where there is none and one is needed.
     """
 
-    def __init__(self, client: OpenSearch, settings: Settings, *, alias: str, create: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        client: OpenSearch,
+        settings: Settings,
+        dimensions: Mapping[str, int],
+        *,
+        alias: str,
+        create: Callable[[], None],
+    ) -> None:
         self._client = client
         self._settings = settings
+        self._expected = dimensions
         self._alias = alias
         self._create = create
         self._dimensions: dict[str, int] | None = None
@@ -85,17 +98,19 @@ class Spaces:
 
         Raises
         ------
+        InvalidRequest
+            If a vector's space is not configured.
         DimensionMismatch
             If a vector's length is not that of its space.
+        StoreError
+            If the index has a field for longer or shorter vectors of a space.
         """
-        wanted: dict[str, int] = {}
-        known = self._known(refresh=False, create=create)
-        for embedding in _embeddings(records):
-            field = mapping.vector_field(embedding.space)
-            _require(embedding, known.get(field) or wanted.setdefault(field, embedding.dimension))
-        new = {field: dimension for field, dimension in wanted.items() if field not in known}
-        if new:
-            self._declare(records, new)
+        check_vectors(records, self._expected)
+        spaces = {embedding.space for record in records for embedding in record.embeddings}
+        wanted = {mapping.vector_field(space): self._expected[space] for space in spaces}
+        missing = _missing(wanted, self._known(refresh=False, create=create))
+        if missing:
+            self._declare(missing)
 
     def _known(self, *, refresh: bool, create: bool) -> dict[str, int]:
         if self._dimensions is not None and not refresh:
@@ -118,14 +133,10 @@ class Spaces:
         self._dimensions = known
         return known
 
-    def _declare(self, records: Sequence[Record], new: Mapping[str, int]) -> None:
-        """Give new spaces their fields; another process may have given them other lengths meanwhile."""
+    def _declare(self, wanted: Mapping[str, int]) -> None:
+        """Give spaces their fields; another process may have given them some meanwhile."""
         known = self._known(refresh=True, create=True)
-        for embedding in _embeddings(records):
-            field = mapping.vector_field(embedding.space)
-            if field in known:
-                _require(embedding, known[field])
-        missing = {field: dimension for field, dimension in new.items() if field not in known}
+        missing = _missing(wanted, known)
         if not missing:
             return
         properties: dict[str, Any] = {
@@ -150,13 +161,28 @@ class Spaces:
             return call(self._settings.opensearch_attempts, function, *args, **kwargs)
 
 
-def _embeddings(records: Sequence[Record]) -> Iterable[Embedding]:
-    return (embedding for record in records for embedding in record.embeddings)
+def _missing(wanted: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
+    """Return the fields that there are not yet.
+
+    Raises
+    ------
+    StoreError
+        If one is there for vectors of another length, which nothing can change.
+    """
+    for field in sorted(wanted.keys() & known.keys()):
+        if known[field] != wanted[field]:
+            message = (
+                f"the index's field {field} is for vectors of {known[field]} values and the configured model makes"
+                f" {wanted[field]}: give the model a new id, or make the index anew (docs/runbook.md)"
+            )
+            raise StoreError(message)
+    return {field: dimension for field, dimension in wanted.items() if field not in known}
 
 
 def _require(embedding: Embedding, dimension: int) -> None:
     if embedding.dimension != dimension:
         message = (
-            f"embeddings: space {embedding.space} holds vectors of {dimension} values, this has {embedding.dimension}"
+            f"embedding: space {embedding.space} holds vectors of {dimension} values,"
+            f" the question has one of {embedding.dimension}"
         )
-        raise DimensionMismatch(message, field="embeddings")
+        raise DimensionMismatch(message, field="embedding")

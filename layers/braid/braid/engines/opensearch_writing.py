@@ -92,7 +92,10 @@ class ConditionalWriter:
             held = [*now.record.embeddings, *(before.record.embeddings if before and before.record else ())]
             known = {each.space: each for each in held if each.space in spaces}
             written = change.read.model_copy(
-                update={"embeddings": _merged(tuple(known.values()), change.write.embeddings)}
+                update={
+                    "embeddings": _merged(tuple(known.values()), change.write.embeddings),
+                    "supplied_spaces": change.write.supplied_spaces,
+                }
             )
             key = {"_id": mapping.document_id(tenant_id, name)}
             action = {"index": {**key, **before.unchanged()}} if before else {"create": key}
@@ -170,7 +173,8 @@ class ConditionalWriter:
 
 
 def _bare(record: Record) -> Record:
-    return record.model_copy(update={"embeddings": ()})
+    """Return a record without its vectors and what is said of them."""
+    return record.model_copy(update={"embeddings": (), "supplied_spaces": ()})
 
 
 def _content(stored: _Stored | None) -> Record | None:

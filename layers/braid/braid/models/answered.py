@@ -39,6 +39,8 @@ class Result(Frozen):
     final: Score
     combined_score: Score
     vector_score: Score | None
+    vector_supplied: bool = False
+    """Whether the vector that found it came with the record, and so was not made by the model of its space."""
     lexical_score: Score | None
     graph_score: Score | None
     rerank_score: Score | None

@@ -64,6 +64,7 @@ class NewRecord(Frozen):
     aliases: tuple[Name, ...] = ()
     content: Text = ""
     embeddings: tuple[Embedding, ...] = ()
+    """Vectors that the record brings, where the settings allow it; the models make the others."""
     schema_version: Annotated[int, Field(ge=1)] = 1
     created_at: Timestamp | None = None
     updated_at: Timestamp | None = None
@@ -103,6 +104,8 @@ class Record(NewRecord):
 
     tenant_id: TenantId
     access_count: Annotated[int, Field(ge=0)] = 0
+    supplied_spaces: tuple[Name, ...] = Field(default=(), exclude_if=lambda spaces: not spaces)
+    """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
     content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     """Of the record as it was given to be written; see :func:`braid.writes.content_hash`."""
 

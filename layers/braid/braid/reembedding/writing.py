@@ -31,8 +31,15 @@ def _embed(
         encoder = encoder_for(model)
         for held, vector in zip(vectors, encoder.encode(texts), strict=True):
             held.append(Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector))
+    made = {embedding.space for held in vectors for embedding in held}
     return [
-        record.model_copy(update={"embeddings": tuple(held)}) for record, held in zip(records, vectors, strict=True)
+        record.model_copy(
+            update={
+                "embeddings": tuple(held),
+                "supplied_spaces": tuple(space for space in record.supplied_spaces if space not in made),
+            }
+        )
+        for record, held in zip(records, vectors, strict=True)
     ]
 
 

@@ -25,5 +25,7 @@ def confidence(results: Sequence[Result], related: Iterable[RelatedEntity]) -> f
     if not results:
         return 0.0
     named = [entity.certainty for entity in related]  # only what the question names has one
-    found = [score for result in results for score in (result.vector_score, result.lexical_score)]
+    # Of a vector that came with its record nobody knows that it is the text's.
+    similar = [0.0 if result.vector_supplied else result.vector_score for result in results]
+    found = [*similar, *(result.lexical_score for result in results)]
     return max((score for score in (*named, *found) if score is not None), default=1.0)

@@ -106,6 +106,7 @@ def run(
             schema_version=schema_version,
             drift_threshold=limits.drift_threshold,
             reach=limits.reach,
+            space=request.embedded.embedding.space if request.embedded else None,
         )
     except StoreError:
         kept = Read(unread(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
@@ -272,6 +273,7 @@ def _result(item: Ranked, *, rank: int, fresh: float, final_score: float) -> Res
         final=final_score,
         combined_score=candidate.combined_score,
         vector_score=candidate.vector_score,
+        vector_supplied=item.vector_supplied,
         lexical_score=candidate.lexical_score,
         graph_score=candidate.graph_score,
         rerank_score=item.rerank_score,

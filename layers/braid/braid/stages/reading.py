@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from braid import schema
 from braid.models import Candidate, Filters, Query, Record, Source
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from braid.engines.ports import SearchIndex
 
 READ_AT_MOST = 200
+SUPPLIED_FACTOR: Final = 0.85
+"""What a hit by a supplied vector is worth, as much as one of moderate drift: nothing ties the vector to the text."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Ranked:
     drift: schema.Drift
     relevance: float
     rerank_score: float | None = None
+    vector_supplied: bool = False
+    """Whether the vector that found it came with the record, and so was not made by the model of its space."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ def read(
     schema_version: int | None,
     drift_threshold: int,
     reach: int | None = None,
+    space: str | None = None,
 ) -> Read:
     """Read the candidates in one call, drop what may not be an answer, and apply drift.
 
@@ -61,6 +66,8 @@ def read(
     ----------
     reach
         How many schema versions the window goes back; as far as ``drift_threshold`` when None.
+    space
+        The embedding space that was searched, if any was.
 
     Raises
     ------
@@ -87,8 +94,10 @@ def read(
         if record.schema_version < schema.oldest_searched(current, window):
             outdated.append(record.id)
             continue
-        relevance = clamp(candidate.combined_score * schema.FACTORS[drift])
-        ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance))
+        supplied = candidate.vector_score is not None and space in record.supplied_spaces
+        factor = schema.FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)
+        relevance = clamp(candidate.combined_score * factor)
+        ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
     moderate = [item.record.id for item in ranked if item.drift is schema.Drift.MODERATE]
     return Read(ranked, superseded, tuple(outdated), tuple(moderate))

@@ -85,6 +85,7 @@ class EmbeddedMoves:
         DimensionMismatch
             If a vector's length is not that of its space; nothing is written.
         """
+        self._index.check_vectors(change.write for change in changes)
         ids = [change.read.id for change in changes]
         with self._store.transaction() as connection:
             tenant = self._store.number(connection, tenant_id)
@@ -201,7 +202,10 @@ def _serve(connection: sqlite3.Connection, serving: Serving) -> Serving:
 
 def _is_as_read(change: Reembedded, now: Record | None) -> bool:
     """Return whether a record is what it was when it was read, vectors aside."""
-    return now is not None and now.model_copy(update={"embeddings": change.read.embeddings}) == change.read
+    if now is None:
+        return False
+    of_vectors = {"embeddings": change.read.embeddings, "supplied_spaces": change.read.supplied_spaces}
+    return now.model_copy(update=of_vectors) == change.read
 
 
 def _merged(stored: Iterable[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from braid.deadline import checked
 from braid.engines.embedded.tables import forget_words, to_microseconds, words_table, write_words
 from braid.engines.ports_written import Written
-from braid.errors import DimensionMismatch, InvalidRequest
+from braid.errors import InvalidRequest, StoreError
 from braid.models import Embedding, Record
 
 if TYPE_CHECKING:
@@ -38,10 +38,12 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
 
     Raises
     ------
-    DimensionMismatch, InvalidRequest
-        If a vector does not fit its space or has no direction; the caller's transaction then undoes the rest.
+    InvalidRequest
+        If a vector has no direction; the caller's transaction then undoes the rest.
+    StoreError
+        If a vector is not as long as those that the tenant has in its space.
     """
-    dimensions: dict[str, int] = {}
+    checked: set[str] = set()
     for record in records:
         body = record.model_dump_json(exclude={"embeddings", "content", "id", "tenant_id"})
         old = connection.execute(
@@ -51,7 +53,11 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
             number = old[0]
         else:
             number = _write(connection, tenant, record, body, old)
-        _write_vectors(connection, tenant, number, record, dimensions)
+        for embedding in record.embeddings:
+            if embedding.space not in checked:
+                check_stored_length(connection, tenant, embedding.space, embedding.dimension)
+                checked.add(embedding.space)
+        _write_vectors(connection, tenant, number, record)
 
 
 def _write(
@@ -90,9 +96,7 @@ def _write(
     return number
 
 
-def _write_vectors(
-    connection: sqlite3.Connection, tenant: int, number: int, record: Record, dimensions: dict[str, int]
-) -> None:
+def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, record: Record) -> None:
     stored: dict[str, tuple[int, str, bytes]] = {
         space: (vector_number, model_id, vector)
         for space, vector_number, model_id, vector in connection.execute(
@@ -100,7 +104,6 @@ def _write_vectors(
         )
     }
     for embedding in record.embeddings:
-        check_dimension(connection, embedding, dimensions, record_id=record.id)
         vector = unit(embedding, record_id=record.id)
         old = stored.pop(embedding.space, None)
         if old is not None:
@@ -121,40 +124,23 @@ def _key(vector: bytes) -> int:
     return int.from_bytes(blake2b(vector, digest_size=8).digest(), "big") >> 1
 
 
-def check_dimension(
-    connection: sqlite3.Connection,
-    embedding: Embedding,
-    dimensions: dict[str, int],
-    *,
-    record_id: str | None = None,
-) -> None:
-    """Require that a vector is as long as the others of its space, in whichever tenant.
-
-    Parameters
-    ----------
-    dimensions
-        What is known already, by space; filled here.
-    record_id
-        Whose vector it is; None for a question's.
+def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str, dimension: int) -> None:
+    """Require that a tenant's stored vectors of a space are as long as the space's model makes them now.
 
     Raises
     ------
-    DimensionMismatch
-        If it is not.
+    StoreError
+        If they are not: the model of this id was another one when they were written.
     """
-    space = embedding.space
-    if space not in dimensions:
-        row = connection.execute("SELECT length(vector) FROM vectors WHERE space = ? LIMIT 1", (space,)).fetchone()
-        if row is None and record_id is None:
-            return
-        dimensions[space] = row[0] // _FLOAT if row is not None else embedding.dimension
-    if embedding.dimension != dimensions[space]:
-        whose = "the question" if record_id is None else f"record {record_id}"
+    row = connection.execute(
+        "SELECT length(vector) FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant)
+    ).fetchone()
+    if row is not None and row[0] != _FLOAT * dimension:
         message = (
-            f"embedding: space {space} holds vectors of {dimensions[space]} values,"
-            f" {whose} has one of {embedding.dimension}; embed with the model of that space"
+            f"this tenant's vectors of space {space} have {row[0] // _FLOAT} values and its model makes {dimension};"
+            " give the model a new id and embed again, or remove the records that have them"
         )
-        raise DimensionMismatch(message, field="embedding" if record_id is None else "embeddings")
+        raise StoreError(message)
 
 
 def unit(embedding: Embedding, *, record_id: str | None = None) -> bytes:

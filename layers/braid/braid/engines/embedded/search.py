@@ -17,11 +17,13 @@ from braid.engines.embedded.store import VECTORS
 from braid.engines.embedded.validity import Changes
 from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
 from braid.engines.scan_cursor import check_limit, decode, encode
+from braid.engines.spaces import check_vectors
+from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from braid.engines.embedded.conditions import Conditions
@@ -41,14 +43,24 @@ class EmbeddedSearchIndex:
     ----------
     store
         Where the rows are.
+    spaces
+        Length of the vectors of each embedding space that there may be; see :func:`braid.engines.spaces.check_vectors`.
     exact_rows
         Up to this many rows that meet the conditions, vectors are scored one by one; above, through the graph.
     question_s
         Bound on one search in seconds.
     """
 
-    def __init__(self, store: EmbeddedStore, *, exact_rows: int | None = None, question_s: float = math.inf) -> None:
+    def __init__(
+        self,
+        store: EmbeddedStore,
+        spaces: Mapping[str, int],
+        *,
+        exact_rows: int | None = None,
+        question_s: float = math.inf,
+    ) -> None:
         self._store = store
+        self._dimensions = spaces
         self._question_s = question_s
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
@@ -62,10 +74,11 @@ class EmbeddedSearchIndex:
         Raises
         ------
         DimensionMismatch
-            If a vector's length is not that of the vectors already in its space; nothing is written.
+            If a vector's length is not that of its space; nothing is written.
         InvalidRequest
-            If a vector is zero or not finite; nothing is written.
+            If a vector is zero, not finite or of an unknown space; nothing is written.
         """
+        self.check_vectors(records)
         last = {(record.tenant_id, record.id): record for record in records}
         ordered = sorted(last.values(), key=lambda record: record.tenant_id)
         if not ordered:
@@ -75,6 +88,10 @@ class EmbeddedSearchIndex:
                 tenant = self._store.make_number(connection, tenant_id)
                 rows.upsert(connection, tenant, batch)
                 Generation.RECORDS.advance(connection, tenant)
+
+    def check_vectors(self, records: Iterable[Record]) -> None:
+        """Require that every vector is of a known space and of its length; raises as :meth:`upsert`."""
+        check_vectors(records, self._dimensions)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records and return how many there were; with the last one go the files of the tenant's vectors."""
@@ -207,16 +224,24 @@ class EmbeddedSearchIndex:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None or self._store.in_transaction:
                 return
-            spaces = connection.execute(
-                "SELECT space, length(min(vector)) / 4 FROM vectors WHERE tenant = ? GROUP BY space", (tenant,)
-            ).fetchall()
-            for space, dimension in spaces:
-                self._graph(tenant, space).bring_up_to_date(connection, dimension)
+            for space, dimension in self._dimensions.items():
+                if _has_vectors(connection, tenant, space):
+                    rows.check_stored_length(connection, tenant, space, dimension)
+                    self._graph(tenant, space).bring_up_to_date(connection, dimension)
 
     def _nearest(
         self, connection: sqlite3.Connection, tenant: int, asked: Conditions, embedding: Embedding, k: int
     ) -> tuple[list[tuple[float, str]], set[str]]:
-        rows.check_dimension(connection, embedding, {})
+        expected = self._dimensions.get(embedding.space)
+        if expected is None:
+            return [], set()
+        if embedding.dimension != expected:
+            message = (
+                f"embedding: space {embedding.space} holds vectors of {expected} values,"
+                f" the question has one of {embedding.dimension}; embed with the model of that space"
+            )
+            raise DimensionMismatch(message, field="embedding")
+        rows.check_stored_length(connection, tenant, embedding.space, expected)
         import numpy as np
 
         from braid.engines.embedded import nearest
@@ -244,6 +269,11 @@ class EmbeddedSearchIndex:
             while len(self._graphs) > _GRAPHS_IN_MEMORY:
                 self._graphs.popitem(last=False)
             return graph
+
+
+def _has_vectors(connection: sqlite3.Connection, tenant: int, space: str) -> bool:
+    found = connection.execute("SELECT 1 FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant))
+    return found.fetchone() is not None
 
 
 def _only_elsewhere(connection: sqlite3.Connection, tenant: int, space: str) -> bool:

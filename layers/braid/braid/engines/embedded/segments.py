@@ -9,12 +9,16 @@ import os
 import secrets
 import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+from pydantic import Field
+
+from braid.models import Frozen
 
 from braid.engines.embedded.files import PRIVATE_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -42,6 +46,15 @@ class Damaged(ValueError):
     """A segment's file is not what was written."""
 
 
+class SegmentFile(Frozen):
+    """What the description of a graph says of one segment's file."""
+
+    file: Annotated[str, Field(min_length=1, max_length=255)]
+    crc32: int
+    size: Annotated[int, Field(ge=0)]
+    """How many vectors the file holds."""
+
+
 class Segment:
     """An HNSW index of unit vectors with their keys.
 
@@ -57,7 +70,7 @@ class Segment:
         self._crc32 = self._bytes = 0
 
     @classmethod
-    def read(cls, folder: Path, stem: str, said: Mapping[str, Any], dimension: int, *, grows: bool) -> Segment:
+    def read(cls, folder: Path, stem: str, said: SegmentFile, dimension: int, *, grows: bool) -> Segment:
         """Return a segment from its file, in memory if it is to grow and mapped otherwise.
 
         Raises
@@ -67,17 +80,20 @@ class Segment:
         OSError
             If there is none.
         """
-        name = str(said["file"])
+        name = said.file
         if not name.startswith(f"{stem}-") or "/" in name or os.sep in name:
             message = f"{name!r} is no file of this graph"
             raise Damaged(message)
         path = folder / name
         # usearch believes what it reads, so that a damaged file must not reach it.
-        if _checksum(path) != said["crc32"]:
+        if _checksum(path) != said.crc32:
             raise Damaged(name)
         segment = cls(dimension)
-        segment._file, segment._crc32, segment._bytes = name, int(said["crc32"]), path.stat().st_size
-        _open(segment._index.load if grows and int(said["size"]) < SIZE else segment._index.view, path)
+        segment._file, segment._crc32, segment._bytes = name, said.crc32, path.stat().st_size
+        _open(segment._index.load if grows and said.size < SIZE else segment._index.view, path)
+        if (segment.dimension, len(segment)) != (dimension, said.size):
+            message = f"{name} holds other vectors than were described"
+            raise Damaged(message)
         return segment
 
     def __len__(self) -> int:
@@ -157,9 +173,9 @@ class Segment:
             raise OSError(str(error)) from error
         self._file, self._crc32, self._bytes, self._index = name, checksum, size, index
 
-    def describe(self) -> dict[str, str | int]:
+    def describe(self) -> SegmentFile:
         """Return what :meth:`read` needs; of a segment that was written."""
-        return {"file": self._file or "", "crc32": self._crc32, "size": len(self)}
+        return SegmentFile(file=self._file or "", crc32=self._crc32, size=len(self))
 
 
 def nearest(parts: Sequence[Segment], query: NDArray[np.float32], count: int) -> tuple[Keys, Cosines]:
@@ -224,6 +240,9 @@ def _write(index: Any, path: Path) -> None:  # noqa: ANN401 - as above
 
 def _checksum(path: Path) -> int:
     """Return the CRC-32 of a file, read in pieces."""
+    if path.exists() and not path.is_file():
+        message = f"{path.name} is no file"
+        raise Damaged(message)
     checksum = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

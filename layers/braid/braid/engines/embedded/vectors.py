@@ -21,6 +21,7 @@ from braid.deadline import holding, suspended
 from braid.engines.embedded import segments
 from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
 from braid.engines.embedded.generations import Generation
+from braid.engines.embedded.saved_graphs import Description
 from braid.engines.embedded.segments import Segment
 from braid.engines.embedded.store import VECTORS
 
@@ -43,6 +44,8 @@ _FORMAT = 2
 _MIN_UNSAVED = 256
 _UNSAVED_SHARE = 0.05
 _READS = 3
+_READS_AHEAD = 2
+"""Searches that wait for the rows to catch up with a saved graph: both of one snapshot may be older than it."""
 _ABANDONED_S = 600.0
 """Age of a file that nothing speaks of, at which whoever wrote it has died or has had it taken away."""
 _SINCE = "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number"
@@ -87,6 +90,7 @@ class VectorGraph:
         self._newest = 0
         self._unsaved = 0
         self._written: set[str] = set()
+        self._ahead = 0
         digest = hashlib.sha256(space.encode()).hexdigest()[:16]
         self._folder = store.folder / VECTORS
         self._stem = f"{tenant:d}-{digest}"
@@ -146,7 +150,7 @@ class VectorGraph:
         if self._dimension != dimension:
             self._start_again(dimension)
             self._load()
-        if generation < self._generation:
+        if generation < self._generation and not self._is_beyond_all_rows():
             return False
         if generation == self._generation and self._dead is not None:
             return True
@@ -162,6 +166,21 @@ class VectorGraph:
         growing = len(self._segments[-1]) if self._segments else 0
         if self._unsaved >= max(_MIN_UNSAVED, int(_UNSAVED_SHARE * growing)):
             self._save()
+        return True
+
+    def _is_beyond_all_rows(self) -> bool:
+        """Whether the graph follows rows that the database never had, and so begins anew: one was replaced by a copy.
+
+        A graph that was just read may also be newer than the moment that the connection sees, which then passes.
+        """
+        if self._dead is not None:
+            return False
+        dimension, self._dimension = self._dimension, 0  # read again the next time
+        self._ahead += 1
+        if self._ahead <= _READS_AHEAD:
+            return False
+        _LOG.warning("vector index %s is newer than the rows and is built again", self._description)
+        self._start_again(dimension)
         return True
 
     def _start_again(self, dimension: int) -> None:
@@ -253,22 +272,24 @@ class VectorGraph:
                 self._read()
             except FileNotFoundError:
                 continue  # another process may just have saved it under other names
-            except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-                _LOG.warning("vector index %s is damaged and is built again: %s", self._description, error)
+            except (OSError, ValueError, RuntimeError) as error:
+                kind = type(error).__name__  # a message may quote the whole of the file
+                _LOG.warning("vector index %s is damaged and is built again: %s", self._description, kind)
             return
+        if self._description.exists():
+            _LOG.warning("vector index %s lacks a file and is built again", self._description)
 
     def _read(self) -> None:
-        said = json.loads(self._description.read_text(encoding="utf-8"))
-        expected = (_FORMAT, self._store.identity, self._tenant, self._space, self._dimension)
-        if tuple(said[name] for name in ("format", "store", "tenant", "space", "dimension")) != expected:
+        said = Description.read(self._description)
+        found = (said.format, said.store, said.tenant, said.space, said.dimension)
+        if found != (_FORMAT, self._store.identity, self._tenant, self._space, self._dimension):
             return
-        generation, newest = int(said["generation"]), int(said["newest"])
-        last = len(said["segments"]) - 1
+        last = len(said.segments) - 1
         self._segments = [
             Segment.read(self._folder, self._stem, each, self._dimension, grows=place == last)
-            for place, each in enumerate(said["segments"])
+            for place, each in enumerate(said.segments)
         ]
-        self._generation, self._newest = generation, newest
+        self._generation, self._newest = said.generation, said.newest
 
     def _save(self) -> None:
         """Write what is not written under new names, then the description: a reader sees the old or the new.
@@ -278,21 +299,23 @@ class VectorGraph:
         if self._store.read_only:
             return
         unfinished = self._description.with_suffix(f".{os.getpid()}.new")
-        replaced = self._described()
+        replaced: set[str] = set()
+        with suppress(OSError, ValueError):
+            replaced = {segment.file for segment in Description.read(self._description).segments}
         try:
             for segment in self._segments:
                 self._write(segment)
-            said = {
-                "format": _FORMAT,
-                "store": self._store.identity,
-                "tenant": self._tenant,
-                "space": self._space,
-                "dimension": self._dimension,
-                "generation": self._generation,
-                "newest": self._newest,
-                "segments": [segment.describe() for segment in self._segments],
-            }
-            unfinished.write_text(json.dumps(said), encoding="utf-8")
+            said = Description(
+                format=_FORMAT,
+                store=self._store.identity,
+                tenant=self._tenant,
+                space=self._space,
+                dimension=self._dimension,
+                generation=self._generation,
+                newest=self._newest,
+                segments=tuple(segment.describe() for segment in self._segments),
+            )
+            unfinished.write_text(said.model_dump_json(), encoding="utf-8")
             unfinished.chmod(PRIVATE_FILE)
             unfinished.replace(self._description)
         except OSError as error:
@@ -307,12 +330,6 @@ class VectorGraph:
         self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         segment.write(self._folder, self._stem)
         self._written.add(segment.file or "")
-
-    def _described(self) -> set[str]:
-        """Return the names of the files that the description on the disk speaks of."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            return {str(each["file"]) for each in json.loads(self._description.read_text(encoding="utf-8"))["segments"]}
-        return set()
 
     def _tidy(self, replaced: set[str]) -> None:
         """Remove the files that nothing speaks of any more; what another process is about to speak of is new."""
