@@ -160,7 +160,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
 
 
-def from_error(error: BraidError) -> Problem:
+def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for each kind of error
     """Return how an error of Braid's is answered.
 
     A wrong request says which field; of a store's own trouble the caller learns only whether trying again may help.

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from pydantic import Field
 
-from braid.models import Frozen
-
 from braid.engines.embedded.files import PRIVATE_FILE
+from braid.models import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
