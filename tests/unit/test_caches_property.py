@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from braid import memory
 from braid.context import ContextRequest
 from braid.engines.dynamodb_cache import DynamoCache
 from braid.engines.ports import SchemaVersion
@@ -104,7 +105,8 @@ class Trial:
         request = ContextRequest(
             query=QUESTIONS[which].text, tenant_id=tenant, messages=({"role": "user", "content": says},)
         )
-        assert shown(self.stages.context(request)) == shown(self.uncached.context(request))
+        cached, uncached = (memory.run(request, stages, nonce="one") for stages in (self.stages, self.uncached))
+        assert shown(cached) == shown(uncached)
 
     def _record(self, name: str, tenant: str, identity: str, how: tuple[str, tuple[Any, Any], Any]) -> None:
         text, (begins, ends), happened = how
