@@ -220,17 +220,17 @@ def check(read: Read, piece: str, length: int) -> None:
 
 @pytest.mark.parametrize("piece", MADE_OF.values(), ids=MADE_OF)
 @pytest.mark.parametrize("read", QUESTIONS.values(), ids=QUESTIONS)
-def test_a_question_of(read: Read, piece: str) -> None:
+def test_a_question_is_read_in_linear_time(read: Read, piece: str) -> None:
     check(read, piece, 2_400)
 
 
 @pytest.mark.parametrize("piece", MADE_OF.values(), ids=MADE_OF)
 @pytest.mark.parametrize("read", NAMES.values(), ids=NAMES)
-def test_a_value_of(read: Read, piece: str) -> None:
+def test_a_value_is_read_in_linear_time(read: Read, piece: str) -> None:
     check(read, piece, 3_000)
 
 
 @pytest.mark.parametrize("piece", MADE_OF.values(), ids=MADE_OF)
 @pytest.mark.parametrize("read", TEXTS.values(), ids=TEXTS)
-def test_a_long_text_of(read: Read, piece: str) -> None:
+def test_a_long_text_is_read_in_linear_time(read: Read, piece: str) -> None:
     check(read, piece, 8_000)
