@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.ports import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
 from braid.errors import InvalidRequest
-from braid.linking import phrases
 from braid.models import Direction, TimeRange
+from braid.ports.retrieval import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
+from braid.understanding.linking import phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 

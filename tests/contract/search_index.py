@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
+from braid.ports.retrieval import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 
 from tests.contract.shapes import (
     ACME,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from braid.context import ContextRequest
-from braid.engines.dynamodb_cache import DynamoCache
-from braid.engines.ports import SchemaVersion
-from braid.episodes import record_decision
+from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.models import Hints, Query, Ranking, Strategy
+from braid.ports.retrieval import SchemaVersion
+from braid.retrieval.context.episodes import record_decision
+from braid.retrieval.context.selection import ContextRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws

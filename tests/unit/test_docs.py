@@ -11,11 +11,13 @@ import pytest
 import typer.main
 from braid.settings import Settings
 
-from local.cli import app
+from braid_cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
-    path for pattern in ("README.md", "docs/**/*.md", "local/demo/*.md", "bench/*.md") for path in ROOT.glob(pattern)
+    path
+    for pattern in ("README.md", "docs/**/*.md", "braid_cli/demo/*.md", "bench/*.md")
+    for path in ROOT.glob(pattern)
 )
 COMMAND = re.compile(r"(?m)^(?:\S+=\S+ +)*(?P<command>braid .+?)\s*(?:#.*)?$")
 INLINE = re.compile(r"`(?P<command>braid [^`…]+)`")

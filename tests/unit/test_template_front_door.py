@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid.api.callers import FRONT_HEADER, is_open
+from braid.api.auth import FRONT_HEADER, is_open
 
 from tests.operations import OPERATIONS
 from tests.unit.test_template import FUNCTIONS, GLOBALS, RESOURCES, ROOT, TEMPLATE

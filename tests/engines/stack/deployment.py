@@ -29,7 +29,7 @@ import boto3
 import yaml
 from botocore.config import Config
 
-from local.servers import localstack_server, process
+from braid_cli.servers import localstack_server, process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
