@@ -92,7 +92,7 @@ lint: $(UV) ## check style, types and the direction of imports
 	.venv/bin/mypy
 	.venv/bin/mypy make
 	.venv/bin/lint-imports
-	.venv/bin/bandit --quiet --configfile pyproject.toml --recursive layers/braid/braid functions local make bench
+	.venv/bin/bandit --quiet --configfile pyproject.toml --recursive layers/braid/braid functions braid_cli make bench
 	$(MAKE) lock-check
 
 # Not part of lint or of .ci/run: it needs PyPI's list of advisories, which a mirror of packages need not have. A package
@@ -139,7 +139,7 @@ load: $(UV) ## send braid serve 1, 8 and 32 users, and write the figures to benc
 .PHONY: evaluate
 evaluate: $(UV) ## evaluate dataset folders (DATA="a b"), write the figures into the documentation and draw them
 	$(SYNC) --no-default-groups --extra local --group plots
-	.venv/bin/python -m local.evaluation.document $(DATA)
+	.venv/bin/python -m braid_cli.evaluation.document $(DATA)
 
 .PHONY: test-hostile
 test-hostile: test-setup ## attack it: tenancy, malformed requests, bombs, kills, damaged files (KILLS=200 for the long form)
@@ -147,7 +147,7 @@ test-hostile: test-setup ## attack it: tenancy, malformed requests, bombs, kills
 
 .PHONY: openapi
 openapi: setup ## write the HTTP interface as OpenAPI to shared/openapi.json
-	.venv/bin/python -m local.openapi
+	.venv/bin/python -m braid_cli.openapi
 
 .PHONY: behaviour
 behaviour: test-setup ## write docs/behaviour.md, which maps what Braid does to the tests that hold it to that

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.main_job import as_markdown, measure, write
 
 HERE = Path(__file__).resolve().parent
-DEMO = HERE.parent / "local" / "demo" / "saltmarrow"
+DEMO = HERE.parent / "braid_cli" / "demo" / "saltmarrow"
 SIZES = "1000,10000,100000"
 
 

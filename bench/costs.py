@@ -12,8 +12,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from braid.engines.bedrock import USD_PER_1000_QUERIES
-from braid.engines.voyage import USD_PER_1000_DOCUMENTS
+from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
+from braid.engines.rerankers.voyage import USD_PER_1000_DOCUMENTS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

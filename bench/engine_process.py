@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from braid.engines import propagation
-from braid.engines.ports import ExpandRequest, Expansion, SearchRequest
-from braid.engines.ports_propagation import PropagateRequest
+from braid.app import Wired
 from braid.models import Timestamp
+from braid.ports.propagation import PropagateRequest
+from braid.ports.retrieval import ExpandRequest, Expansion, SearchRequest
+from braid.ranking import pagerank
 from braid.settings import EngineKind, load_settings
-from braid.wiring import Wired
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from braid.engines.ports import KnowledgeGraph
-    from braid.engines.propagation import Tie
-    from braid.engines.query_walks import Node
     from braid.models import Vertex
+    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ranking.graph_walks import Node
+    from braid.ranking.pagerank import Tie
 
 RECORDS_AT_ONCE = 512
 """As many as an ingest of the product writes at once."""
@@ -57,7 +57,7 @@ def ingest(size: int, wired: Wired) -> dict[str, float]:
         writing += time.perf_counter() - began
     began = time.perf_counter()
     if wired.settings.engine is EngineKind.EMBEDDED:
-        from braid.engines.embedded.search import EmbeddedSearchIndex
+        from braid.engines.embedded.search.index import EmbeddedSearchIndex
 
         # The vectors' graph is built when it is first asked: a part of writing all the same.
         EmbeddedSearchIndex(wired.store, wired.profiles.dimensions()).optimise(TENANT)
@@ -154,12 +154,12 @@ def _spread_of(
         return Expansion()
 
     # The engines look it up when they are asked.
-    with patch("braid.engines.propagation.spread", catch):
+    with patch("braid.ranking.pagerank.spread", catch):
         graph.propagate(request)
     ((nodes, edges, truncated),) = caught
     if sizes is not None:
         sizes.append((len(nodes), len(edges)))
-    return lambda: [[hit.id for hit in propagation.spread(request, nodes, edges, truncated=truncated).hits]]
+    return lambda: [[hit.id for hit in pagerank.spread(request, nodes, edges, truncated=truncated).hits]]
 
 
 def timed(asks: Sequence[Callable[[], list[list[str]]]]) -> dict[str, Any]:

@@ -17,17 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.ports import ExpandRequest, SearchRequest
-from braid.engines.ports_propagation import PropagateRequest
 from braid.models import Direction, Embedding, Filters, Kind
-from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
-from braid.stages.propagating import Budget
+from braid.ports.propagation import PropagateRequest
+from braid.ports.retrieval import ExpandRequest, SearchRequest
+from braid.retrieval.stages.propagation_seeds import Budget
+from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 
 from bench.engine_process import FIRST_KINDS, PAGERANK, WARMING_UP, resident_mb
 from bench.synthetic import MODEL, NOW, SPACE, TENANT, Synthetic
-from local.evaluation.figures import percentile
-from local.servers import gremlin_server
-from local.servers.__main__ import STORES, VARIABLES, down, up
+from braid_cli.evaluation.figures import percentile
+from braid_cli.servers import gremlin_server
+from braid_cli.servers.__main__ import STORES, VARIABLES, down, up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

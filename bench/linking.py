@@ -14,22 +14,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.linking import normalise
+from braid.app import Wired
+from braid.retrieval.stages.linked_names import linked_names
 from braid.settings import Settings
-from braid.stages.linked_names import linked_names
-from braid.wiring import Wired
+from braid.understanding.linking import normalise
 
-from local.dataset import read_dataset
+from braid_cli.datasets.dataset import read_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from braid.models import EntityLink
 
-    from local.dataset import Dataset
+    from braid_cli.datasets.dataset import Dataset
 
 ROOT = Path(__file__).resolve().parents[1]
-DEMO = ROOT / "local" / "demo"
+DEMO = ROOT / "braid_cli" / "demo"
 SAMPLE = ROOT / "tests" / "linking_sample.jsonl"
 LABELS = Path(__file__).resolve().parent / "linking_labels.json"
 CERTAIN = 0.5

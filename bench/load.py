@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.load_memory import watched
 from bench.load_server import serving
-from local.demo_tour import CORPUS
+from braid_cli.demo.tour import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from bench.engines import servers
-from local.demo_tour import CORPUS, TENANTS
+from braid_cli.demo.tour import CORPUS, TENANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,13 +45,13 @@ def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[st
 
 
 def _braid(given: Mapping[str, str], *arguments: str) -> None:
-    command = [sys.executable, "-m", "local.cli", *arguments]
+    command = [sys.executable, "-m", "braid_cli.main", *arguments]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | given)  # noqa: S603 - our own
 
 
 @contextmanager
 def _serve(given: Mapping[str, str]) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
-    command = [sys.executable, "-m", "local.cli", "serve", "--port", "0", "--json"]
+    command = [sys.executable, "-m", "braid_cli.main", "serve", "--port", "0", "--json"]
     command += [part for tenant in TENANTS for part in ("--tenant", tenant)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | given, text=True) as running:  # noqa: S603 - our own
         try:

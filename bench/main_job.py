@@ -12,19 +12,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid import pipeline
+from braid.app import Wired
+from braid.retrieval import pipeline
 from braid.settings import Settings
-from braid.wiring import Wired
 
-from local.dataset import read_dataset
-from local.evaluation.figures import percentile
-from local.ingest import ensure_models, ingest
-from local.workflow import Workflow
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.evaluation.figures import percentile
+from braid_cli.state_machine.interpreter import Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from local.dataset import Dataset, JudgedQuery
+    from braid_cli.datasets.dataset import Dataset, JudgedQuery
 
 TENANT = "bench"
 QUESTIONS = 50
@@ -152,13 +152,13 @@ PEAK = "print(next(line.split()[1] for line in open('/proc/self/status') if line
 ENCODE = f"""
 import sys
 from braid.models import EmbeddingType
-from braid.wiring import wired
+from braid.app import wired
 wired().encoder_for(wired().model_for(EmbeddingType.GENERAL)).encode([sys.argv[1]])
 {PEAK}
 """
 SEARCH = f"""
 import contextlib, io, sys
-from local import cli
+from braid_cli import main
 text, *flags = sys.argv[1:]
 with contextlib.redirect_stdout(io.StringIO()):
     cli.app(["search", text, "--tenant", "{TENANT}", "--json", *flags], standalone_mode=False)

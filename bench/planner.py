@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from braid import pipeline
+from braid.app import Wired
 from braid.models import Direction, Embedding, GraphConstraint, Hints, Query, Relationship, Strategy
+from braid.retrieval import pipeline
+from braid.retrieval.stages.states import Embedded
 from braid.settings import Settings
-from braid.stages.states import Embedded
-from braid.wiring import Wired
 
 from bench.synthetic import MODEL, SPACE, TENANT, Synthetic
 
 if TYPE_CHECKING:
-    from braid.stages.states import EmbedRequest
+    from braid.retrieval.stages.states import EmbedRequest
 
 SIZE = 22_000
 REACHES = (10, 20, 50, 100, 150, 200, 300, 400, 600, 800, 1_000, 1_500, 3_000, 6_000, 9_900)

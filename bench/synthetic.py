@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
-from braid.linking import normalise, phrases
 from braid.models import Embedding, Kind, Record, Relationship, Vertex
-from braid.name_forms import asked_keys
-from braid.planning import CAUSAL_TYPES, TEMPORAL_TYPES
+from braid.understanding.linking import normalise, phrases
+from braid.understanding.name_forms import asked_keys
+from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from braid.app import Wired
 from braid.settings import Settings
-from braid.wiring import Wired
 
 from bench.engines import DEPLOYED, EMBEDDED, PATIENCE, servers
 from bench.writes_corpus import write_corpus, write_sample
 from bench.writes_process import CHEAP, REAL
-from local.ingest import ensure_models
+from braid_cli.datasets.ingest import ensure_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -19,19 +19,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from braid.app import Wired
 from braid.engines.embedded.objects import EmbeddedObjectStore
-from braid.engines.ports import SchemaVersion
-from braid.profiles import Profiles, space_of
+from braid.ingestion.writing import MissingEnds
+from braid.model_profiles import Profiles, space_of
+from braid.ports.retrieval import SchemaVersion
 from braid.settings import load_settings
-from braid.wiring import Wired
-from braid.writes import MissingEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.engines.ports import Encoder
-    from braid.engines.ports_state import ObjectStore
-    from braid.profiles import ModelConfig
+    from braid.model_profiles import ModelConfig
+    from braid.ports.retrieval import Encoder
+    from braid.ports.state import ObjectStore
 
 TENANT = "bench"
 SECOND, SECOND_MODEL = "second", "second-model"
@@ -159,8 +159,8 @@ class Memory:
 
 def folder(wired: BenchWired, source: Path) -> int:
     """Do what ``braid ingest DIR`` does."""
-    from local.dataset_files import open_dataset
-    from local.ingest import ingest
+    from braid_cli.datasets.ingest import ingest
+    from braid_cli.datasets.streaming import open_dataset
 
     with open_dataset(source / "corpus", TENANT) as dataset:
         return ingest(dataset, wired, threads=os.cpu_count()).written
@@ -168,7 +168,7 @@ def folder(wired: BenchWired, source: Path) -> int:
 
 def lines(wired: BenchWired, source: Path) -> int:
     """Do what ``braid ingest FILE`` does."""
-    from local.ingest_file import ingest_file
+    from braid_cli.datasets.ingest_file import ingest_file
 
     path = source / "lines.jsonl"
     done = ingest_file(path, TENANT, wired, missing=MissingEnds.REFUSE, threads=os.cpu_count())
@@ -178,8 +178,8 @@ def lines(wired: BenchWired, source: Path) -> int:
 
 def an_object(wired: BenchWired, _source: Path) -> int:
     """Write an object by the steps of the workflow, one after another; that it is put there first is not counted."""
-    from braid.imports import ImportAsked
-    from braid.imports_here import ImportsHere
+    from braid.ingestion.bulk.imports import ImportAsked
+    from braid.ingestion.bulk.local_imports import ImportsHere
 
     imports = ImportsHere(wired)
     try:
@@ -202,7 +202,7 @@ def put(wired: BenchWired, source: Path) -> int:
 
 def compare(wired: BenchWired, _source: Path) -> int:
     """Do what ``braid repair --dry-run`` does."""
-    from braid.repair import repair
+    from braid.ingestion.repair import repair
 
     report = repair(TENANT, wired, dry_run=True)
     assert not report.counts, report.counts
@@ -236,14 +236,14 @@ def move(wired: BenchWired, _source: Path) -> int:
 
 def forget(wired: BenchWired, _source: Path) -> int:
     """Do what ``braid delete tenant`` does."""
-    from braid.tenant_deletes import delete_tenant
+    from braid.ingestion.tenant_deletion import delete_tenant
 
     return delete_tenant(TENANT, wired).records
 
 
 def alone(wired: BenchWired, source: Path) -> int:
     """Embed the texts of the dataset folder and do nothing else, all at once: as well as the encoder can."""
-    from local.dataset_files import DatasetFiles
+    from braid_cli.datasets.streaming import DatasetFiles
 
     with DatasetFiles(source / "corpus", TENANT) as files:
         texts = [item.record.text() for item in files.items() if item.record is not None]

@@ -94,7 +94,7 @@ def page(source: Source, root: Path = ROOT) -> str:
         "",
         f"{len(sentences)} sentences, and the tests that hold Braid to each"
         + (f"; {waiting} are not held by a test yet." if waiting else ".")
-        + " Numbers are defaults; `layers/braid/braid/settings.py` lists them.",
+        + " Numbers are defaults; `layers/braid/braid/settings/__init__.py` lists them.",
         "Where a store takes part, the tests run on every engine that is named.",
         "",
         (

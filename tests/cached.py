@@ -6,9 +6,9 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from braid.caching import ForgivingCache
 from braid.engines.embedded.cache import EmbeddedCache
 from braid.models import Record, Relationship, Vertex
+from braid.ports.resilient_cache import ForgivingCache
 from braid.settings import Settings
 
 from tests.stages import NOW, DemoStages
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from braid.context import Context
-    from braid.engines.ports_state import Cache
     from braid.models import Answer
+    from braid.ports.state import Cache
+    from braid.retrieval.context.selection import Context
 
 DIFFERS = {"trace_id", "latency_ms", "cached", "rerank_cost_usd", "holds_until"}
 """Of an answer: what is of the call itself, and until when it holds, which is said more carefully when it is older."""

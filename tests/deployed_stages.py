@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from braid.caching import ForgivingCache
 from braid.engines.embedded.cache import EmbeddedCache
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.engines.embedded.queue import EmbeddedQueue
+from braid.ports.resilient_cache import ForgivingCache
 
 from tests.stages import DemoStages
 

@@ -6,8 +6,6 @@ import struct
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.ports import Expansion, GraphStats, IndexStats, ScanPage, SearchHits
-from braid.engines.ports_query import GraphResult
 from braid.models import (
     Embedding,
     EmbeddingType,
@@ -23,18 +21,20 @@ from braid.models import (
     Source,
     Strategy,
 )
-from braid.stages import fuse_rerank
-from braid.stages.fuse_rerank import Limits
-from braid.stages.states import FuseRequest, GraphFound, Searched
+from braid.ports.graph_query import GraphResult
+from braid.ports.retrieval import Expansion, GraphStats, IndexStats, ScanPage, SearchHits
+from braid.retrieval.stages import fuse_rerank
+from braid.retrieval.stages.fuse_rerank import Limits
+from braid.retrieval.stages.states import FuseRequest, GraphFound, Searched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.engines.ports import ExpandRequest, SearchRequest
-    from braid.engines.ports_propagation import PropagateRequest
-    from braid.engines.ports_query import GraphQuery
     from braid.models import Answer, Relationship, Vertex
-    from braid.outdated import MetOutdated
+    from braid.ports.graph_query import GraphQuery
+    from braid.ports.propagation import PropagateRequest
+    from braid.ports.retrieval import ExpandRequest, SearchRequest
+    from braid.reembedding.drifted_records import MetOutdated
 
 TENANT = "acme"
 NOW = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)

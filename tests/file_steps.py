@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from braid import file_ingest
-from braid.file_jobs import Batch, Cursor, Finish, Job, JobReport, Page, Phase, Split
+from braid.ingestion.bulk import steps
+from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Job, JobReport, Page, Phase, Split
 
 from tests.contract.shapes import ACME
 
@@ -25,13 +25,13 @@ def put_lines(
 
 
 def begun(store: DemoStages, name: str = "j", **fields: Any) -> Job:
-    return file_ingest.split(Split(job=name, event={"tenant_id": ACME, "key": KEY, **fields}), store)
+    return steps.split(Split(job=name, event={"tenant_id": ACME, "key": KEY, **fields}), store)
 
 
 def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
     cursor = Cursor()
     while True:
-        out = file_ingest.page(Page(job=job, cursor=cursor), store)
+        out = steps.page(Page(job=job, cursor=cursor), store)
         for place in out.batches:
             if out.phase is phase:
                 yield Batch(job=job, phase=phase, batch=place)
@@ -43,9 +43,9 @@ def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
 def all_phases(store: DemoStages, job: Job) -> JobReport:
     for phase in Phase:
         for task in batches(store, job, phase):
-            file_ingest.batch(task, store)
+            steps.batch(task, store)
     return finished(store, job)
 
 
 def finished(store: DemoStages, job: Job) -> JobReport:
-    return file_ingest.finish(Finish(job=job), store)
+    return steps.finish(Finish(job=job), store)

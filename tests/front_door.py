@@ -10,12 +10,12 @@ from urllib.parse import parse_qsl, urlencode
 
 from braid.api.handler import make_handler
 
-from local.invoke import LocalContext
+from braid_cli.state_machine.invoke_endpoint import LocalContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from braid.api.resolver import Library
+    from braid.api.router import Library
 
 WRITER = "saltmarrow"
 

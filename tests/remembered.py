@@ -7,23 +7,23 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from braid.caching import ForgivingCache, NoCache
-from braid.context import Context, ContextSource
 from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
-from braid.engines.embedded.search import EmbeddedSearchIndex
-from braid.episodes import record_decision, record_tool_call
-from braid.fence import unfenced
-from braid.memory import ContextLimits, build_context
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.ports.resilient_cache import ForgivingCache, NoCache
+from braid.retrieval.context.building import ContextLimits, build_context
+from braid.retrieval.context.episodes import record_decision, record_tool_call
+from braid.retrieval.context.fence import unfenced
+from braid.retrieval.context.selection import Context, ContextSource
 
 from tests.fakes import NOW, TENANT, fused, searched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.answer_cache import ContextCache
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.engines.ports import SearchIndex
     from braid.models import Answer, Query, Record
+    from braid.ports.retrieval import SearchIndex
+    from braid.retrieval.caches.answers import ContextCache
 
 QUERY = "checkout gateway timeout"
 WORKING, SEMANTIC, EPISODIC = ContextSource

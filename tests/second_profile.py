@@ -6,11 +6,11 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.ports import SchemaVersion
+from braid.ports.retrieval import SchemaVersion
 from braid.settings import Settings
 
-from local.dataset import read_dataset
-from local.ingest import ingest
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
 from tests.stages import DEMO, NOW, DemoStages
 
 if TYPE_CHECKING:

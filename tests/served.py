@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import uvicorn
 from braid.api.handler import make_handler
 
-from local.connections import Connection, configured
-from local.server import Bounds, Server, development_token
+from braid_cli.serving.connections import Connection, configured
+from braid_cli.serving.server import Bounds, Server, development_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.api.resolver import Library
+    from braid.api.router import Library
 
 KEY = b"served" * 8
 

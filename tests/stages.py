@@ -9,26 +9,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from braid.linking import words
-from braid.observability import stage_handler
-from braid.profiles import space_of
+from braid.app import Wired
+from braid.lambda_runtime.observability import stage_handler
+from braid.model_profiles import space_of
+from braid.retrieval.stages.states import EmbedRequest, FuseRequest, GraphRequest, PlanRequest, SearchStageRequest
 from braid.settings import Settings
-from braid.stages.states import EmbedRequest, FuseRequest, GraphRequest, PlanRequest, SearchStageRequest
-from braid.wiring import Wired
+from braid.understanding.linking import words
 
-from local.dataset import read_dataset
-from local.ingest import ingest
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from braid.model_profiles import ModelConfig
     from braid.models import Answer
-    from braid.profiles import ModelConfig
-    from braid.stages.states import Embedded, GraphFound, Planned, Searched
+    from braid.retrieval.stages.states import Embedded, GraphFound, Planned, Searched
 
-    from local.invoke import Handler
+    from braid_cli.state_machine.invoke_endpoint import Handler
 
-DEMO = Path(__file__).resolve().parent.parent / "local" / "demo"
+DEMO = Path(__file__).resolve().parent.parent / "braid_cli" / "demo"
 TENANTS = ("saltmarrow", "pellworth")
 NOW = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
 

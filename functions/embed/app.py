@@ -2,11 +2,11 @@
 
 from importlib import import_module
 
-from braid.observability import stage_handler
-from braid.readiness import load_beforehand, open_beforehand
-from braid.stages.states import EmbedRequest
-from braid.wiring import wired
+from braid.app import wired
+from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.warm_up import load_beforehand, open_beforehand
+from braid.retrieval.stages.states import EmbedRequest
 
-open_beforehand(lambda: wired().moves, lambda: wired().cache, lambda: import_module("braid.engines.onnx"))
+open_beforehand(lambda: wired().moves, lambda: wired().cache, lambda: import_module("braid.engines.onnx.models"))
 load_beforehand(lambda: [wired().encoder_for(model) for model in wired().models()])
 handler = stage_handler("embed", EmbedRequest, wired().embed, count=wired().cache_counts)

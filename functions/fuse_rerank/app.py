@@ -1,10 +1,10 @@
 """Lambda: the fuse_rerank stage of the retrieval workflow."""
 
-from braid.answer_figures import figures
-from braid.observability import stage_handler
-from braid.readiness import load_beforehand, open_beforehand
-from braid.stages.states import FuseRequest
-from braid.wiring import wired
+from braid.app import wired
+from braid.lambda_runtime.answer_metrics import figures
+from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.warm_up import load_beforehand, open_beforehand
+from braid.retrieval.stages.states import FuseRequest
 
 open_beforehand(lambda: wired().index, lambda: wired().schemas, lambda: wired().queue)
 load_beforehand(wired().open_reranker)

@@ -2,19 +2,19 @@
 
 from typing import TYPE_CHECKING, Any
 
-from braid import file_ingest
-from braid.fifo_batches import batch_handler, log_refused
-from braid.file_jobs import Task, TaskOut
-from braid.observability import stage_handler
-from braid.queued_writes import write_message
-from braid.wiring import wired
+from braid.app import wired
+from braid.ingestion.bulk import steps
+from braid.ingestion.bulk.jobs import Task, TaskOut
+from braid.ingestion.queued_writes import write_message
+from braid.lambda_runtime.fifo_batches import batch_handler, log_refused
+from braid.lambda_runtime.observability import stage_handler
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
 def _run(request: Task) -> TaskOut:
-    return file_ingest.run(request, wired())
+    return steps.run(request, wired())
 
 
 _run_task = stage_handler("ingest", Task, _run)

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from braid.fifo_batches import batch_handler, log_refused
-from braid.observability import stage_handler
+from braid.app import wired
+from braid.lambda_runtime.fifo_batches import batch_handler, log_refused
+from braid.lambda_runtime.observability import stage_handler
 from braid.reembedding.workflow import Progress, Step, take, work_off
-from braid.wiring import wired
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from local.dataset import read_dataset
-from local.ingest import ingest
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
 from tests.served import served, token
 from tests.stages import DEMO, DemoStages, demo_stages
 

@@ -11,15 +11,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import file_ingest
-from braid.fifo_batches import batch_handler
-from braid.imports import ImportAsked, ImportStatus
-from braid.imports_here import ImportsHere
-from braid.queued_writes import write_message
-from braid.writes import MissingEnds
+from braid.ingestion.bulk import steps
+from braid.ingestion.bulk.imports import ImportAsked, ImportStatus
+from braid.ingestion.bulk.local_imports import ImportsHere
+from braid.ingestion.queued_writes import write_message
+from braid.ingestion.writing import MissingEnds
+from braid.lambda_runtime.fifo_batches import batch_handler
 
-from local.ingest_file import ingest_file
-from local.invoke import LocalContext
+from braid_cli.datasets.ingest_file import ingest_file
+from braid_cli.state_machine.invoke_endpoint import LocalContext
 from tests.contract.imports import ended
 from tests.front_door import FrontDoor, claims
 from tests.stages import WordEncoder
@@ -200,9 +200,9 @@ class BadInputContract:
     def test_an_object_that_changes_while_it_is_read_fails_by_that_name_and_is_written_whole_the_next_time(
         self, store: DemoStages, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(file_ingest, "BATCH_LINES", 1)
+        monkeypatch.setattr(steps, "BATCH_LINES", 1)
         store.objects.put("object", KEY, jsonl([GOOD, record("old")]))
-        whole, done = file_ingest.batch, list[int]()
+        whole, done = steps.batch, list[int]()
 
         def batch(task: Any, to: Any) -> Any:
             if done:
@@ -210,7 +210,7 @@ class BadInputContract:
             done.append(1)
             return whole(task, to)
 
-        monkeypatch.setattr(file_ingest, "batch", batch)
+        monkeypatch.setattr(steps, "batch", batch)
         found = imported(store, "object", "first")
         assert (found.status, found.error) == (ImportStatus.FAILED, "ObjectChanged")
         assert ids(store, "object") == ["good"]

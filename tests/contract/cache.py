@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.ports_state import MAX_CACHE_VALUE_BYTES, MAX_KEY_BYTES, Cache
 from braid.errors import InvalidRequest
+from braid.ports.state import MAX_CACHE_VALUE_BYTES, MAX_KEY_BYTES, Cache
 
 from tests.contract.shapes import ACME, GLOBEX
 

@@ -6,26 +6,26 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.deletes import delete_document, delete_records
-from braid.engines.ports import SchemaVersion
-from braid.engines.ports_members import Membership
-from braid.engines.ports_moves import JobRecord
 from braid.errors import StoreError
+from braid.ingestion.deleting import delete_document, delete_records
+from braid.ingestion.repair import Fault, repair
+from braid.ingestion.tenant_deletion import delete_tenant
+from braid.ingestion.writing import WriteRequest, write
 from braid.models import Kind
-from braid.reembedding_messages import Reason, Reembed
-from braid.repair import Fault, repair
-from braid.tenant_deletes import delete_tenant
-from braid.writes import WriteRequest, write
+from braid.ports.members import Membership
+from braid.ports.reembedding import JobRecord
+from braid.ports.retrieval import SchemaVersion
+from braid.reembedding.messages import Reason, Reembed
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
 from tests.contract.writes import found, stored, written
 
 if TYPE_CHECKING:
-    from braid.wiring import Wired
+    from braid.app import Wired
 
 
 class DeletesContract:
-    """Deleting through :mod:`braid.deletes`."""
+    """Deleting through :mod:`braid.ingestion.deleting`."""
 
     @pytest.fixture(autouse=True)
     def _filled(self, store: Wired) -> None:
@@ -151,7 +151,7 @@ def broken_off(store: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class RepairContract:
-    """Comparing through :mod:`braid.repair`."""
+    """Comparing through :mod:`braid.ingestion.repair`."""
 
     @pytest.fixture(autouse=True)
     def _filled(self, store: Wired) -> None:

@@ -11,12 +11,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.write_items import Items, write_items
-from braid.writes import MissingEnds
+from braid.ingestion.items import Items, write_items
+from braid.ingestion.writing import MissingEnds
 
-from local import ingest as ingesting
-from local import ingest_file
-from local.dataset import read_dataset
+from braid_cli.datasets import ingest as ingesting
+from braid_cli.datasets import ingest_file
+from braid_cli.datasets.dataset import read_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from braid.models import Relationship
 
-    from local.ingest_file import FileIngested
+    from braid_cli.datasets.ingest_file import FileIngested
     from tests.stages import DemoStages
 
 _COSTS = {"source": "fee", "type": "COSTS", "target": "fee-3"}

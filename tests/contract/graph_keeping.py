@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from braid.engines.ports_written import WritableGraph
 from braid.errors import InvalidRequest
 from braid.models import Relationship
+from braid.ports.writing import WritableGraph
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 
 
 class GraphKeepingContract:
-    """Everything that :class:`braid.engines.ports_written.WritableGraph` promises beside walking."""
+    """Everything that :class:`braid.ports.writing.WritableGraph` promises beside walking."""
 
     def test_the_writing_port_is_implemented(self, graph: WritableGraph) -> None:
         assert isinstance(graph, WritableGraph)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.ports_query import (
+from braid.models import Direction, TimeRange
+from braid.ports.graph_query import (
     MAX_FRONTIER,
     MAX_STARTS,
     GraphQuery,
@@ -15,13 +16,12 @@ from braid.engines.ports_query import (
     QueryStart,
     QueryStep,
 )
-from braid.models import Direction, TimeRange
 
 from tests.contract.knowledge_graph import build
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 
 if TYPE_CHECKING:
-    from braid.engines.ports import KnowledgeGraph
+    from braid.ports.retrieval import KnowledgeGraph
 
 OUT, IN, BOTH = Direction.OUT, Direction.IN, Direction.BOTH
 HOSTILE = ["x').drop();g.V().drop() //", "${jndi:ldap://x}", '"; DROP TABLE vertices; --', "acme|a", "%", "* OR 1=1"]

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.imports import Import, ImportAsked, ImportStatus
-from braid.writes_request import MissingEnds
+from braid.ingestion.bulk.imports import Import, ImportAsked, ImportStatus
+from braid.ingestion.requests import MissingEnds
 
 if TYPE_CHECKING:
-    from braid.imports import Imports
+    from braid.ingestion.bulk.imports import Imports
 
     from tests.stages import DemoStages
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.ports import SearchIndex, SearchRequest
-from braid.engines.ports_moves import IndexMoves, Reembedded, Serving
 from braid.errors import DimensionMismatch, InvalidRequest
+from braid.ports.reembedding import IndexMoves, Reembedded, Serving
+from braid.ports.retrieval import SearchIndex, SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, GLOBEX, SPACE, WIDE_SPACE, at_cosine, embedding, packed, record
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import deadline
-from braid.engines.ports import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
-from braid.engines.ports_propagation import PropagateRequest
-from braid.engines.ports_query import GraphQuery, QueryStart
 from braid.errors import InvalidRequest, StoreTooSlow
-from braid.linking import phrases
 from braid.models import Direction, TimeRange
+from braid.ports.graph_query import GraphQuery, QueryStart
+from braid.ports.propagation import PropagateRequest
+from braid.ports.retrieval import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
+from braid.understanding.linking import phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 

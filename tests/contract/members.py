@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from braid.engines.ports_members import Members, Membership, Role
+from braid.ports.members import Members, Membership, Role
 
 from tests.contract.shapes import ACME, GLOBEX
 

@@ -6,8 +6,8 @@ import io
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
-from braid.engines.ports_state import MAX_KEY_BYTES, MAX_LINE_BYTES, ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
+from braid.ports.state import MAX_KEY_BYTES, MAX_LINE_BYTES, ObjectStore
 
 from tests.contract.shapes import ACME, GLOBEX
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from braid import pipeline
+from braid.retrieval import pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pytest
-    from braid.engines.ports import SearchHits, SearchRequest
     from braid.models import Answer, Query, Record
+    from braid.ports.retrieval import SearchHits, SearchRequest
 
     from tests.stages import DemoStages
 

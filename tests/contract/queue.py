@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.ports_state import DEDUPLICATION_S, MAX_MESSAGE_BYTES, Queue, QueueMessage
 from braid.errors import InvalidRequest
+from braid.ports.state import DEDUPLICATION_S, MAX_MESSAGE_BYTES, Queue, QueueMessage
 
 from tests.contract.shapes import ACME, GLOBEX
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pytest
 from braid import reembedding
-from braid.deletes import delete_records
-from braid.engines.ports import SearchRequest
 from braid.errors import InvalidRequest
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.writing import WriteRequest, write
 from braid.models import Embedding
+from braid.ports.retrieval import SearchRequest
 from braid.reembedding import Phase, Status
-from braid.writes import WriteRequest, write
 
-from local.dataset import read_dataset
-from local.ingest import ingest
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
 from tests.contract.query_load import Load, ask, recall
 from tests.contract.shapes import record
 from tests.second_profile import SECOND, SECOND_MODEL, TENANT, raise_schema

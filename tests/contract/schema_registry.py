@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.ports import SchemaRegistry, SchemaVersion
 from braid.errors import InvalidRequest
+from braid.ports.retrieval import SchemaRegistry, SchemaVersion
 
 from tests.contract.shapes import ACME, GLOBEX, day
 

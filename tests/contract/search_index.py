@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import deadline
-from braid.engines.ports import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
-from braid.episodes import search_episodes
 from braid.errors import DimensionMismatch, InvalidRequest, StoreTooSlow
 from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
+from braid.ports.retrieval import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
+from braid.retrieval.context.episodes import search_episodes
 
 from tests.contract.shapes import (
     ACME,

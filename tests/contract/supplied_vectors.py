@@ -11,14 +11,14 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import pipeline
 from braid.errors import InvalidRequest
+from braid.ingestion.queued_writes import write_message
+from braid.ingestion.writing import WriteReport, WriteRequest, write
 from braid.models import Embedding, Query, Record
-from braid.queued_writes import write_message
 from braid.reembedding.writing import refresh
+from braid.retrieval import pipeline
+from braid.retrieval.stages.hydration import SUPPLIED_FACTOR
 from braid.settings import EngineKind
-from braid.stages.reading import SUPPLIED_FACTOR
-from braid.writes import WriteReport, WriteRequest, write
 
 from tests.contract.shapes import ACME, GLOBEX
 from tests.file_steps import all_phases, begun, put_lines

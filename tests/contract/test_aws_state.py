@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from braid.caching import ForgivingCache
-from braid.engines.dynamodb_cache import DynamoCache
-from braid.engines.ports_state import QueueMessage
-from braid.engines.s3 import S3ObjectStore
-from braid.engines.sqs import SqsQueue
+from braid.engines.aws.dynamodb_cache import DynamoCache
+from braid.engines.aws.s3 import S3ObjectStore
+from braid.engines.aws.sqs import SqsQueue
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.ports.resilient_cache import ForgivingCache
+from braid.ports.state import QueueMessage
 from braid.settings import Settings
 from moto import mock_aws
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.deletes import delete_records
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import VECTORS
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.tenant_deletion import delete_tenant
+from braid.ingestion.writing import MissingEnds, WriteRequest, write
 from braid.settings import Settings
-from braid.tenant_deletes import delete_tenant
-from braid.writes import MissingEnds, WriteRequest, write
 
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.engines.ports_written import WritableGraph
+    from braid.ports.writing import WritableGraph
 
 
 @pytest.fixture

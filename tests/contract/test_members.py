@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from braid.engines.dynamodb_members import DynamoMembers
+from braid.app import Wired
+from braid.engines.aws.dynamodb_members import DynamoMembers
 from braid.engines.embedded.members import EmbeddedMembers
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports_members import Membership, Role
 from braid.errors import TransientStoreError
+from braid.ports.members import Membership, Role
 from braid.settings import Membership as DecidedBy
 from braid.settings import Settings
-from braid.wiring import Wired
 from moto import mock_aws
 
 from tests.contract.members import MembersContract

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import boto3
 import pytest
-from braid.engines.dynamodb_jobs import DynamoJobStore
-from braid.engines.embedded.moves import EmbeddedMoves
-from braid.engines.embedded.notes import EmbeddedJobStore
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.aws.dynamodb_jobs import DynamoJobStore
+from braid.engines.embedded.index_migration import EmbeddedMoves
+from braid.engines.embedded.jobs import EmbeddedJobStore
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreError, TransientStoreError
 from braid.settings import Settings

@@ -10,16 +10,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.ports import SchemaVersion, SearchRequest
 from braid.errors import InvalidRequest, StoreError
+from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
-from braid.writes import MissingEnds, WriteReport, WriteRequest, require_written, write
+from braid.ports.retrieval import SchemaVersion, SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
 from tests.stages import WordEncoder
 
 if TYPE_CHECKING:
-    from braid.writes import WriteStore
+    from braid.ingestion.writing import WriteStore
 
 LATER = AS_OF + timedelta(days=365)
 
@@ -48,7 +48,7 @@ def messages(report: WriteReport) -> list[str]:
 
 
 class WritesContract:
-    """Writing through :func:`braid.writes.write`."""
+    """Writing through :func:`braid.ingestion.writing.write`."""
 
     @pytest.fixture
     def encoded(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:

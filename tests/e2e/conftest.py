@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.app import wired
 from braid.settings import load_settings
-from braid.wiring import wired
 
-from local import cli
-from local.invoke import STAGE_FUNCTIONS
+from braid_cli import main
+from braid_cli.state_machine.invoke_endpoint import STAGE_FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO = ROOT / "local" / "demo"
+DEMO = ROOT / "braid_cli" / "demo"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def run(home: Path, *arguments: str, **more: str) -> Done:
     """Run ``braid`` in a process of its own."""
     done = subprocess.run(  # noqa: S603 - this interpreter and our own module
-        [sys.executable, "-m", "local.cli", *arguments],
+        [sys.executable, "-m", "braid_cli.main", *arguments],
         cwd=ROOT,
         env=environment(home, **more),
         capture_output=True,
@@ -81,7 +81,7 @@ def braid(
         monkeypatch.setattr(sys, "argv", ["braid", *arguments])
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         captured = capfd.readouterr()
         return Done(int(ended.value.code or 0), captured.out, captured.err)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from local.export.direct import export_direct
+from braid_cli.export.direct import export_direct
 from tests.e2e.conftest import DEMO, ROOT, environment, run
 from tests.tiny_models import write_bert
 
@@ -140,7 +140,7 @@ def test_a_narrow_terminal_is_kept_to_and_no_colour_means_none(home: Path) -> No
 def test_a_reader_that_goes_away_is_no_error_message(home: Path, options: list[str]) -> None:
     reading, writing = os.pipe()
     with subprocess.Popen(  # noqa: S603 - this interpreter and our own module
-        [sys.executable, "-m", "local.cli", *ASK, *options],
+        [sys.executable, "-m", "braid_cli.main", *ASK, *options],
         cwd=ROOT,
         env=environment(home),
         stdout=writing,
@@ -164,7 +164,7 @@ def test_an_ingest_of_the_same_content_changes_nothing(braid: Braid) -> None:
 def test_progress_is_drawn_on_the_terminal_that_is_standard_error(home: Path, tmp_path: Path) -> None:
     terminal, given = pty.openpty()
     with subprocess.Popen(  # noqa: S603 - this interpreter and our own module
-        [sys.executable, "-m", "local.cli", "ingest", str(DEMO / "pellworth"), "--tenant", "pellworth"],
+        [sys.executable, "-m", "braid_cli.main", "ingest", str(DEMO / "pellworth"), "--tenant", "pellworth"],
         cwd=ROOT,
         env=environment(tmp_path / "home", BRAID_MODELS_DIR=str(home / "models"), TERM="xterm", COLUMNS="100"),
         stdout=subprocess.PIPE,
@@ -194,8 +194,9 @@ def _read(terminal: int) -> bytes:
 
 KILLED = """
 import os, signal, sys
-from braid.engines.embedded.search import EmbeddedSearchIndex
-from local import cli, ingest
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid_cli import main
+from braid_cli.datasets import ingest
 
 ingest.ITEMS_AT_ONCE, written, upsert = 16, [], EmbeddedSearchIndex.upsert
 
@@ -206,7 +207,7 @@ def upsert_once(index, records):
     written.extend(records)
 
 EmbeddedSearchIndex.upsert = upsert_once
-cli.main()
+main.main()
 """
 
 

@@ -8,13 +8,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from braid import pipeline
+from braid.app import Wired
 from braid.models import Hints, Mode, Query, Source, Strategy
+from braid.retrieval import pipeline
 from braid.settings import Settings
-from braid.wiring import Wired
 
-from local.dataset import read_dataset
-from local.ingest import ingest
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
 from tests.e2e.conftest import DEMO
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from braid.models import Answer
 
-    from local.dataset import JudgedQuery
+    from braid_cli.datasets.dataset import JudgedQuery
 
 MAIN, OTHER = "saltmarrow", "pellworth"
 KINDS = {"factual", "comparative", "exploratory", "entity-focused", "temporal", "causal", "code", "document"}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def serving(home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run the server on a free port until the block ends; its output is read through a pipe."""
     process = subprocess.Popen(  # noqa: S603 - this interpreter and our own module
-        [sys.executable, "-m", "local.cli", "serve", "--port", "0", *arguments],
+        [sys.executable, "-m", "braid_cli.main", "serve", "--port", "0", *arguments],
         cwd=ROOT,
         env=environment(home),
         stdout=subprocess.PIPE,

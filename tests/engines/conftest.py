@@ -7,10 +7,10 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.opensearch_client import open_client
+from braid.engines.opensearch.client import open_client
 from braid.settings import Refresh, Settings
 
-from local.servers import state
+from braid_cli.servers import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

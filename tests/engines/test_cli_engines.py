@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from braid.engines.gremlin import GremlinGraph
-from braid.engines.opensearch import OpenSearchIndex
+from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.engines.opensearch.index import OpenSearchIndex
 from braid.settings import EngineKind, Settings
 from gremlin_python.process.traversal import TextP
 from moto.server import ThreadedMotoServer
 
-from local.dataset import read_dataset
+from braid_cli.datasets.dataset import read_dataset
 from tests.e2e.conftest import DEMO, Done, run
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.gremlin import GremlinGraph
-from braid.engines.ports_query import QueryStep
+from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.ports.graph_query import QueryStep
 from braid.settings import Settings
 
 from tests.contract.graph_query import GraphQueryContract, query

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.gremlin import GremlinGraph
-from braid.engines.gremlin_connection import GremlinConnection
+from braid.engines.neptune.connection import GremlinConnection
+from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.errors import StoreError, StoreTooSlow, TransientStoreError
 from gremlin_python.process.graph_traversal import __
 

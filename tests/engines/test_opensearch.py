@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.opensearch import OpenSearchIndex
+from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import InvalidRequest
 
 from tests.contract.search_index import SearchIndexContract

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.opensearch import OpenSearchIndex
-from braid.engines.opensearch_beside import next_alias, placed, previous_alias
-from braid.engines.opensearch_moves import OpenSearchMoves
+from braid.engines.opensearch.dual_write import next_alias, placed, previous_alias
+from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.migration import OpenSearchMoves
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
 from tests.contract.shapes import ACME, DIMENSIONS, record

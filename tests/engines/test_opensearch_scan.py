@@ -6,15 +6,15 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.opensearch import OpenSearchIndex
-from braid.engines.opensearch_client import IndexMissing
+from braid.engines.opensearch.client import IndexMissing
+from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError, TransientStoreError
 
 from tests.contract.shapes import ACME, DIMENSIONS, embedding, random_vector, record
 from tests.engines.http_proxy import HttpProxy, Status
 
 if TYPE_CHECKING:
-    from braid.engines.ports import ScanPage
+    from braid.ports.retrieval import ScanPage
     from braid.settings import Settings
     from opensearchpy import OpenSearch
 

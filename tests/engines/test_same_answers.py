@@ -8,14 +8,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.gremlin import GremlinGraph
-from braid.engines.opensearch import OpenSearchIndex
-from braid.engines.ports import ExpandRequest, SearchRequest
-from braid.engines.ports_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
+from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.engines.opensearch.index import OpenSearchIndex
 from braid.models import Direction, Embedding, Filters, TimeRange
+from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
+from braid.ports.retrieval import ExpandRequest, SearchRequest
 from braid.settings import Refresh, Settings
 
 from tests.contract.shapes import (

@@ -7,8 +7,8 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.gremlin import GremlinGraph
-from braid.engines.opensearch import OpenSearchIndex
+from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.engines.opensearch.index import OpenSearchIndex
 from braid.settings import EngineKind, Refresh, Settings
 
 from tests.contract.tenants import NOUNS, TenantsContract, World, write_world

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING
 
 import boto3
 import pytest
-from braid.engines.gremlin import GremlinGraph
-from braid.engines.opensearch import OpenSearchIndex
-from braid.engines.ports import ExpandRequest
-from braid.linking import phrases
+from braid.app import Wired
+from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.engines.opensearch.index import OpenSearchIndex
 from braid.models import Direction, Hints, Query, Strategy
-from braid.pipeline import answer
+from braid.ports.retrieval import ExpandRequest
+from braid.retrieval.pipeline import answer
 from braid.settings import EngineKind, Refresh, Settings
-from braid.wiring import Wired
+from braid.understanding.linking import phrases
 from moto import mock_aws
 
-from local.dataset import Dataset, read_dataset
-from local.ingest import ensure_models, ingest
+from braid_cli.datasets.dataset import Dataset, read_dataset
+from braid_cli.datasets.ingest import ensure_models, ingest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from braid.models import Answer
 
-DEMO = Path(__file__).resolve().parents[2] / "local" / "demo" / "saltmarrow"
+DEMO = Path(__file__).resolve().parents[2] / "braid_cli" / "demo" / "saltmarrow"
 TENANT = "demo"
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 

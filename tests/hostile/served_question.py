@@ -12,7 +12,7 @@ TENANT = "saltmarrow"
 
 def main(question: str) -> None:
     """Print the ids of what the server answers."""
-    serve = [sys.executable, "-m", "local.cli", "serve", "--tenant", TENANT, "--port", "0", "--json"]
+    serve = [sys.executable, "-m", "braid_cli.main", "serve", "--tenant", TENANT, "--port", "0", "--json"]
     with subprocess.Popen(serve, stdout=subprocess.PIPE) as server:  # noqa: S603 - this interpreter and our own module
         assert server.stdout is not None
         said = json.loads(server.stdout.readline())

@@ -6,8 +6,8 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from braid.engines import gremlin_elements as elements
-from braid.engines import opensearch_mapping as mapping
+from braid.engines.neptune import elements
+from braid.engines.opensearch import mapping
 from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import TraversalStrategies

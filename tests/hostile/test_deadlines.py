@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import deadline
-from braid.engines.embedded import adjacency
-from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.graph import adjacency
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreTooSlow
 from braid.models import Record, Relationship, Vertex
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.engines.embedded.adjacency import Adjacency
+    from braid.engines.embedded.graph.adjacency import Adjacency
 
 HEAVY, QUIET = "saltmarrow", "pellworth"
 DENSE = 220
@@ -160,7 +160,7 @@ def test_a_graph_that_takes_longer_to_read_than_a_question_has_is_read_once(
     with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store, question_s=0.1)
         graph.upsert([Vertex(id="a", tenant_id=HEAVY)], [])
-        from braid.engines.ports import ExpandRequest
+        from braid.ports.retrieval import ExpandRequest
 
         request = ExpandRequest(tenant_id=HEAVY, seeds=("a",), as_of="2026-01-01")
         graph.upsert(

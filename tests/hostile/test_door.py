@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from braid import file_ingest, imports_here
 from braid.api import audit
 from braid.errors import StoreCorrupt, StoreFull, StoreReadOnly, TransientStoreError
+from braid.ingestion.bulk import local_imports, steps
 from braid.settings import Settings
 
-from local.connections import Connection
-from local.server import Bounds
+from braid_cli.serving.connections import Connection
+from braid_cli.serving.server import Bounds
 from tests.front_door import FrontDoor, claims, jwt
 from tests.served import served, token
 from tests.stages import DemoStages, demo_stages
@@ -223,13 +223,13 @@ def test_a_list_that_the_token_does_not_bear_out_names_nobody(door: FrontDoor, b
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Let no import end until the event is set."""
-    go, batch = threading.Event(), file_ingest.batch
+    go, batch = threading.Event(), steps.batch
 
     def waiting(*arguments: Any) -> Any:
         assert go.wait(20)
         return batch(*arguments)
 
-    monkeypatch.setattr(file_ingest, "batch", waiting)
+    monkeypatch.setattr(steps, "batch", waiting)
     yield go
     go.set()
 
@@ -240,7 +240,7 @@ def test_imports_of_one_tenant_leave_room_for_another_and_a_refusal_says_why(
     door, body = FrontDoor(library), {"key": "late/a.jsonl"}
     for tenant in ("saltmarrow", "pellworth"):
         library.objects.put(tenant, "late/a.jsonl", LINE)
-    for _ in range(imports_here.WAITING_PER_TENANT):
+    for _ in range(local_imports.WAITING_PER_TENANT):
         assert door.ask("POST", "/records:import", body).status == 202
     refused = door.ask("POST", "/records:import", body)
     assert (refused.status, refused.problem) == (429, "too-many-requests")
@@ -253,7 +253,7 @@ def test_imports_of_one_tenant_leave_room_for_another_and_a_refusal_says_why(
 def test_when_all_tenants_together_have_too_many_imports_it_says_so(
     library: DemoStages, held: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports_here, "WAITING", 1)
+    monkeypatch.setattr(local_imports, "WAITING", 1)
     door, body = FrontDoor(library), {"key": "late/a.jsonl"}
     library.objects.put("saltmarrow", "late/a.jsonl", LINE)
     assert door.ask("POST", "/records:import", body).status == 202

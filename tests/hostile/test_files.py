@@ -10,8 +10,8 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded import segments
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.search import segments
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreCorrupt, StoreError
 from braid.models import EmbeddingType

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.api import replays
-from braid.caching import ForgivingCache
-from braid.engines.dynamodb_cache import DynamoCache
+from braid.api import idempotency
+from braid.engines.aws.dynamodb_cache import DynamoCache
+from braid.ports.resilient_cache import ForgivingCache
 from moto import mock_aws
 
 from tests.contract.shapes import Clock
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from braid.imports import ImportAsked
+    from braid.ingestion.bulk.imports import ImportAsked
 
 KEY = {"idempotency-key": "k1"}
 LINE = b'{"record": {"id": "late", "content": "Beacon was late."}}\n'
@@ -155,7 +155,7 @@ def test_a_process_that_ended_in_between_holds_the_key_for_a_minute_and_no_longe
     monkeypatch.setattr(cache, "_clock", clock.seconds if isinstance(cache, DynamoCache) else clock.now)
     door = FrontDoor(library)
     assert door.ask("POST", "/records", RECORD, headers=KEY).problem == "idempotency-key-in-progress"
-    clock.advance(replays.CLAIM_S)
+    clock.advance(idempotency.CLAIM_S)
     assert door.ask("POST", "/records", RECORD, headers=KEY).status == 200
 
 

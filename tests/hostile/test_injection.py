@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.fence import FIRST_LINE, fence, unfenced
 from braid.models import ContextRole
+from braid.retrieval.context.fence import FIRST_LINE, fence, unfenced
 from braid.settings import Settings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,7 +151,7 @@ def test_nothing_can_be_retrieved_as_the_system(door: FrontDoor) -> None:
 
 
 def test_keys_are_new_with_each_answer_and_equal_for_an_equal_nonce(door: FrontDoor, stages: DemoStages) -> None:
-    from braid.memory import build_context
+    from braid.retrieval.context.building import build_context
 
     write(door, {"id": "own", "content": QUESTION})
     keys = {shown(door)[0]["metadata"]["fence"] for _ in range(3)}

@@ -15,15 +15,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports import ExpandRequest, SearchRequest
 from braid.errors import StoreFull
+from braid.ingestion.repair import repair
+from braid.ingestion.writing import MissingEnds, WriteRequest, require_written, write
 from braid.models import Embedding, EmbeddingType
-from braid.repair import repair
-from braid.writes import MissingEnds, WriteRequest, require_written, write
+from braid.ports.retrieval import ExpandRequest, SearchRequest
 
-from local.ingest_file import ingest_file
+from braid_cli.datasets.ingest_file import ingest_file
 from tests.contract.shapes import ACME, AS_OF, edge, record, vertex
 from tests.hostile.writers import (
     apply,

@@ -14,18 +14,21 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import citations, context, hops, linking, name_forms, question_words, typed_walks, understanding
-from braid.api import callers
-from braid.api.bodies import check_body
+from braid.api import auth
+from braid.api.json_bodies import check_body
 from braid.api.problems import Problem
-from braid.api.tokens import InvalidToken, verify
-from braid.engines import rerank_texts, scan_cursor
-from braid.engines.embedded.words import match_expression
-from braid.engines.ports import GraphStats
+from braid.api.signed_tokens import InvalidToken, verify
+from braid.engines.embedded.search.lexical import match_expression
+from braid.engines.rerankers import texts
 from braid.errors import InvalidRequest
-from braid.file_phases import phases_of
+from braid.ingestion.bulk.phases import phases_of
+from braid.ingestion.items import read_lines
 from braid.models import Intent, Name, QueryText, RecordId, TenantId, Timestamp
-from braid.write_items import read_lines
+from braid.ports import scan_cursor
+from braid.ports.retrieval import GraphStats
+from braid.ranking import citations
+from braid.retrieval.context import selection
+from braid.understanding import linking, multi_hop, name_forms, question, question_words, walk_direction
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
@@ -139,7 +142,7 @@ def caller(text: str) -> None:
     claim = {"requestContext": {"authorizer": {"jwt": {"claims": {"sub": "a", "tenant_id": f"[{text}]"}}}}}
     for event in (arn, claim):
         with suppress(Problem):
-            callers.authorise(callers.identify(event, tenant_claim="tenant_id"), text, None)
+            auth.authorise(auth.identify(event, tenant_claim="tenant_id"), text, None)
 
 
 def line(text: str) -> None:
@@ -155,19 +158,19 @@ def cited(text: str) -> None:
 
 
 QUESTIONS: dict[str, Read] = {
-    "its mode": understanding.detect_mode,
-    "its intent": understanding.detect_intent,
-    "its model": lambda text: understanding.detect_embedding_type(text, Intent.LOOKUP),
-    "its direction": lambda text: understanding.walk_direction(text, Intent.CAUSAL),
-    "its time": lambda text: typed_walks.time_relation(text, None),
-    "its ends": typed_walks.wants_ends,
-    "its steps": lambda text: hops.read_steps(text, GRAPH),
+    "its mode": question.detect_mode,
+    "its intent": question.detect_intent,
+    "its model": lambda text: question.detect_embedding_type(text, Intent.LOOKUP),
+    "its direction": lambda text: question.walk_direction(text, Intent.CAUSAL),
+    "its time": lambda text: walk_direction.time_relation(text, None),
+    "its ends": walk_direction.wants_ends,
+    "its steps": lambda text: multi_hop.read_steps(text, GRAPH),
     "its phrases": linking.phrases,
     "its names": name_forms.asked_keys,
     "its words": lambda text: match_expression(question_words.question_words(text)),
-    "its episodes": context.episode_words,
+    "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
-    "its tokens": lambda text: rerank_texts.prepare(text, [text], window=512),
+    "its tokens": lambda text: texts.prepare(text, [text], window=512),
 }
 """What is read of a question, which has 10,000 characters at most."""
 NAMES: dict[str, Read] = {
@@ -189,7 +192,7 @@ TEXTS: dict[str, Read] = {
     "a body with a text": as_a_body,
     "base64": as_base64,
     "a line": line,
-    "a shared word": lambda text: context.share_of_words(["a"], text),
+    "a shared word": lambda text: selection.share_of_words(["a"], text),
 }
 """What may have megabytes."""
 

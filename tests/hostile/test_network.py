@@ -59,7 +59,7 @@ def isolated(tmp_path_factory: pytest.TempPathFactory, user_home: Path) -> Isola
 
 @pytest.fixture(scope="module")
 def demo(isolated: Isolated) -> tuple[int, list[str], str]:
-    return isolated("-m", "local.cli", "demo")
+    return isolated("-m", "braid_cli.main", "demo")
 
 
 def test_whoever_calls_another_machine_is_found_out(isolated: Isolated) -> None:
@@ -83,9 +83,9 @@ def test_a_demo_calls_nobody(demo: tuple[int, list[str], str]) -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        (("local.cli", "search", QUESTION, "-t", "saltmarrow", "--json"), ANSWER),
-        (("local.cli", "search", QUESTION, "-t", "saltmarrow", "--json", "--state-machine"), ANSWER),
-        (("local.cli", "context", QUESTION, "-t", "saltmarrow", "--json"), '"degraded": []'),
+        (("braid_cli.main", "search", QUESTION, "-t", "saltmarrow", "--json"), ANSWER),
+        (("braid_cli.main", "search", QUESTION, "-t", "saltmarrow", "--json", "--state-machine"), ANSWER),
+        (("braid_cli.main", "context", QUESTION, "-t", "saltmarrow", "--json"), '"degraded": []'),
         (("tests.hostile.served_question", QUESTION), ANSWER),
     ],
     ids=["search", "state machine", "context", "served question"],
@@ -102,7 +102,7 @@ def test_no_library_keeps_an_id_in_the_users_home(user_home: Path) -> None:
     assert list(user_home.rglob("*")) == []
 
 
-@pytest.mark.parametrize("first", ["braid", "local.cli", "local.export.folder", "functions.embed.app"])
+@pytest.mark.parametrize("first", ["braid", "braid_cli.main", "braid_cli.export.folder", "functions.embed.app"])
 def test_telemetry_is_off_whatever_is_imported_first_and_whatever_the_environment_says(first: str) -> None:
     script = f"import importlib, os; importlib.import_module({first!r}); print(os.environ['ORT_DISABLE_TELEMETRY'])"
     environment = {**os.environ, "ORT_DISABLE_TELEMETRY": "0"}

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.caching import ForgivingCache
-from braid.engines.dynamodb_cache import DynamoCache
+from braid.api.quotas import DAY_S, MINUTE_S, Quotas
+from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.embedded.cache import EmbeddedCache
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import Query, RerankerKind
-from braid.quotas import DAY_S, MINUTE_S, Quotas
+from braid.ports.resilient_cache import ForgivingCache
 from braid.settings import Settings, load_settings
 from moto import mock_aws
 

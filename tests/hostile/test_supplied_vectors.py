@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import BraidError
+from braid.ingestion.writing import WriteRequest, write
 from braid.models import Embedding, Record
 from braid.settings import Settings
-from braid.writes import WriteRequest, write
 
-from local.dataset import read_dataset
-from local.ingest import ingest
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
 from tests.contract.supplied_vectors import HOSTILE, QUESTION, axis, shown
 from tests.front_door import FrontDoor, claims
 from tests.hostile.oracle import harmless

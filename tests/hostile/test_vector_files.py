@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from braid.engines.embedded import segments, vectors
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.search import segments, vectors
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 
 from tests.contract.shapes import ACME, DIMENSIONS

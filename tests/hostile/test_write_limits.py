@@ -7,15 +7,21 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import episodes, write_limits
 from braid.errors import DatasetError, InvalidRequest
-from braid.models import Embedding, Record, Vertex
-from braid.queued_writes import write_message
-from braid.write_items import read_lines
-from braid.write_limits import MAX_ALIASES, MAX_CONTENT_BYTES, MAX_CONTENT_JSON, MAX_METADATA_BYTES, MAX_METADATA_KEYS
-from braid.writes import WriteRequest
+from braid.ingestion.items import read_lines
+from braid.ingestion.queued_writes import write_message
+from braid.ingestion.writing import WriteRequest
+from braid.models import Embedding, Record, Vertex, record_limits
+from braid.models.record_limits import (
+    MAX_ALIASES,
+    MAX_CONTENT_BYTES,
+    MAX_CONTENT_JSON,
+    MAX_METADATA_BYTES,
+    MAX_METADATA_KEYS,
+)
+from braid.retrieval.context import episodes
 
-from local.dataset import read_dataset
+from braid_cli.datasets.dataset import read_dataset
 from tests.front_door import FrontDoor
 from tests.stages import DemoStages, demo_stages
 
@@ -28,8 +34,8 @@ MANY_KEYS = {f"key {number}": number for number in range(110_000)}
 TOO_MUCH: dict[str, dict[str, Any]] = {
     "metadata": {"metadata": MANY_KEYS},
     "metadata of one key too many": {"metadata": dict(list(MANY_KEYS.items())[: MAX_METADATA_KEYS + 1])},
-    "metadata of one long value": {"metadata": {"a": "é" * (write_limits.MAX_METADATA_VALUE_BYTES // 2 + 1)}},
-    "metadata of one long key": {"metadata": {"k" * (write_limits.MAX_METADATA_KEY_BYTES + 1): 1}},
+    "metadata of one long value": {"metadata": {"a": "é" * (record_limits.MAX_METADATA_VALUE_BYTES // 2 + 1)}},
+    "metadata of one long key": {"metadata": {"k" * (record_limits.MAX_METADATA_KEY_BYTES + 1): 1}},
     "metadata that is long in all": {"metadata": {str(at): "x" * 16_000 for at in range(5)}},
     "aliases": {"aliases": [f"alias {number}" for number in range(MAX_ALIASES + 1)]},
     "content": {"content": "x" * 1_900_000},
@@ -107,11 +113,11 @@ def test_an_episode_is_bounded_as_well(stages: DemoStages) -> None:
 
 def test_vertices_and_vectors_are_bounded_as_well() -> None:
     aliases = tuple(f"alias {number}" for number in range(MAX_ALIASES + 1))
-    found = write_limits.too_much(Vertex(id="v", tenant_id=TENANT, aliases=aliases))
+    found = record_limits.too_much(Vertex(id="v", tenant_id=TENANT, aliases=aliases))
     assert found
     assert found.field == "aliases"
-    long = Embedding(space="s", model_id="m", vector=b"\0\0\x80?" * (write_limits.MAX_VECTOR_VALUES + 1))
-    found = write_limits.too_much(Record(id="r", tenant_id=TENANT, embeddings=(long,)))
+    long = Embedding(space="s", model_id="m", vector=b"\0\0\x80?" * (record_limits.MAX_VECTOR_VALUES + 1))
+    found = record_limits.too_much(Record(id="r", tenant_id=TENANT, embeddings=(long,)))
     assert found
     assert found.field == "embeddings"
 

@@ -6,14 +6,14 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
-from braid.deletes import delete_records
-from braid.engines.embedded.search import EmbeddedSearchIndex
-from braid.file_ingest import BATCH_LINES
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.ingestion.bulk.steps import BATCH_LINES
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.writing import MissingEnds, WriteRequest, require_written, write
 from braid.models import Kind
 from braid.settings import Settings
-from braid.writes import MissingEnds, WriteRequest, require_written, write
 
-from local.ingest_file import ingest_file
+from braid_cli.datasets.ingest_file import ingest_file
 from tests.contract.shapes import ACME, day, edge, record, vertex
 from tests.stages import DemoStages
 

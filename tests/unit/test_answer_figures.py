@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import observability
-from braid.answer_figures import figures, lost_metric
 from braid.errors import RerankFailed
+from braid.lambda_runtime import observability
+from braid.lambda_runtime.answer_metrics import figures, lost_metric
 from braid.models import Answer, Query
 from braid.settings import load_settings
 
-from local.invoke import LocalContext
+from braid_cli.state_machine.invoke_endpoint import LocalContext
 from tests.fakes import FakeReranker, fused, record, searched
 from tests.front_door import FrontDoor
 from tests.stages import demo_stages

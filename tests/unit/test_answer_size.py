@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.stages.answer_size import MAX_ANSWER_BYTES, beginning, fitting
+from braid.retrieval.stages.answer_size import MAX_ANSWER_BYTES, beginning, fitting
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
-from braid.engines.ports_members import Membership as Member
-from braid.engines.ports_members import Role
+from braid.ports.members import Membership as Member
+from braid.ports.members import Role
 from braid.settings import EngineKind, Membership, Settings
 
 from tests.front_door import FrontDoor, claims

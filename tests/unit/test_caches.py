@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.aging import FOREVER, Aging, steady_until
-from braid.cache_shelves import Generations
-from braid.caching import ForgivingCache
-from braid.embedding_cache import embedding_key
 from braid.errors import ModelError, StoreError, TransientStoreError
 from braid.models import Kind, Query, Ranking
-from braid.scoring import final
+from braid.ports.resilient_cache import ForgivingCache
+from braid.ranking.freshness import FOREVER, Aging, steady_until
+from braid.ranking.scoring import final
+from braid.retrieval.caches.embeddings import embedding_key
+from braid.retrieval.caches.namespace import Generations
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.context import Context
+    from braid.retrieval.context.selection import Context
 
 TENANT = "acme"
 QUESTION = Query(text="Why did the pump fail at Harbour?", tenant_id=TENANT)
@@ -305,7 +305,7 @@ def test_each_cache_can_be_switched_off(tmp_path: Path, kept: Forgetful) -> None
 
 
 def context(stages: CachedStages, *says: str, tenant: str = TENANT) -> Context:
-    from braid.memory import build_context
+    from braid.retrieval.context.building import build_context
 
     messages = [{"role": "user", "content": text} for text in says]
     return build_context("pump Harbour", messages, tenant_id=tenant, memory=stages)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from braid import memory
-from braid.context import ContextRequest
-from braid.engines.dynamodb_cache import DynamoCache
-from braid.engines.ports import SchemaVersion
-from braid.episodes import record_decision
+from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.models import Hints, Query, Ranking, Strategy
+from braid.ports.retrieval import SchemaVersion
+from braid.retrieval.context import building
+from braid.retrieval.context.episodes import record_decision
+from braid.retrieval.context.selection import ContextRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws
@@ -105,7 +105,7 @@ class Trial:
         request = ContextRequest(
             query=QUESTIONS[which].text, tenant_id=tenant, messages=({"role": "user", "content": says},)
         )
-        cached, uncached = (memory.run(request, stages, nonce="one") for stages in (self.stages, self.uncached))
+        cached, uncached = (building.run(request, stages, nonce="one") for stages in (self.stages, self.uncached))
         assert shown(cached) == shown(uncached)
 
     def _record(self, name: str, tenant: str, identity: str, how: tuple[str, tuple[Any, Any], Any]) -> None:

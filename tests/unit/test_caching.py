@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 
 import pytest
-from braid.caching import ForgivingCache, NoCache
-from braid.engines.ports_state import Cache
 from braid.errors import InvalidRequest, StoreError, TransientStoreError
+from braid.ports.resilient_cache import ForgivingCache, NoCache
+from braid.ports.state import Cache
 
 
 class Seconds:

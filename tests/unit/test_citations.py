@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from braid.citations import EXCERPT_CHARACTERS, cite, excerpt
 from braid.models import SourceRef, SourceType
+from braid.ranking.citations import EXCERPT_CHARACTERS, cite, excerpt
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.app import wired
 from braid.errors import InvalidRequest
 from braid.settings import load_settings
-from braid.wiring import wired
 from typer.testing import CliRunner
 
-from local.cli import app
+from braid_cli.main import app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.model_files import ModelKind, Precision, open_model
+from braid.engines.onnx.model_files import ModelKind, Precision, open_model
 from braid.errors import BraidError, ConfigurationError, ModelMissing
 from braid.settings import load_settings
 from typer.testing import CliRunner
 
-from local.cli_models import models_app
-from local.export import via_sentence_transformers
+from braid_cli.commands.models import models_app
+from braid_cli.export import via_sentence_transformers
 from tests.tiny_models import write_bert, write_modules, write_roberta
 
 if TYPE_CHECKING:

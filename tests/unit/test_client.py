@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.api.shapes import GraphRequest, NewSchema, Writes
-from braid.client import ApiError, Client
-from braid.context import ContextQuestion
-from braid.engines.ports_query import QueryStart
+from braid.api.client import ApiError, Client
+from braid.api.schemas import GraphRequest, NewSchema, Writes
 from braid.models import NewRecord, Query, Question
+from braid.ports.graph_query import QueryStart
+from braid.retrieval.context.selection import ContextQuestion
 
-from local.openapi import TARGET, generated
+from braid_cli.openapi import TARGET, generated
 from tests.served import served, token
 from tests.stages import DemoStages, demo_stages
 

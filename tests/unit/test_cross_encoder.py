@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from braid.engines.model_files import ModelKind, Precision
-from braid.engines.onnx import OnnxCrossEncoder, OnnxEncoder
-from braid.engines.onnx_session import Row
-from braid.engines.ports import Reranker
+from braid.engines.onnx.model_files import ModelKind, Precision
+from braid.engines.onnx.models import OnnxCrossEncoder, OnnxEncoder
+from braid.engines.onnx.session import Row
 from braid.errors import ModelMissing, RerankFailed
+from braid.ports.retrieval import Reranker
 from tokenizers import Tokenizer
 
-from local.export.direct import export_direct
+from braid_cli.export.direct import export_direct
 from tests.reference_models import bert_hidden
 from tests.tiny_models import SENTENCES, write_bert, write_roberta
 

@@ -11,8 +11,8 @@ import pytest
 from braid.errors import DatasetError
 from braid.models import Kind, SourceType, TimeRange
 
-from local import json_lines
-from local.dataset import read_dataset
+from braid_cli.datasets import json_lines
+from braid_cli.datasets.dataset import read_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from braid import linking, planning, understanding
 from braid.models import EntityLink, Kind, Record, Relationship, SourceType
+from braid.understanding import linking, planning
+from braid.understanding import question as understanding
 
-from local.dataset import Dataset, JudgedQuery, read_dataset
+from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
 
-DEMO = Path(__file__).parents[2] / "local" / "demo"
+DEMO = Path(__file__).parents[2] / "braid_cli" / "demo"
 MAIN, SECOND = "saltmarrow", "pellworth"
 CAUSAL, TEMPORAL = planning.CAUSAL_TYPES, planning.TEMPORAL_TYPES
 WALKS = {"causal": (CAUSAL, 3), "temporal": (TEMPORAL, 3), "any": ((), 2)}

@@ -11,10 +11,10 @@ import pytest
 import typer.main
 from braid.settings import Settings
 
-from local.cli import app
+from braid_cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
-PATTERNS = ("README.md", "SECURITY.md", "docs/**/*.md", "local/demo/*.md", "bench/*.md")
+PATTERNS = ("README.md", "SECURITY.md", "docs/**/*.md", "braid_cli/demo/*.md", "bench/*.md")
 DOCUMENTS = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 COMMAND = re.compile(r"(?m)^(?:\S+=\S+ +)*(?P<command>braid .+?)\s*(?:#.*)?$")
 INLINE = re.compile(r"`(?P<command>braid [^`…]+)`")

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports import SearchRequest
+from braid.ports.retrieval import SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, embedding, record
 
@@ -18,8 +18,8 @@ BATCH = 20
 WRITER = """
 import sys
 from pathlib import Path
-from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from tests.contract.shapes import ACME, DIMENSIONS, edge, record, vertex
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from braid.engines.embedded import segments, vectors
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.search import segments, vectors
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 
 from tests.contract.shapes import ACME, DIMENSIONS
@@ -18,7 +18,7 @@ from tests.unit.test_embedded_vectors import exactly, opened, rows, through_grap
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from braid.engines.embedded.vectors import VectorGraph
+    from braid.engines.embedded.search.vectors import VectorGraph
 
 FULL = 64
 

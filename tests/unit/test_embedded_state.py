@@ -8,17 +8,17 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.app import Wired
 from braid.engines.embedded.cache import IMPATIENT_S, PATIENCE_MS, EmbeddedCache
-from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.engines.embedded.queue import EmbeddedQueue
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.embedded.tables import forget_words, words_table
-from braid.engines.ports_state import DEDUPLICATION_S, QueueMessage
 from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly
+from braid.ports.state import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
-from braid.wiring import Wired
 
 from tests.contract.search_index import ask
 from tests.contract.shapes import ACME, DIMENSIONS, GLOBEX, Clock, edge, record, vertex

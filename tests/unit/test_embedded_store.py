@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.embedded import store as store_module
-from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports import ExpandRequest, GraphStats, IndexStats, SchemaVersion, SearchRequest
 from braid.errors import (
     InvalidRequest,
     StoreCorrupt,
@@ -25,6 +24,7 @@ from braid.errors import (
     StoreReadOnly,
     TransientStoreError,
 )
+from braid.ports.retrieval import ExpandRequest, GraphStats, IndexStats, SchemaVersion, SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, GLOBEX, day, edge, embedding, record, vertex
 

@@ -9,12 +9,12 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded import nearest, vectors
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.search import knn, vectors
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.engines.embedded.search.vectors import VectorGraph
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.embedded.vectors import VectorGraph
-from braid.engines.ports import SearchRequest
 from braid.models import Filters
+from braid.ports.retrieval import SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, DIMENSIONS, SPACE, embedding, random_vector, record
 
@@ -239,19 +239,19 @@ def test_a_reader_of_an_earlier_moment_finds_what_was_there_then(saved: Path) ->
         index.upsert([record(name) for name in expected[:10]])
         assert through_graph(index)[:10] == expected[10:20]
         graph = index._graph(store.number(earlier, ACME) or 0, SPACE)
-        assert graph.nearest(earlier, nearest.np.frombuffer(QUESTION, dtype="<f4"), 5) is None
+        assert graph.nearest(earlier, knn.np.frombuffer(QUESTION, dtype="<f4"), 5) is None
 
 
 def test_vectors_that_a_graph_s_rounding_mixes_up_are_ranked_as_stored(tmp_path: Path) -> None:
     """A graph keeps half the digits: of equally near proposals the later ones must be looked at as well."""
-    question = nearest.np.frombuffer(QUESTION, dtype="<f4").astype("f8")
-    generator = nearest.np.random.default_rng(5)
+    question = knn.np.frombuffer(QUESTION, dtype="<f4").astype("f8")
+    generator = knn.np.random.default_rng(5)
     records = []
     for number in range(90):
         aside = generator.normal(size=len(question))
         aside -= (aside @ question) * question
         cosine = 0.9 + 2e-6 * number
-        vector = cosine * question + (1 - cosine**2) ** 0.5 * aside / nearest.np.linalg.norm(aside)
+        vector = cosine * question + (1 - cosine**2) ** 0.5 * aside / knn.np.linalg.norm(aside)
         records.append(record(f"r{number:02}", embeddings=(embedding(vector.astype("<f4").tobytes()),)))
     opened(tmp_path).upsert(records)
     assert through_graph(opened(tmp_path)) == exactly(tmp_path)

@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports import ExpandRequest
 from braid.models import Direction, Relationship
+from braid.ports.retrieval import ExpandRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

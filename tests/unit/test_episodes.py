@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.caching import NoCache
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports import SchemaVersion, SearchHits
-from braid.episodes import record_decision, search_episodes
 from braid.errors import InvalidRequest
-from braid.memory import ContextLimits
 from braid.models import Kind
+from braid.ports.resilient_cache import NoCache
+from braid.ports.retrieval import SchemaVersion, SearchHits
+from braid.retrieval.context.building import ContextLimits
+from braid.retrieval.context.episodes import record_decision, search_episodes
 
 from tests.fakes import NOW, TENANT, FakeIndex, hits, record
 from tests.remembered import (

@@ -14,16 +14,16 @@ from braid.settings import Settings
 from pydantic import SecretStr
 from rich.console import Console
 
-from local.dataset import read_dataset
-from local.evaluation import document
-from local.evaluation import run as evaluating
-from local.evaluation.configurations import Answered, Configuration, local_rerankers, rows
-from local.evaluation.document import write
-from local.evaluation.failures import Failure, failures
-from local.evaluation.figures import Difference, Figures, bootstrap, difference, percentile, randomisation_p, score
-from local.evaluation.plots import draw
-from local.evaluation.run import Evaluation, Row, evaluate, evaluate_folder
-from local.evaluation.show import show_evaluation, show_failures, show_groups
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.evaluation import document
+from braid_cli.evaluation import run as evaluating
+from braid_cli.evaluation.configurations import Answered, Configuration, local_rerankers, rows
+from braid_cli.evaluation.document import write
+from braid_cli.evaluation.failures import Failure, failures
+from braid_cli.evaluation.figures import Difference, Figures, bootstrap, difference, percentile, randomisation_p, score
+from braid_cli.evaluation.plots import draw
+from braid_cli.evaluation.run import Evaluation, Row, evaluate, evaluate_folder
+from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
 from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:

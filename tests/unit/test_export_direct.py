@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
-from braid.engines.model_files import ModelKind, Pooling, Precision, open_model
-from braid.engines.onnx import OnnxEncoder
+from braid.engines.onnx.model_files import ModelKind, Pooling, Precision, open_model
+from braid.engines.onnx.models import OnnxEncoder
 from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered, StoreReadOnly
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
-from local.export import default_model
-from local.export.default_model import ensure_default_model, export_default
-from local.export.direct import export_direct
+from braid_cli.export import default_model
+from braid_cli.export.default_model import ensure_default_model, export_default
+from braid_cli.export.direct import export_direct
 from tests.reference_models import bert_hidden, t5_hidden, unit
 from tests.tiny_models import INSTRUCTION, SENTENCES, write_bert, write_modules, write_roberta, write_t5
 

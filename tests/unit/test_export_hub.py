@@ -9,7 +9,7 @@ import huggingface_hub
 import pytest
 from braid.errors import ModelError, ModelMissing
 
-from local.export import via_sentence_transformers as export
+from braid_cli.export import via_sentence_transformers as export
 from tests.tiny_models import write_bert
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import file_ingest
-from braid.file_jobs import JobStatus, Lost, Phase
+from braid.ingestion.bulk import steps
+from braid.ingestion.bulk.jobs import JobStatus, Lost, Phase
+from braid.ingestion.items import Items, write_items
+from braid.ingestion.writing import MissingEnds
 from braid.settings import Settings
-from braid.write_items import Items, write_items
-from braid.writes import MissingEnds
 
-from local import ingest_file
+from braid_cli.datasets import ingest_file
 from tests.contract.files import at_once, state, watched
 from tests.contract.shapes import ACME
 from tests.file_steps import all_phases, batches, begun, finished, put_lines
@@ -71,7 +71,7 @@ def write_file(request: pytest.FixtureRequest, store: DemoStages, tmp_path: Path
     def write(lines: Lines, at_a_time: int, missing: MissingEnds = MissingEnds.REFUSE) -> Done:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ingest_file, "BATCH_LINES", at_a_time)
-            patch.setattr(file_ingest, "BATCH_LINES", at_a_time)
+            patch.setattr(steps, "BATCH_LINES", at_a_time)
             return (by_command if request.param == "command" else by_steps)(lines, missing)
 
     return write
@@ -184,13 +184,13 @@ def test_a_record_that_supersedes_an_entity_nothing_or_itself_is_told_of_as_in_a
 def test_a_record_that_was_not_written_ends_nothing(store: DemoStages) -> None:
     put_lines(store, [RECORDS[0], {**RECORDS[1], "supersedes": ["a"]}])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_ingest, "BATCH_LINES", 1)
+        patch.setattr(steps, "BATCH_LINES", 1)
         job = begun(store)
     first, second = batches(store, job, Phase.ITEMS)
-    file_ingest.batch(first, store)
-    file_ingest.lost(Lost(job=job, phase=second.phase, batch=second.batch, error="StoreError"), store)
+    steps.batch(first, store)
+    steps.lost(Lost(job=job, phase=second.phase, batch=second.batch, error="StoreError"), store)
     for task in batches(store, job, Phase.LINKS):
-        file_ingest.batch(task, store)
+        steps.batch(task, store)
     assert finished(store, job).status is JobStatus.INCOMPLETE
     assert state(store, ACME) == ({"a": None}, {}, {})
 

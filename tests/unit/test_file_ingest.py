@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from braid import file_ingest, file_notes
-from braid.engines.s3 import S3ObjectStore
+from braid.engines.aws.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
-from braid.file_jobs import (
+from braid.ingestion.bulk import manifest, steps
+from braid.ingestion.bulk.jobs import (
     BatchOut,
     BatchPlace,
     Cursor,
@@ -27,8 +27,8 @@ from braid.file_jobs import (
     Phase,
     Split,
 )
+from braid.ingestion.tenant_deletion import delete_tenant
 from braid.settings import Settings
-from braid.tenant_deletes import delete_tenant
 from moto import mock_aws
 
 from tests.contract.files import FACTS, at_once, escaped, state, watched
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from braid.engines.ports_state import ObjectStore
+    from braid.ports.state import ObjectStore
 
 
 class OverS3(DemoStages):
@@ -63,8 +63,8 @@ class OverS3(DemoStages):
 
 @pytest.fixture(params=["laptop", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
-    monkeypatch.setattr(file_ingest, "BATCH_LINES", 4)
-    monkeypatch.setattr(file_notes, "PAGE_BATCHES", 2)
+    monkeypatch.setattr(steps, "BATCH_LINES", 4)
+    monkeypatch.setattr(manifest, "PAGE_BATCHES", 2)
     with mock_aws():
         stages = (OverS3 if request.param == "s3" else DemoStages)(Settings(home=tmp_path))
         yield stages
@@ -86,14 +86,14 @@ def test_every_line_is_in_one_batch_whatever_the_file_ends_with(store: DemoStage
     assert [place.line for place in found_places] == [1, 5, 9]
     assert [place.start for place in found_places[1:]] == [place.end for place in found_places[:-1]]
     for task in batches(store, job, Phase.ITEMS):
-        file_ingest.batch(task, store)
+        steps.batch(task, store)
     report = finished(store, job)
     assert (report.status, report.written, report.errors) == (JobStatus.WRITTEN, 11, 0)
     assert len(found(store, "turbine")) == 11
 
 
 def test_lines_longer_than_a_batch_are_batches_of_their_own(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_ingest, "BATCH_BYTES", 10)
+    monkeypatch.setattr(steps, "BATCH_BYTES", 10)
     put(store, 3)
     assert [task.batch.lines for task in batches(store, begun(store), Phase.ITEMS)] == [1, 1, 1]
 
@@ -116,7 +116,7 @@ def test_in_the_end_the_same_holds_as_if_all_lines_were_written_at_once_whatever
     lines: tuple[dict[str, Any], ...],
     spelt: Callable[[dict[str, Any]], str],
 ) -> None:
-    monkeypatch.setattr(file_ingest, "BATCH_LINES", 1)
+    monkeypatch.setattr(steps, "BATCH_LINES", 1)
     at_once(store, "once", FACTS)
     put_lines(store, lines, spelt)
     report = all_phases(store, begun(store))
@@ -144,7 +144,7 @@ def test_nothing_ends_before_all_edges_are_there_which_other_batches_may_write_a
     job = begun(store)
     for phase in (Phase.ITEMS, Phase.EDGES):
         for task in batches(store, job, phase):
-            file_ingest.batch(task, store)
+            steps.batch(task, store)
     edges = store.graph.scan(ACME).relationships
     assert len(edges) == 6
     assert not [edge for edge in edges if edge.invalid_at or edge.type == "SUPERSEDES"]
@@ -167,16 +167,16 @@ def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
     put(store)
     job = begun(store)
     tasks = list(batches(store, job, Phase.ITEMS))
-    file_ingest.batch(tasks[0], store)
+    steps.batch(tasks[0], store)
     if removed:
         store.objects.delete(ACME, KEY)
     else:
         put(store, 12)
     with pytest.raises(ObjectChanged):
-        file_ingest.batch(tasks[1], store)
+        steps.batch(tasks[1], store)
     for task in tasks[1:]:
         lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged", cause="…")
-        file_ingest.lost(lost, store)
+        steps.lost(lost, store)
     assert finished(store, job).status is JobStatus.CHANGED
 
 
@@ -187,7 +187,7 @@ def test_pages_that_hold_nothing_of_a_phase_take_no_step_of_their_own(store: Dem
     job, cursor = begun(store), Cursor()
     handed: list[tuple[Phase, int]] = []
     while True:
-        out = file_ingest.page(Page(job=job, cursor=cursor), store)
+        out = steps.page(Page(job=job, cursor=cursor), store)
         handed.append((out.phase, len(out.batches)))
         if out.done:
             break
@@ -201,7 +201,7 @@ def written_whole(store: DemoStages) -> Job:
     job = begun(store)
     for phase in Phase:
         for batch in batches(store, job, phase):
-            file_ingest.batch(batch, store)
+            steps.batch(batch, store)
     return job
 
 
@@ -217,7 +217,7 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
 ) -> None:
     job = written_whole(store)
     together = threading.Barrier(2, timeout=10)  # which no one who reads one after the other gets through
-    read, removed, requests = file_notes.noted, store.objects.delete_many, list[int]()
+    read, removed, requests = manifest.noted, store.objects.delete_many, list[int]()
 
     def read_with_another(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchOut:
         if place.number < 2:  # the first page's two
@@ -228,9 +228,9 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
         requests.append(len(keys))
         removed(tenant_id, keys)
 
-    monkeypatch.setattr(file_notes, "noted", read_with_another)
+    monkeypatch.setattr(manifest, "noted", read_with_another)
     monkeypatch.setattr(store.objects, "delete_many", count)
-    report = file_ingest.finish(Finish(job=job), store)
+    report = steps.finish(Finish(job=job), store)
     assert (report.status, report.written) == (JobStatus.WRITTEN, 11)
     assert requests == [3, 3]  # pages with the mark of a beginning, results
     assert names(store) == KEPT
@@ -248,9 +248,9 @@ def test_a_finish_that_was_cut_off_before_it_had_tidied_up_does_so_when_it_is_re
     with monkeypatch.context() as patch:
         patch.setattr(store.objects, "delete_many", stop)
         with pytest.raises(StoreError, match="stopped"):
-            file_ingest.finish(Finish(job=job), store)
+            steps.finish(Finish(job=job), store)
     assert len(names(store)) == len(KEPT) + 6
-    assert file_ingest.finish(Finish(job=job), store).status is JobStatus.WRITTEN
+    assert steps.finish(Finish(job=job), store).status is JobStatus.WRITTEN
     assert names(store) == KEPT
 
 
@@ -258,16 +258,16 @@ def test_a_finish_that_another_one_overtook_tells_what_that_one_found(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = written_whole(store)
-    read, first = file_notes.all_noted, list[JobReport]()
+    read, first = manifest.all_noted, list[JobReport]()
 
     def overtaken(*arguments: Any) -> Iterator[tuple[BatchPlace, BatchOut]]:
-        monkeypatch.setattr(file_notes, "all_noted", read)
+        monkeypatch.setattr(manifest, "all_noted", read)
         places = [place for place, _ in read(*arguments)]
-        first.append(file_ingest.finish(Finish(job=job), store))
+        first.append(steps.finish(Finish(job=job), store))
         return iter([(place, BatchOut(lost="nothing is noted of it")) for place in places])
 
-    monkeypatch.setattr(file_notes, "all_noted", overtaken)
-    assert file_ingest.finish(Finish(job=job), store) == first[0]
+    monkeypatch.setattr(manifest, "all_noted", overtaken)
+    assert steps.finish(Finish(job=job), store) == first[0]
     assert (first[0].status, first[0].written) == (JobStatus.WRITTEN, 11)
 
 
@@ -277,12 +277,12 @@ def test_a_tenant_that_is_removed_meanwhile_stays_removed_and_is_told_of(
     put(store)
     job = begun(store)
     first, second, third = batches(store, job, Phase.ITEMS)
-    file_ingest.batch(first, store)
+    steps.batch(first, store)
     removed = store.index.delete
 
     def begin_another(tenant_id: str, ids: Sequence[str]) -> int:
         with pytest.raises(ObjectChanged):
-            file_ingest.batch(second, store)
+            steps.batch(second, store)
         return removed(tenant_id, ids)
 
     with monkeypatch.context() as patch:
@@ -292,9 +292,9 @@ def test_a_tenant_that_is_removed_meanwhile_stays_removed_and_is_told_of(
     (left,) = report.left
     assert left.startswith("imports that had not ended (j): what they were writing at that moment may come back")
     with pytest.raises(ObjectChanged):
-        file_ingest.batch(third, store)
+        steps.batch(third, store)
     with pytest.raises(ObjectMissing):
-        file_ingest.page(Page(job=job, cursor=Cursor(page=1)), store)
+        steps.page(Page(job=job, cursor=Cursor(page=1)), store)
     assert found(store, "turbine") == []
     assert delete_tenant(ACME, store).model_dump(exclude_defaults=True) == {"tenant_id": ACME}
 
@@ -304,14 +304,14 @@ def test_an_import_of_which_the_batches_are_still_sought_is_told_of_when_its_ten
 ) -> None:
     put(store)
     left: list[str] = []
-    note = file_notes.put_places
+    note = manifest.put_places
 
     def removed_meanwhile(job: Job, places: Iterator[BatchPlace], objects: ObjectStore) -> Job:
         read = list(places)
         left.extend(delete_tenant(ACME, store).left)
         return note(job, read, objects)
 
-    monkeypatch.setattr(file_notes, "put_places", removed_meanwhile)
+    monkeypatch.setattr(manifest, "put_places", removed_meanwhile)
     begun(store)
     assert [line.split(":")[0] for line in left] == ["imports that had not ended (j)"]
 
@@ -320,7 +320,7 @@ def test_an_import_of_which_the_batches_are_still_sought_is_told_of_when_its_ten
 def test_an_import_that_did_not_get_to_its_batches_leaves_no_note(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch, content: bytes | None
 ) -> None:
-    monkeypatch.setattr("braid.engines.state_formats.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("braid.ports.state_formats.MAX_LINE_BYTES", 100)
     if content is not None:
         store.objects.put(ACME, KEY, content)
     with pytest.raises((ObjectMissing, StoreError)):
@@ -338,7 +338,7 @@ def test_an_import_that_has_ended_is_not_told_of_when_its_tenant_is_removed(stor
 def test_a_batch_of_which_nothing_is_noted_counts_as_lost(store: DemoStages) -> None:
     put(store)
     job = begun(store)
-    file_ingest.batch(next(batches(store, job, Phase.ITEMS)), store)
+    steps.batch(next(batches(store, job, Phase.ITEMS)), store)
     report = finished(store, job)
     assert (report.status, report.lost_batches, report.written) == (JobStatus.INCOMPLETE, 2, 4)
     noted = [json.loads(line) for line in store.objects.open(ACME, report.report_key)]
@@ -349,7 +349,7 @@ def test_a_batch_that_is_repeated_writes_once_and_counts_what_it_did_last(store:
     put(store)
     job = begun(store)
     for task in [*batches(store, job, Phase.ITEMS)] * 2:
-        file_ingest.batch(task, store)
+        steps.batch(task, store)
     assert len(found(store, "turbine")) == 11
     report = finished(store, job)
     assert (report.status, report.written, report.unchanged) == (JobStatus.WRITTEN, 0, 11)
@@ -358,7 +358,7 @@ def test_a_batch_that_is_repeated_writes_once_and_counts_what_it_did_last(store:
 def test_a_line_too_long_fails_before_anything_is_written_and_is_named(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("braid.engines.state_formats.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("braid.ports.state_formats.MAX_LINE_BYTES", 100)
     store.objects.put(ACME, KEY, b'{"id": "a", "content": "x"}\n' + b"x" * 101)
     with pytest.raises(StoreError, match="line 2 is longer"):
         begun(store)
@@ -369,7 +369,7 @@ def test_a_line_of_a_megabyte_is_written(tmp_path: Path) -> None:
     line = {"id": "long", "content": "turbine " + "word " * 200_000}
     stages.objects.put(ACME, KEY, json.dumps(line).encode())
     for task in batches(stages, begun(stages), Phase.ITEMS):
-        file_ingest.batch(task, stages)
+        steps.batch(task, stages)
     assert found(stages, "turbine") == ["long"]
     stages.close()
 
@@ -389,14 +389,14 @@ def test_an_event_that_names_no_object_is_refused_by_field(
     store: DemoStages, event: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        file_ingest.split(Split(job="j", event=event), store)
+        steps.split(Split(job="j", event=event), store)
     assert caught.value.field == field
 
 
 def test_another_tenants_object_is_not_there(store: DemoStages) -> None:
     put(store)
     with pytest.raises(ObjectMissing):
-        file_ingest.split(Split(job="j", event={"tenant_id": "globex", "key": KEY}), store)
+        steps.split(Split(job="j", event={"tenant_id": "globex", "key": KEY}), store)
 
 
 def test_what_a_step_hands_on_does_not_grow_with_the_object(tmp_path: Path) -> None:
@@ -408,7 +408,7 @@ def test_what_a_step_hands_on_does_not_grow_with_the_object(tmp_path: Path) -> N
         job = begun(stages)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        page = file_ingest.page(Page(job=job, cursor=Cursor()), stages)
+        page = steps.page(Page(job=job, cursor=Cursor()), stages)
         sizes.append(len(job.model_dump_json()))
         assert len(page.model_dump_json()) < 20_000
         assert peak < 12 * 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tracemalloc
 
-from braid.file_marks import SIZE, Marks, mark_of, marked
+from braid.ingestion.bulk.fingerprints import SIZE, Marks, mark_of, marked
 
 
 def test_every_mark_is_found_and_no_other() -> None:

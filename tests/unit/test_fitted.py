@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.app import Wired
 from braid.errors import ConfigurationError
-from braid.fitted import Fitted, load_fitted
 from braid.models import FusionParameters, Intent, Mode
-from braid.planning import adaptive_weights
+from braid.retrieval.stages.fuse_rerank import Limits
+from braid.retrieval.stages.states import FuseRequest
+from braid.retrieval.stages.strand_weights import weigh
 from braid.settings import Settings
-from braid.stages.combining import weigh
-from braid.stages.fuse_rerank import Limits
-from braid.stages.states import FuseRequest
-from braid.wiring import Wired
+from braid.settings.fusion_parameters import Fitted, load_fitted
+from braid.understanding.planning import adaptive_weights
 from pydantic import ValidationError
 
 from tests.fakes import NOW, hits, plan, query, walked

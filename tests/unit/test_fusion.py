@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.fusion import MAX_PATHS, behind, combine, fuse, reciprocal_rank_fusion, stretch, weighted_sum
 from braid.models import Candidate, Fusion, GraphHit, Hit, Intent, Source, Weights
-from braid.planning import adaptive_weights
+from braid.ranking.fusion import MAX_PATHS, behind, combine, fuse, reciprocal_rank_fusion, stretch, weighted_sum
+from braid.understanding.planning import adaptive_weights
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

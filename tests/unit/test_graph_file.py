@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import DatasetError
 
-from local.graph_file import read_graph
+from braid_cli.datasets.graph_file import read_graph
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from braid.engines import gremlin_elements as elements
-from braid.engines import gremlin_query, query_walks
-from braid.engines.ports_query import MAX_STEPS, MAX_WALKS, GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
-from braid.engines.query_walks import Edge, Gathered, Node
+from braid.engines.neptune import elements
+from braid.engines.neptune import query as gremlin_query
 from braid.models import Direction, TimeRange
+from braid.ports.graph_query import MAX_STEPS, MAX_WALKS, GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
+from braid.ranking import graph_walks
+from braid.ranking.graph_walks import Edge, Gathered, Node
 from pydantic import ValidationError
 
 from tests.contract.shapes import ACME, AS_OF, day
@@ -84,13 +85,13 @@ def test_more_walks_than_are_kept_leave_the_best_and_a_mark() -> None:
     targets = [Edge(f"b{number:05}", "CAUSES", number / 10_000, False, None) for number in range(MAX_WALKS + 1)]
     onwards = {edge.target: [Edge(f"c-{edge.target}", "CAUSES", 1.0, False, None)] for edge in targets}
     for returns in QueryReturn:
-        found = query_walks.answer(
+        found = graph_walks.answer(
             asked(steps=({}, {}), returns=returns, limit=1, order_by=QueryOrder.ID), gathered([{"a": targets}, onwards])
         )
         assert found.truncated
         assert found.hits[0].path.ids == ("a", "b00001", "c-b00001")
     one = asked(steps=({},), limit=1, order_by=QueryOrder.ID)
-    nodes = query_walks.answer(one, gathered([{"a": targets}]))
+    nodes = graph_walks.answer(one, gathered([{"a": targets}]))
     assert (nodes.hits[0].id, nodes.truncated) == ("b00000", False)
-    paths = query_walks.answer(one.model_copy(update={"returns": QueryReturn.PATHS}), gathered([{"a": targets}]))
+    paths = graph_walks.answer(one.model_copy(update={"returns": QueryReturn.PATHS}), gathered([{"a": targets}]))
     assert (paths.hits[0].id, paths.truncated) == ("b00001", True)

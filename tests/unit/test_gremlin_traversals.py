@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines import gremlin_elements as elements
-from braid.engines.gremlin import GremlinGraph, iam_headers
-from braid.engines.gremlin_connection import GremlinConnection
-from braid.engines.gremlin_expansion import expansion, neighbourhood
-from braid.engines.ports import ExpandRequest
+from braid.engines.neptune import elements
+from braid.engines.neptune.connection import GremlinConnection
+from braid.engines.neptune.expansion import expansion, neighbourhood
+from braid.engines.neptune.knowledge_graph import GremlinGraph, iam_headers
 from braid.errors import ConfigurationError
 from braid.models import Direction
+from braid.ports.retrieval import ExpandRequest
 from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import Bytecode, Cardinality, TraversalStrategies

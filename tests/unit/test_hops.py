@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from braid.engines.ports import GraphStats
-from braid.hops import read_steps, stem, told
 from braid.models import Direction, PlanStep, StepOperation
+from braid.ports.retrieval import GraphStats
+from braid.understanding.multi_hop import read_steps, stem, told
 
 OUT, IN, BOTH = Direction.OUT, Direction.IN, Direction.BOTH
 CODE = GraphStats(

@@ -27,7 +27,7 @@ HEAVY = frozenset(
         "usearch",
     }
 )
-STAGES = sorted(path.stem for path in (ROOT / "layers/braid/braid/stages").glob("[a-z]*.py"))
+STAGES = sorted(path.stem for path in (ROOT / "layers/braid/braid/retrieval/stages").glob("[a-z]*.py"))
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 
 
@@ -56,9 +56,11 @@ def test_stages_and_functions_are_found() -> None:
 
 
 def test_the_stages_import_no_client_no_array_library_and_no_database() -> None:
-    imported = modules_after("".join(f"import braid.stages.{stage}\n" for stage in STAGES) + "import braid.pipeline")
+    imported = modules_after(
+        "".join(f"import braid.retrieval.stages.{stage}\n" for stage in STAGES) + "import braid.retrieval.pipeline"
+    )
     assert HEAVY & imported == set()
-    ports = {f"braid.engines.ports{part}" for part in ("", "_propagation", "_query", "_state")}
+    ports = {f"braid.ports.retrieval{part}" for part in ("", "_propagation", "_query", "_state")}
     assert {name for name in imported if name.startswith("braid.engines.")} <= ports
 
 
@@ -67,7 +69,7 @@ def test_an_embedded_engine_imports_numpy_when_it_is_opened_not_on_the_threads_t
     engine: str, tmp_path: Path
 ) -> None:
     settings = f"Settings(engine='embedded', home={str(tmp_path)!r})"
-    script = f"from braid.settings import Settings\nfrom braid.wiring import Wired\nwired = Wired({settings})\n"
+    script = f"from braid.settings import Settings\nfrom braid.app import Wired\nwired = Wired({settings})\n"
     assert "numpy" not in modules_after(script)
     assert "numpy" in modules_after(f"{script}wired.{engine}")
 

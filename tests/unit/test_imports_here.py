@@ -8,11 +8,11 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import file_ingest, imports_here
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.errors import ObjectChanged, QueueFull, TransientStoreError
-from braid.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
-from braid.imports_here import ImportsHere
+from braid.ingestion.bulk import local_imports, steps
+from braid.ingestion.bulk.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
+from braid.ingestion.bulk.local_imports import ImportsHere
 from braid.settings import Settings
 
 from tests.contract.imports import ACME, KEY, LINES, ImportsContract, ended, put
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.engines.ports_state import ObjectInfo
+    from braid.ports.state import ObjectInfo
 
 ASKED = ImportAsked(key=KEY)
 
@@ -49,14 +49,14 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.go = threading.Event(), threading.Event()
-        whole = file_ingest.batch
+        whole = steps.batch
 
         def batch(*arguments: Any) -> Any:
             self.reached.set()
             assert self.go.wait(10)
             return whole(*arguments)
 
-        monkeypatch.setattr(file_ingest, "batch", batch)
+        monkeypatch.setattr(steps, "batch", batch)
 
 
 def test_it_can_be_asked_while_it_is_written_and_more_wait_for_their_turn(
@@ -111,7 +111,7 @@ def test_a_note_that_changes_under_every_reading_is_given_up(
 def test_no_more_wait_than_can_be_borne(
     imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports_here, "WAITING", 1)
+    monkeypatch.setattr(local_imports, "WAITING", 1)
     put(library, LINES)
     held = Held(monkeypatch)
     imports.start(ACME, "first", ASKED)
@@ -126,8 +126,8 @@ def test_tenants_take_turns(imports: ImportsHere, library: DemoStages, monkeypat
     for tenant in (ACME, "globex"):
         library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
     held, order = Held(monkeypatch), list[str]()
-    whole = file_ingest.split
-    monkeypatch.setattr(file_ingest, "split", lambda task, store: (order.append(task.job), whole(task, store))[1])
+    whole = steps.split
+    monkeypatch.setattr(steps, "split", lambda task, store: (order.append(task.job), whole(task, store))[1])
     for name in ("a1", "a2", "a3"):
         imports.start(ACME, name, ASKED)
     assert held.reached.wait(10)
@@ -141,7 +141,7 @@ def test_tenants_take_turns(imports: ImportsHere, library: DemoStages, monkeypat
 def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_again(
     imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_ingest, "BATCH_LINES", 1)
+    monkeypatch.setattr(steps, "BATCH_LINES", 1)
     put(library, LINES)
     held = Held(monkeypatch)
     imports.start(ACME, "first", ASKED)
@@ -185,9 +185,9 @@ def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
 def test_a_batch_that_fails_leaves_the_others_and_says_so(
     imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_ingest, "BATCH_LINES", 1)
+    monkeypatch.setattr(steps, "BATCH_LINES", 1)
     put(library, LINES)
-    whole = file_ingest.batch
+    whole = steps.batch
 
     def batch(task: Any, store: Any) -> Any:
         if task.batch.number == 1:
@@ -195,7 +195,7 @@ def test_a_batch_that_fails_leaves_the_others_and_says_so(
             raise TransientStoreError(message)
         return whole(task, store)
 
-    monkeypatch.setattr(file_ingest, "batch", batch)
+    monkeypatch.setattr(steps, "batch", batch)
     imports.start(ACME, "first", ASKED)
     found = ended(imports, "first")
     assert (found.status, found.error) == (ImportStatus.FAILED, INCOMPLETE)

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.deletes import delete_records
+from braid.app import Wired
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports import GraphStats, IndexStats, SearchRequest
 from braid.errors import DatasetError, ModelMissing, NewerSchema, StoreFull
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.tenant_deletion import delete_tenant
+from braid.ingestion.writing import MissingEnds
+from braid.ports.retrieval import GraphStats, IndexStats, SearchRequest
 from braid.settings import Settings
-from braid.tenant_deletes import delete_tenant
-from braid.wiring import Wired
-from braid.writes import MissingEnds
 
-from local import ingest as ingesting
-from local import ingest_file
-from local.dataset import read_dataset
-from local.ingest import ingest
+from braid_cli.datasets import ingest as ingesting
+from braid_cli.datasets import ingest_file
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
 from tests.ended_later import ENDED_LATER, ENDS
 from tests.stages import NOW, DemoStages, WordEncoder
 
@@ -188,12 +188,12 @@ def test_a_full_disk_is_named_and_the_ingest_is_finished_when_there_is_space(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.settings import Settings
-from local import ingest
-from local.dataset import read_dataset
+from braid_cli.datasets import ingest
+from braid_cli.datasets.dataset import read_dataset
 from tests.stages import DemoStages
 
 home, folder, where, count = sys.argv[1:]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
-from braid import file_ingest
-from braid.engines.ingest_function import IngestFunction
+from braid.engines.aws.ingest_function import IngestFunction
 from braid.errors import InvalidRequest, StoreError, TransientStoreError
-from braid.file_jobs import Task
+from braid.ingestion.bulk import steps
+from braid.ingestion.bulk.jobs import Task
+from braid.ingestion.requests import WriteRequest
 from braid.models import Record, Relationship, Vertex
 from braid.settings import Settings
-from braid.writes_request import WriteRequest
 
 from tests.stages import DemoStages
 
@@ -38,7 +38,7 @@ class Invoked:
 
     def invoke(self, **request: Any) -> dict[str, Any]:
         event = json.loads(request["Payload"])
-        report = file_ingest.run(Task.model_validate(event), self.stages)
+        report = steps.run(Task.model_validate(event), self.stages)
         return {"Payload": io.BytesIO(report.model_dump_json().encode())}
 
 

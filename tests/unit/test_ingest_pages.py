@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import DatasetError
-from braid.repair import repair
+from braid.ingestion.repair import repair
 from braid.settings import Settings
 
-from local import ingest as ingesting
-from local.dataset import read_dataset
-from local.dataset_files import open_dataset
-from local.ingest import Ingested, ingest
+from braid_cli.datasets import ingest as ingesting
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import Ingested, ingest
+from braid_cli.datasets.streaming import open_dataset
 from tests.contract.files import watched
 from tests.stages import DEMO, NOW, DemoStages
 

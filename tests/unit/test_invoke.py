@@ -12,7 +12,7 @@ import pytest
 from botocore.config import Config
 from braid.errors import TransientStoreError
 
-from local.invoke import STAGE_FUNCTIONS, InvokeServer, load_handler, stage_handlers
+from braid_cli.state_machine.invoke_endpoint import STAGE_FUNCTIONS, InvokeServer, load_handler, stage_handlers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

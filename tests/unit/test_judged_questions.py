@@ -7,14 +7,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from braid import planning, understanding
 from braid.models import EmbeddingType, Intent, Mode, Strategy
+from braid.understanding import planning
+from braid.understanding import question as understanding
 
-from local.dataset import Dataset, JudgedQuery, read_dataset
+from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
 from tests.stages import NOW
 from tests.times import in_span, valid_at
 
-DEMO = Path(__file__).parents[2] / "local" / "demo"
+DEMO = Path(__file__).parents[2] / "braid_cli" / "demo"
 TENANTS = ("saltmarrow", "pellworth")
 SET = "judged"
 TIMES = {"before", "after", "between", "during", "when", "as-of", "range"}

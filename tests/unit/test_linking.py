@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from braid.linking import (
+from braid.understanding.linking import (
     MAX_PHRASE_IDEOGRAPHS,
     MAX_PHRASE_WORDS,
     MAX_QUESTION_WORDS,

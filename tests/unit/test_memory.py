@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.context import ContextRequest, ContextSource
+from braid.app import Wired
 from braid.engines.embedded.store import EmbeddedStore
-from braid.episodes import record_tool_call
 from braid.errors import InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
-from braid.memory import ContextLimits, build_context, measures, run
 from braid.models import ContextRole, Kind, Ranking
+from braid.retrieval.context.building import ContextLimits, build_context, measures, run
+from braid.retrieval.context.episodes import record_tool_call
+from braid.retrieval.context.selection import ContextRequest, ContextSource
 from braid.settings import Settings
-from braid.wiring import Wired
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -226,7 +226,7 @@ def test_if_retrieval_fails_the_working_state_messages_alone_are_returned_marked
     memory.reply = failing(error)
     memory.replaced = FakeIndex(error=TransientStoreError("down"))
     messages = [says(f"message {number}") for number in range(12)]
-    with caplog.at_level(logging.WARNING, logger="braid.memory"):
+    with caplog.at_level(logging.WARNING, logger="braid.retrieval.context.building"):
         built = build(memory, messages)
     assert all(one is other for one, other in zip(built.messages, messages[-10:], strict=True))
     assert built.degraded == ("semantic", "episodic")
@@ -288,9 +288,9 @@ def test_nothing_kept_has_no_mean(memory: Remembered) -> None:
 def test_the_function_counts_its_figures_as_metrics(
     memory: Remembered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from braid.observability import stage_handler
+    from braid.lambda_runtime.observability import stage_handler
 
-    from local.invoke import LocalContext
+    from braid_cli.state_machine.invoke_endpoint import LocalContext
 
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "context")
     decide(memory, QUERY)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
-from braid.engines import model_files
-from braid.engines.model_files import ModelKind, open_model
-from braid.engines.onnx_wire import external_tensor
+from braid.engines.onnx import model_files
+from braid.engines.onnx.external_data import external_tensor
+from braid.engines.onnx.model_files import ModelKind, open_model
 from braid.errors import ModelMissing, ModelTampered
 from onnx import TensorProto, helper, numpy_helper
 
-from local.export.direct import export_direct
+from braid_cli.export.direct import export_direct
 from tests.tiny_models import write_bert
 
 if TYPE_CHECKING:

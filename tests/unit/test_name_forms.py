@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.linking import normalise, stands_alone
+from braid.app import Wired
 from braid.models import Vertex
-from braid.name_forms import FORM_SCORES, asked_keys, inflected, stored_forms
+from braid.retrieval.stages.linked_names import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
-from braid.stages.linked_names import MAX_LOOKED_UP, linked_names
-from braid.wiring import Wired
+from braid.understanding.linking import normalise, stands_alone
+from braid.understanding.name_forms import FORM_SCORES, asked_keys, inflected, stored_forms
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.dataset import read_dataset
+from braid_cli.datasets.dataset import read_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from braid.engines.ports import KnowledgeGraph
+    from braid.ports.retrieval import KnowledgeGraph
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -145,7 +145,7 @@ def sample() -> Iterable[tuple[str, str, set[str], set[str]]]:
 
 def test_of_the_labelled_questions_nothing_wrong_is_linked_and_most_of_what_is_meant(graph: KnowledgeGraph) -> None:
     for corpus in ("saltmarrow", "pellworth"):
-        graph.upsert(read_dataset(ROOT / "local" / "demo" / corpus, corpus).vertices, [])
+        graph.upsert(read_dataset(ROOT / "braid_cli" / "demo" / corpus, corpus).vertices, [])
     right = meant_in_all = 0
     for corpus, text, meant, also in sample():
         linked = {link.entity_id for link in linked_names(graph, corpus, text, as_of=NOW)}

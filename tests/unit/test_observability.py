@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import observability
 from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
+from braid.lambda_runtime import observability
 from braid.models import Frozen, Plan, Query, Strategy
 from braid.settings import load_settings
 
@@ -254,7 +254,7 @@ def test_in_lambda_a_stage_is_one_subsegment_without_its_answer(monkeypatch: pyt
 def test_outside_lambda_a_handler_imports_no_client_no_tracer_and_no_array_library() -> None:
     script = (
         "import sys\n"
-        "from braid import models, observability\n"
+        "from braid import models\nfrom braid.lambda_runtime import observability\n"
         "observability.stage_handler('plan', models.Query, lambda query: query)\n"
         "heavy = {'boto3', 'botocore.client', 'aws_xray_sdk.core', 'numpy', 'opensearchpy', 'gremlin_python'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -15,7 +15,7 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
-from local.openapi import TARGET
+from braid_cli.openapi import TARGET
 from tests.served import served, token
 from tests.stages import demo_stages
 

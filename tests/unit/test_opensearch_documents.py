@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines import opensearch_mapping as mapping
-from braid.engines import opensearch_query as query
-from braid.engines.opensearch import OpenSearchIndex
-from braid.engines.opensearch_bulk import MAX_BYTES, MAX_ITEMS, _chunks
-from braid.engines.opensearch_client import open_client, refusal
-from braid.engines.opensearch_moves import OpenSearchMoves
-from braid.engines.ports import SearchRequest
+from braid.engines.opensearch import mapping
+from braid.engines.opensearch import queries as query
+from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, _chunks
+from braid.engines.opensearch.client import open_client, refusal
+from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.migration import OpenSearchMoves
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.models import Filters, TimeRange
+from braid.ports.retrieval import SearchRequest
 from braid.settings import OpenSearchService, Settings, VectorEngine
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, day, embedding, record

@@ -7,11 +7,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.answer_figures import figures, lost_metric
-from braid.cache_shelves import CacheCounts, CacheName
-from braid.context import Context, ContextMetrics
-from braid.memory import measures
-from braid.outdated import MetOutdated
+from braid.lambda_runtime.answer_metrics import figures, lost_metric
+from braid.reembedding.drifted_records import MetOutdated
+from braid.retrieval.caches.namespace import CacheCounts, CacheName
+from braid.retrieval.context.building import measures
+from braid.retrieval.context.selection import Context, ContextMetrics
 
 from tests.fakes import fused, record, searched
 from tests.unit.test_template import FOLDERS, FUNCTIONS, OBSERVABILITY, RESOURCES, ROOT, TEMPLATE
@@ -51,7 +51,7 @@ every_alarm = pytest.mark.parametrize("name", sorted(ALARMS))
 def parts_that_may_be_lost() -> set[str]:
     """Return the parts that the workflow and the last stage mark as lost, as they stand there."""
     workflow = (ROOT / "shared/statemachines/retrieve.asl.yaml").read_text(encoding="utf-8")
-    stage = (ROOT / "layers/braid/braid/stages/fuse_rerank.py").read_text(encoding="utf-8")
+    stage = (ROOT / "layers/braid/braid/retrieval/stages/fuse_rerank.py").read_text(encoding="utf-8")
     return set(re.findall(r"ResultPath: \$\.lost\.(\w+)", workflow)) | set(
         re.findall(r'degraded\.append\("(\w+)"\)', stage)
     )

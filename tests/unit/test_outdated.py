@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.engines.embedded.queue import EmbeddedQueue
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports_state import DEDUPLICATION_S
 from braid.errors import StoreReadOnly, TransientStoreError
-from braid.outdated import MetOutdated
-from braid.reembedding_messages import FoundBy, Reason, Reembed
+from braid.ports.state import DEDUPLICATION_S
+from braid.reembedding.drifted_records import MetOutdated
+from braid.reembedding.messages import FoundBy, Reason, Reembed
 
 from tests.contract.shapes import Clock
 from tests.fakes import FakeReranker, found, fused, record, searched, walked
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from braid.engines.ports_state import QueueMessage
+    from braid.ports.state import QueueMessage
 
 PATIENT_S = 30.0
 """A wait that ends as soon as the queue answers, and that no test reaches."""
@@ -104,7 +104,7 @@ def test_a_queue_that_is_lost_is_logged_and_counted_and_the_answer_stands(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     met = sender(FakeQueue(error))
-    with caplog.at_level(logging.WARNING, "braid.outdated"):
+    with caplog.at_level(logging.WARNING, "braid.reembedding.drifted_records"):
         answer = fused([record("a")], schema_version=9, met=met, searched=searched(("a", 0.8), outdated=("b", "c")))
     assert answer.degraded == ()
     assert answer.counts["outdated"] == 3

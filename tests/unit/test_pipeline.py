@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import pipeline
 from braid.errors import (
     InvalidRequest,
     StoresUnavailable,
@@ -16,7 +15,8 @@ from braid.errors import (
     UnknownTenant,
 )
 from braid.models import Answer, GraphConstraint, Hints, Plan, PlanStep, StepOperation, Strategy, Weights
-from braid.stages.states import (
+from braid.retrieval import pipeline
+from braid.retrieval.stages.states import (
     Embedded,
     EmbedRequest,
     FuseRequest,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from braid.engines.ports import GraphStats, IndexStats
 from braid.models import (
     Direction,
     EmbeddingType,
@@ -18,7 +17,8 @@ from braid.models import (
     Strategy,
     Weights,
 )
-from braid.planning import (
+from braid.ports.retrieval import GraphStats, IndexStats
+from braid.understanding.planning import (
     DEFAULT_STEPS,
     adaptive_weights,
     choose_strategy,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from braid.errors import ConfigurationError
+from braid.model_profiles import Profiles, embedded_text, load_profiles, models_of, resolve, space_of
 from braid.models import EmbeddingType, TemporalContext, TimeRange
-from braid.profiles import Profiles, embedded_text, load_profiles, models_of, resolve, space_of
 
 SHARED = Path(__file__).parents[2] / "shared"
 ENTITY = "Represent the search query for retrieving relevant entities:"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from braid.engines.ports_propagation import PropagateRequest
-from braid.engines.propagation import Tie, spread
-from braid.engines.query_walks import Node
+from braid.ports.propagation import PropagateRequest
+from braid.ranking.graph_walks import Node
+from braid.ranking.pagerank import Tie, spread
 from hypothesis import given
 from hypothesis import strategies as st
 

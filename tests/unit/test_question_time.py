@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.gremlin import GremlinGraph
-from braid.engines.opensearch import OpenSearchIndex
-from braid.engines.ports import SearchRequest
+from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreTooSlow, TransientStoreError
+from braid.ports.retrieval import SearchRequest
 from braid.settings import Settings
 
 from tests.contract.shapes import ACME, AS_OF, embedding, vertex

@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import boto3
 import pytest
-from braid import wiring
+from braid import app as wiring
 from braid.errors import InvalidRequest, TransientStoreError
-from braid.queued_writes import write_message
+from braid.ingestion.queued_writes import write_message
 from braid.settings import Settings
 from moto import mock_aws
 
-from local.invoke import FUNCTIONS, LocalContext
+from braid_cli.state_machine.invoke_endpoint import FUNCTIONS, LocalContext
 from tests.contract.shapes import ACME
 from tests.contract.writes import found
 from tests.stages import DemoStages, WordEncoder

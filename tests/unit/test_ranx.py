@@ -10,9 +10,9 @@ import sys
 from typing import Any
 
 import pytest
-from braid.fusion import reciprocal_rank_fusion
+from braid.ranking.fusion import reciprocal_rank_fusion
 
-from local.evaluation.figures import score
+from braid_cli.evaluation.figures import score
 
 METRICS = ("recall@2", "recall@5", "recall@10", "ndcg@10", "mrr")
 ORACLE = """

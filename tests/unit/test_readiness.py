@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from braid import wiring
+from braid import app
+from braid.app import Wired
 from braid.errors import ModelMissing
+from braid.lambda_runtime.warm_up import load_beforehand
 from braid.models import RerankerKind
-from braid.readiness import load_beforehand
 from braid.settings import Settings
-from braid.wiring import Wired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Watched(Wired):
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
     stages = Watched(Settings(home=tmp_path, reranker=RerankerKind.ONNX, reranker_model="none-is-here"))
-    monkeypatch.setattr(wiring, "wired", lambda: stages)
+    monkeypatch.setattr(app, "wired", lambda: stages)
     yield stages
     stages.close()
 

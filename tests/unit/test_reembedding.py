@@ -6,11 +6,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import pipeline, reembedding
+from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, TakenOver
 from braid.models import Query
 from braid.reembedding import Budget, JobKind, Phase, Question, Status
-from braid.reembedding_messages import Reason, Reembed
+from braid.reembedding.messages import Reason, Reembed
+from braid.retrieval import pipeline
 
 from tests.second_profile import SECOND, SECOND_MODEL, TENANT, demo_with_a_second_profile, raise_schema
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from braid.model_profiles import ModelConfig
     from braid.models import Record
-    from braid.profiles import ModelConfig
     from braid.reembedding import Job, Tools
 
     from tests.stages import DemoStages, WordEncoder

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.rerank_budget import Budget, Deadline, TryAgain
+from braid.engines.rerankers.budget import Budget, Deadline, TryAgain
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:

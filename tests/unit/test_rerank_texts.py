@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from braid.engines.rerank_texts import cut, prepare, tokens
+from braid.engines.rerankers.texts import cut, prepare, tokens
 from braid.errors import RerankFailed
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from local.export.default_model import default_weights
+from braid_cli.export.default_model import default_weights
 
-DEMO = Path(__file__).resolve().parents[2] / "local" / "demo"
+DEMO = Path(__file__).resolve().parents[2] / "braid_cli" / "demo"
 
 
 def corpus() -> list[str]:

@@ -11,18 +11,18 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.stub import Stubber
-from braid.engines.bedrock import BedrockReranker
-from braid.engines.ports import Reranker
-from braid.engines.secrets import api_key
-from braid.engines.voyage import VoyageReranker
+from braid.app import Wired
+from braid.engines.aws.secrets import api_key
+from braid.engines.rerankers.bedrock import BedrockReranker
+from braid.engines.rerankers.voyage import VoyageReranker
 from braid.errors import ConfigurationError, RerankFailed
 from braid.models import Query, RerankerKind
+from braid.ports.retrieval import Reranker
 from braid.settings import Settings
-from braid.wiring import Wired
 from moto import mock_aws
 from pydantic import SecretStr
 
-from local.question import unusable_models
+from braid_cli.question import unusable_models
 from tests.voyage_server import KEY, Drip, HangUp, Reply, Stall, VoyageServer, answered, voyage_server
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from braid.schema import FACTORS, Drift, Window, drift, oldest_searched, reach
+from braid.ranking.schema_drift import FACTORS, Drift, Window, drift, oldest_searched, reach
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from braid.engines.ports import SchemaVersion
 from braid.errors import InvalidRequest
-from braid.schema_changes import check_next, report
+from braid.ports.retrieval import SchemaVersion
+from braid.understanding.schema_changes import check_next, report
 
 from tests.contract.shapes import ACME, day
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.models import Candidate, Hit, Ranking
-from braid.scoring import (
+from braid.ranking.scoring import (
     MAX_L2_DISTANCE,
     clamp,
     final,

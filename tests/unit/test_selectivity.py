@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from braid.engines.ports import GraphStats, IndexStats
 from braid.models import Direction, GraphConstraint
-from braid.selectivity import (
+from braid.ports.retrieval import GraphStats, IndexStats
+from braid.understanding.selectivity import (
     MAX_CANDIDATES,
     MAX_REACH,
     Estimate,

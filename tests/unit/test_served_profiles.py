@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from braid.engines.ports_moves import Serving
 from braid.errors import TransientStoreError
-from braid.served_profiles import ServedProfiles
+from braid.ports.reembedding import Serving
+from braid.reembedding.served_profiles import ServedProfiles
 
 from tests.contract.shapes import Clock
 

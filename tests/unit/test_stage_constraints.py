@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from braid.engines.ports import ExpandRequest, Expansion
 from braid.models import GraphConstraint, Strategy
-from braid.stages import graph_expand
-from braid.stages.constraints import CARRIED, MAX_FRONTIER_BYTES
-from braid.stages.graph_expand import Budget
-from braid.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
+from braid.ports.retrieval import ExpandRequest, Expansion
+from braid.retrieval.stages import graph_expand
+from braid.retrieval.stages.graph_constraint import CARRIED, MAX_FRONTIER_BYTES
+from braid.retrieval.stages.graph_expand import Budget
+from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
 

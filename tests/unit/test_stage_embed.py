@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from braid.errors import ModelMissing, TransientModelError
+from braid.model_profiles import ModelConfig
 from braid.models import EmbeddingType, Plan, Query, TemporalContext, TimeRange
-from braid.profiles import ModelConfig
-from braid.stages import embed
-from braid.stages.states import Embedded, EmbedRequest
+from braid.retrieval.stages import embed
+from braid.retrieval.stages.states import Embedded, EmbedRequest
 
 from tests.fakes import FakeEncoder, plan, query
 

@@ -20,8 +20,8 @@ from braid.models import (
     Source,
     Strategy,
 )
-from braid.stages.fuse_rerank import Limits
-from braid.stages.states import Embedded, GraphFound, Lost, Searched
+from braid.retrieval.stages.fuse_rerank import Limits
+from braid.retrieval.stages.states import Embedded, GraphFound, Lost, Searched
 
 from tests.fakes import (
     NOW,

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.ports import ExpandRequest, Expansion
 from braid.models import (
     Direction,
     Filters,
@@ -20,10 +19,11 @@ from braid.models import (
     TemporalContext,
     TimeRange,
 )
-from braid.stages import graph_expand
-from braid.stages.graph_expand import Budget, expansion_for
-from braid.stages.linked_names import MAX_LINKS
-from braid.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
+from braid.ports.retrieval import ExpandRequest, Expansion
+from braid.retrieval.stages import graph_expand
+from braid.retrieval.stages.graph_expand import Budget, expansion_for
+from braid.retrieval.stages.linked_names import MAX_LINKS
+from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
 

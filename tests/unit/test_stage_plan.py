@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.ports import GraphStats, IndexStats
 from braid.errors import StoreError, TransientStoreError
 from braid.models import EmbeddingType, GraphConstraint, Strategy
-from braid.stages import plan
-from braid.stages.states import Planned, PlanRequest
+from braid.ports.retrieval import GraphStats, IndexStats
+from braid.retrieval.stages import plan
+from braid.retrieval.stages.states import Planned, PlanRequest
 
 from tests.fakes import NOW, FakeGraph, FakeIndex, query
 

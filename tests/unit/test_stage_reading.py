@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from braid.models import Answer, Filters, Kind
-from braid.stages.fuse_rerank import Limits
+from braid.retrieval.stages.fuse_rerank import Limits
 
 from tests.fakes import NOW, TENANT, FakeIndex, FakeReranker, found, fused, query, record, searched, walked
 

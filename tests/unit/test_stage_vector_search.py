@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from braid.engines.ports import SearchHits
 from braid.errors import TransientStoreError
 from braid.models import Filters, Hints, PlanStep, StepOperation
-from braid.stages import vector_search
-from braid.stages.states import Embedded, Searched, SearchStageRequest
+from braid.ports.retrieval import SearchHits
+from braid.retrieval.stages import vector_search
+from braid.retrieval.stages.states import Embedded, Searched, SearchStageRequest
 
 from tests.fakes import NOW, TENANT, FakeIndex, embedding, hits, plan, query
 

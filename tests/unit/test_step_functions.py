@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from botocore.stub import ANY, Stubber
-from braid.engines.step_functions import RetrieveWorkflow
+from braid.app import Wired
+from braid.engines.aws.step_functions import RetrieveWorkflow
 from braid.errors import BraidError, ConfigurationError, InvalidRequest, StoresUnavailable, TransientStoreError
 from braid.settings import EngineKind, Settings
-from braid.wiring import Wired
 
 from tests.fakes import fused, query, record, searched
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid.engines.bedrock import USD_PER_1000_QUERIES
 from braid.engines.embedded.queue import MAX_RECEIVES
-from braid.engines.opensearch_mapping import index_body
-from braid.engines.state_formats import counter_key
+from braid.engines.opensearch.mapping import index_body
+from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.errors import StoreTooSlow
-from braid.file_ingest import BATCH_LINES, INBOX
-from braid.file_jobs import BatchPlace, Cursor, PageOut, Phase
-from braid.file_notes import PAGE_BATCHES
+from braid.ingestion.bulk.jobs import BatchPlace, Cursor, PageOut, Phase
+from braid.ingestion.bulk.manifest import PAGE_BATCHES
+from braid.ingestion.bulk.steps import BATCH_LINES, INBOX
+from braid.model_profiles import load_profiles
 from braid.models import RerankerKind
-from braid.profiles import load_profiles
+from braid.ports.state_formats import counter_key
+from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
-from braid.stages.graph_expand import TIME_FOR_MORE_MS
 
 from make.templates import read_template
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.api.callers import FRONT_HEADER, is_open
+from braid.api.auth import FRONT_HEADER, is_open
 
 from tests.operations import OPERATIONS
 from tests.unit.test_template import FUNCTIONS, GLOBALS, OBSERVABILITY, RESOURCES, TEMPLATE, read

@@ -6,16 +6,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.graph import EmbeddedKnowledgeGraph
+from braid.app import Wired
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
-from braid.engines.embedded.search import EmbeddedSearchIndex
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.ports_members import Membership
-from braid.engines.ports_moves import JobRecord
 from braid.errors import ConfigurationError
+from braid.ingestion.tenant_deletion import delete_tenant
+from braid.ports.members import Membership
+from braid.ports.reembedding import JobRecord
 from braid.settings import EngineKind, Settings
-from braid.tenant_deletes import delete_tenant
-from braid.wiring import Wired
 
 from tests.contract.shapes import ACME, DIMENSIONS, record
 from tests.stages import DemoStages

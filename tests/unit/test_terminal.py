@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from local.terminal import counted
+from braid_cli.terminal import counted
 
 
 @pytest.mark.parametrize(

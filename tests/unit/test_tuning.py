@@ -7,25 +7,25 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import pipeline
 from braid.errors import InvalidRequest
-from braid.fitted import Fitted, load_fitted, read_fitted
-from braid.fusion import best_scores
 from braid.models import Candidate, Fusion, FusionParameters, Intent, Source
-from braid.schema import Drift
+from braid.ranking.fusion import best_scores
+from braid.ranking.schema_drift import Drift
+from braid.retrieval import pipeline
+from braid.retrieval.stages.hydration import Ranked
+from braid.retrieval.stages.path_coherence import Mentions
+from braid.retrieval.stages.states import FuseRequest
 from braid.settings import Settings
-from braid.stages.coherence import Mentions
-from braid.stages.reading import Ranked
-from braid.stages.states import FuseRequest
+from braid.settings.fusion_parameters import Fitted, load_fitted, read_fitted
 from rich.console import Console
 
-from local.dataset import JudgedQuery, read_dataset
-from local.evaluation import run as evaluating
-from local.evaluation.figures import score
-from local.tuning.captured import Captured, Found, capture, measures
-from local.tuning.run import Tuning, deal, tune, tune_folders, write
-from local.tuning.search import KNOBS, quality, search
-from local.tuning.show import show_tuning
+from braid_cli.datasets.dataset import JudgedQuery, read_dataset
+from braid_cli.evaluation import run as evaluating
+from braid_cli.evaluation.figures import score
+from braid_cli.tuning.captured import Captured, Found, capture, measures
+from braid_cli.tuning.run import Tuning, deal, tune, tune_folders, write
+from braid_cli.tuning.search import KNOBS, quality, search
+from braid_cli.tuning.show import show_tuning
 from tests.fakes import NOW, hits, plan, query, record, walked
 from tests.stages import DEMO, DemoStages, demo_stages
 

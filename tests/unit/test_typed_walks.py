@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from braid.models import GraphHit, Intent, Path, TemporalContext
-from braid.typed_walks import TimeRelation, agrees, asked, time_relation, wants_ends
+from braid.understanding.walk_direction import TimeRelation, agrees, asked, time_relation, wants_ends
 
 BEFORE, AFTER, DURING = TimeRelation
 

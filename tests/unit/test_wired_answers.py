@@ -6,10 +6,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.ports import SchemaVersion
 from braid.models import Embedding, EmbeddingType, Query, Record
-from braid.reembedding_messages import Reembed
-from braid.schema import Window
+from braid.ports.retrieval import SchemaVersion
+from braid.ranking.schema_drift import Window
+from braid.reembedding.messages import Reembed
 from braid.settings import Settings
 
 from tests.fakes import NOW, TENANT
@@ -100,13 +100,13 @@ def test_a_slow_answer_in_process_is_warned_of_with_its_plan_and_no_text(
     stages_of: Callable[..., DemoStages], caplog: pytest.LogCaptureFixture
 ) -> None:
     write(stages_of())
-    with caplog.at_level(logging.WARNING, "braid.wiring"):
+    with caplog.at_level(logging.WARNING, "braid.app"):
         ask(stages_of())
         assert "slow answer" not in caplog.text
         ask(stages_of(slow_total_ms=1e-6))
     (line,) = [entry.getMessage() for entry in caplog.records if "slow answer" in entry.getMessage()]
     assert '"strategy": "semantic"' in line
     assert "scanner" not in line
-    with caplog.at_level(logging.WARNING, "braid.wiring"):
+    with caplog.at_level(logging.WARNING, "braid.app"):
         ask(stages_of(slow_total_ms=1e-6, log_queries=True))
     assert QUESTION in caplog.messages[-1]

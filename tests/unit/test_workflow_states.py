@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid.stages.states import Embedded, GraphFound, Planned, Searched
+from braid.retrieval.stages.states import Embedded, GraphFound, Planned, Searched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

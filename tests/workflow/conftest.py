@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 
-from local.workflow import Workflow
+from braid_cli.state_machine.interpreter import Workflow
 from tests.stages import DemoStages, demo_stages
 
 if TYPE_CHECKING:

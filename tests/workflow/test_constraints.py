@@ -6,11 +6,12 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import pipeline, selectivity
 from braid.models import Answer, GraphConstraint, Hints, Query, Strategy
-from braid.stages import constraints
+from braid.retrieval import pipeline
+from braid.retrieval.stages import graph_constraint
+from braid.understanding import selectivity
 
-from local.workflow import Workflow
+from braid_cli.state_machine.interpreter import Workflow
 from tests.workflow.test_retrieve import TENANT, comparable, failing
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def question(strategy: Strategy | None = None, *, entity: str = "Tollgate", **ch
 
 def reached(stages: DemoStages, entity: str = "Tollgate") -> set[str]:
     """Return all records that the constraint reaches, found apart from the stages."""
-    inside = constraints.Inside(stages.graph, TENANT, GraphConstraint(entity=entity, depth=2), stages.now(), 10_000)
+    inside = graph_constraint.Inside(
+        stages.graph, TENANT, GraphConstraint(entity=entity, depth=2), stages.now(), 10_000
+    )
     return {hit.id for hit in inside.walk(inside.links()).hits}
 
 
@@ -70,8 +73,8 @@ def test_the_constraint_holds_however_little_of_its_reach_can_be_carried(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch, strategy: Strategy, most: int, carried: int
 ) -> None:
     everything = reached(stages)
-    monkeypatch.setattr(constraints, "CARRIED", carried)
-    monkeypatch.setattr(constraints, "MAX_REACH", most)
+    monkeypatch.setattr(graph_constraint, "CARRIED", carried)
+    monkeypatch.setattr(graph_constraint, "MAX_REACH", most)
     with Workflow(stages.handlers()) as workflow:
         answer, states = both(stages, workflow, question(strategy))
     assert ids(answer)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import wiring
-from braid.deletes import delete_records
+from braid import app as wiring
 from braid.errors import InvalidRequest
+from braid.ingestion.deleting import delete_records
 
-from local.invoke import FUNCTIONS, LocalContext
+from braid_cli.state_machine.invoke_endpoint import FUNCTIONS, LocalContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

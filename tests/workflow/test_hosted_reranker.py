@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from braid import pipeline
 from braid.models import Answer, Query, RerankerKind
+from braid.retrieval import pipeline
 from pydantic import SecretStr
 
 from tests.voyage_server import KEY, Reply, Stall, VoyageServer, voyage_server
@@ -15,7 +15,7 @@ from tests.voyage_server import KEY, Reply, Stall, VoyageServer, voyage_server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from local.workflow import Workflow
+    from braid_cli.state_machine.interpreter import Workflow
     from tests.stages import DemoStages
 
 QUERY = Query(

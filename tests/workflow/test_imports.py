@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError
-from braid import file_ingest
-from braid.engines.step_functions import IngestWorkflow, ReembedWorkflow
+from braid.engines.aws.step_functions import IngestWorkflow, ReembedWorkflow
 from braid.errors import StoreError, TransientStoreError
-from braid.file_jobs import Task
-from braid.imports import ImportAsked, ImportStatus
-from braid.observability import stage_handler
+from braid.ingestion.bulk import steps
+from braid.ingestion.bulk.imports import ImportAsked, ImportStatus
+from braid.ingestion.bulk.jobs import Task
+from braid.lambda_runtime.observability import stage_handler
 from braid.settings import Settings
 
-from local.workflow import INGEST_DEFINITION, Workflow, definition
+from braid_cli.state_machine.interpreter import INGEST_DEFINITION, Workflow, definition
 from tests.contract.imports import ACME, ImportsContract
 from tests.stages import DemoStages
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.file_jobs import TaskOut
+    from braid.ingestion.bulk.jobs import TaskOut
 
 ARN = "arn:aws:states:eu-west-1:123456789012:stateMachine:stack-ingest"
 
@@ -37,7 +37,7 @@ def library(tmp_path: Path) -> Iterator[DemoStages]:
 @pytest.fixture
 def imports(library: DemoStages) -> Iterator[IngestWorkflow]:
     def run(task: Task) -> TaskOut:
-        return file_ingest.run(task, library)
+        return steps.run(task, library)
 
     with Workflow({"ingest": stage_handler("ingest", Task, run)}, definition(INGEST_DEFINITION)) as workflow:
         yield IngestWorkflow(workflow._client, workflow._arn)

@@ -6,13 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import file_ingest, file_notes
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
-from braid.file_jobs import Batch, Phase, Task
-from braid.observability import stage_handler
+from braid.ingestion.bulk import manifest
+from braid.ingestion.bulk import steps as file_ingest
+from braid.ingestion.bulk.jobs import Batch, Phase, Task
+from braid.lambda_runtime.observability import stage_handler
 from braid.settings import Settings
 
-from local.workflow import INGEST_DEFINITION, Workflow, WorkflowFailed, definition
+from braid_cli.state_machine.interpreter import INGEST_DEFINITION, Workflow, WorkflowFailed, definition
 from tests.contract.shapes import ACME
 from tests.contract.writes import found, stored
 from tests.stages import DemoStages
@@ -20,7 +21,7 @@ from tests.stages import DemoStages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from braid.file_jobs import TaskOut
+    from braid.ingestion.bulk.jobs import TaskOut
 
 LINES = 23
 
@@ -52,7 +53,7 @@ def _machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Steps, 
 def steps(_machine: tuple[Steps, Workflow], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
     """Return the steps over an empty store, in batches of five lines and pages of two batches."""
     monkeypatch.setattr(file_ingest, "BATCH_LINES", 5)
-    monkeypatch.setattr(file_notes, "PAGE_BATCHES", 2)
+    monkeypatch.setattr(manifest, "PAGE_BATCHES", 2)
     steps = _machine[0]
     steps.store.close()
     steps.store, steps.calls, steps.meet = DemoStages(Settings(home=tmp_path)), [], lambda _: None

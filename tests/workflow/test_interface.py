@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.interface import Interface
 from braid.models import Direction, GraphConstraint, Intent, Source, Strategy, TimeRange
+from braid.retrieval.library import Interface
 
 from tests.workflow.test_retrieve import TENANT
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from braid import pipeline
 from braid.models import Filters, Hints, Query, Strategy, TimeRange
+from braid.retrieval import pipeline
 
-from local.dataset import Dataset, JudgedQuery, read_dataset
+from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
 from tests.stages import DEMO, NOW, TENANTS
 from tests.times import in_span, valid_at
 

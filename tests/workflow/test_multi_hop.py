@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid import pipeline
-from braid.engines.ports import ExpandRequest
 from braid.models import Answer, Direction, Fusion, Hints, Query, Strategy
+from braid.ports.retrieval import ExpandRequest
+from braid.retrieval import pipeline
 
 from tests.stages import NOW
 from tests.workflow.test_retrieve import TENANT, comparable, failing
 
 if TYPE_CHECKING:
-    from local.workflow import Workflow
+    from braid_cli.state_machine.interpreter import Workflow
     from tests.stages import DemoStages
 
 
@@ -63,9 +63,9 @@ def test_a_chain_from_a_name_that_nothing_has_is_answered_as_any_other_question(
 
 
 def test_no_judged_question_of_the_demo_is_taken_for_a_chain(stages: DemoStages) -> None:
-    from braid.hops import read_steps
+    from braid.understanding.multi_hop import read_steps
 
-    from local.dataset import read_dataset
+    from braid_cli.datasets.dataset import read_dataset
     from tests.stages import DEMO
 
     counts = stages.graph.stats(TENANT)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from braid import reembedding
 from braid.errors import TransientStoreError
-from braid.observability import stage_handler
+from braid.lambda_runtime.observability import stage_handler
 from braid.reembedding import Status
 from braid.reembedding.workflow import Progress, Step, StepName, take
 
-from local.workflow import REEMBED_DEFINITION, Workflow, WorkflowFailed, definition
+from braid_cli.state_machine.interpreter import REEMBED_DEFINITION, Workflow, WorkflowFailed, definition
 from tests.second_profile import SECOND, TENANT, demo_with_a_second_profile, raise_schema
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import pipeline, selectivity
 from braid.errors import InvalidRequest, StoresUnavailable, TransientStoreError
 from braid.models import Answer, Direction, GraphConstraint, Hints, PlanStep, Query, StepOperation, Strategy
+from braid.retrieval import pipeline
+from braid.understanding import selectivity
 
-from local.workflow import Workflow, definition
+from braid_cli.state_machine.interpreter import Workflow, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable

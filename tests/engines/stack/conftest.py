@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, cast
 
 import boto3
 import pytest
-from braid.engines.gremlin import GremlinGraph
-from braid.engines.opensearch import OpenSearchIndex
+from braid.app import Wired
+from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.engines.opensearch.index import OpenSearchIndex
 from braid.settings import EngineKind, Refresh, Settings
-from braid.wiring import Wired
 from moto.server import ThreadedMotoServer
 
-from local.dataset import read_dataset
-from local.ingest import ensure_models, ingest
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ensure_models, ingest
 from tests.engines.stack.deployed import FUNCTIONS, TENANT, Deployed, close, question
 from tests.engines.stack.deployment import REGION, ROOT, deploy, localstack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DEMO = ROOT / "local" / "demo" / "saltmarrow"
+DEMO = ROOT / "braid_cli" / "demo" / "saltmarrow"
 
 
 @pytest.fixture(scope="package")

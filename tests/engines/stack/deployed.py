@@ -15,9 +15,9 @@ from braid.models import Answer, Query
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from braid.wiring import Wired
+    from braid.app import Wired
 
-    from local.dataset import Dataset
+    from braid_cli.datasets.dataset import Dataset
     from tests.engines.stack.deployment import LocalStack
 
 TENANT = "saltmarrow"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid import pipeline
 from braid.models import Answer, GraphConstraint, Hints, Strategy
+from braid.retrieval import pipeline
 
 from tests.engines.stack.deployed import FUNCTIONS, TENANT, question
 from tests.engines.stack.deployment import ROOT

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import reembedding
 from braid.reembedding import Status
+from braid.reembedding.messages import Reason, Reembed
 from braid.reembedding.workflow import Progress
-from braid.reembedding_messages import Reason, Reembed
 from braid.settings import EngineKind
 
 from tests.engines.stack.deployed import until

@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from braid import pipeline
-from braid.engines.ports import SchemaVersion
+from braid.app import Wired
+from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import Record
+from braid.ports.retrieval import SchemaVersion
+from braid.retrieval import pipeline
 from braid.settings import EngineKind
-from braid.wiring import Wired
-from braid.writes import WriteRequest, require_written, write
 
 from tests.engines.stack.deployed import close, question, until
 from tests.fakes import NOW

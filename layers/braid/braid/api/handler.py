@@ -13,18 +13,18 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from braid.api.audit import AuditEntry, audited, open_audit_log
-from braid.api.bodies import check_body
-from braid.api.callers import TENANT_HEADER, Refused, authorise, check_way, identify, is_open
-from braid.api.housekeeping import add_housekeeping
-from braid.api.imports import add_imports
+from braid.api.auth import TENANT_HEADER, Refused, authorise, check_way, identify, is_open
+from braid.api.import_routes import add_imports
+from braid.api.json_bodies import check_body
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
-from braid.api.questions import add_questions
-from braid.api.records import add_records
-from braid.api.resolver import Api
+from braid.api.question_routes import add_questions
+from braid.api.record_routes import add_records
+from braid.api.router import Api
+from braid.api.service_routes import add_housekeeping
 from braid.deadline import within
 from braid.errors import BraidError
-from braid.observability import request_log
-from braid.readiness import open_beforehand
+from braid.lambda_runtime.observability import request_log
+from braid.lambda_runtime.warm_up import open_beforehand
 from braid.settings import Membership
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from braid.api.callers import Caller
-    from braid.api.resolver import Library
-    from braid.observability import Handler, RequestLog
+    from braid.api.auth import Caller
+    from braid.api.router import Library
+    from braid.lambda_runtime.observability import Handler, RequestLog
 
 SERVICE = "search_api"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from braid.api.shapes import Trace, TraceResult
+from braid.api.schemas import Trace, TraceResult
 
 if TYPE_CHECKING:
-    from braid.api.resolver import Library
+    from braid.api.router import Library
     from braid.models import Answer, Result
 
 

@@ -1,10 +1,14 @@
 """The shapes that cross a boundary: requests, records, hits, candidates, results, plans.
 
-All are frozen and refuse unknown fields. The shapes that stages hand to one another are in :mod:`braid.stages.states`.
+All are frozen and refuse unknown fields. What stages hand to one another is in
+:mod:`braid.retrieval.stages.states`.
 """
 
-from braid.models.answered import LIKELY, Answer, Citation, Considered, RelatedEntity, Result
-from braid.models.asked import (
+from braid.models.answer import LIKELY, Answer, Citation, Considered, RelatedEntity, Result
+from braid.models.fusion_parameters import MAX_DAMPING, FusionParameters
+from braid.models.hits import Candidate, EntityLink, GraphHit, Hit, Path
+from braid.models.plan import Plan, Weights
+from braid.models.query import (
     Filters,
     GraphConstraint,
     Hints,
@@ -15,9 +19,18 @@ from braid.models.asked import (
     TemporalContext,
     TimeRange,
 )
-from braid.models.fitted import MAX_DAMPING, FusionParameters
-from braid.models.found import Candidate, EntityLink, GraphHit, Hit, Path
-from braid.models.planned import Plan, Weights
+from braid.models.records import (
+    Embedding,
+    NewRecord,
+    NewRelationship,
+    NewVertex,
+    Record,
+    Relationship,
+    RelationshipKey,
+    SourceRef,
+    SourceType,
+    Vertex,
+)
 from braid.models.scalars import (
     MAX_ID_BYTES,
     Frozen,
@@ -31,18 +44,6 @@ from braid.models.scalars import (
     Timestamp,
     VectorBytes,
     Weight,
-)
-from braid.models.stored import (
-    Embedding,
-    NewRecord,
-    NewRelationship,
-    NewVertex,
-    Record,
-    Relationship,
-    RelationshipKey,
-    SourceRef,
-    SourceType,
-    Vertex,
 )
 from braid.models.vocabulary import (
     ContextRole,

@@ -4,12 +4,12 @@ Every step is bounded, remembered and safe to repeat: a step that was cut off is
 back only if nobody changed them since they were read.
 """
 
-from braid.reembedding.checking import Question
 from braid.reembedding.jobs import Check, Job, JobKind, Phase, Status
-from braid.reembedding.moving import drop_previous, rollback, run_to_end, switch, verify
+from braid.reembedding.migration import drop_previous, rollback, run_to_end, switch, verify
 from braid.reembedding.planning import MOVE, REFRESH, outdated, pause, plan, status
 from braid.reembedding.steps import batch
 from braid.reembedding.tools import Budget, Limits, Tools, raise_version
+from braid.reembedding.verification import Question
 from braid.reembedding.writing import drain, reembed, refresh
 
 __all__ = [

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from braid.engines.ports_moves import JobName, JobRecord, ProfileName
 from braid.errors import InvalidRequest, TakenOver
 from braid.models import Frozen, TenantId, Timestamp
+from braid.ports.reembedding import JobName, JobRecord, ProfileName
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from braid.engines.ports_moves import JobStore
+    from braid.ports.reembedding import JobStore
 
 
 _ATTEMPTS: Final = 20

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from braid.model_profiles import AUTO, models_of, space_of
 from braid.models import Frozen
-from braid.profiles import AUTO, models_of, space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from braid.engines.ports import Encoder, SchemaRegistry, SearchIndex
-    from braid.engines.ports_moves import IndexMoves, JobStore
+    from braid.model_profiles import ModelConfig, Profiles
     from braid.models import Record
-    from braid.profiles import ModelConfig, Profiles
+    from braid.ports.reembedding import IndexMoves, JobStore
+    from braid.ports.retrieval import Encoder, SchemaRegistry, SearchIndex
 
 
 class Budget(Frozen):

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError, model_validator
 
-from braid.engines.ports_moves import JobName, ProfileName
-from braid.engines.ports_state import QueueMessage
 from braid.errors import InvalidRequest
 from braid.models import Frozen, TenantId
+from braid.ports.reembedding import JobName, ProfileName
+from braid.ports.state import QueueMessage
 from braid.reembedding.jobs import Check, JobKind, Phase, Status
-from braid.reembedding.moving import switch, verify
+from braid.reembedding.messages import Reembed
+from braid.reembedding.migration import switch, verify
 from braid.reembedding.planning import plan
 from braid.reembedding.steps import batch
 from braid.reembedding.tools import Budget
 from braid.reembedding.writing import reembed
-from braid.reembedding_messages import Reembed
 
 if TYPE_CHECKING:
     from braid.reembedding.jobs import Job

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.engines.ports_moves import Reembedded, Settled
 from braid.errors import BraidError
+from braid.model_profiles import models_of
 from braid.models import Embedding
-from braid.profiles import models_of
+from braid.ports.reembedding import Reembedded, Settled
+from braid.reembedding.messages import Reason, Reembed
 from braid.reembedding.tools import Budget
-from braid.reembedding_messages import Reason, Reembed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.engines.ports import Encoder
-    from braid.engines.ports_state import Queue
+    from braid.model_profiles import ModelConfig
     from braid.models import Record
-    from braid.profiles import ModelConfig
+    from braid.ports.retrieval import Encoder
+    from braid.ports.state import Queue
     from braid.reembedding.tools import Tools
 
 

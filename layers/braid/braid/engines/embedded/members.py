@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.engines.ports_members import Membership, Role
+from braid.ports.members import Membership, Role
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS members (
 
 
 class EmbeddedMembers:
-    """Memberships in SQLite; implements :class:`braid.engines.ports_members.Members`.
+    """Memberships in SQLite; implements :class:`braid.ports.members.Members`.
 
     Most stores have none, so the table is made with the first of them.
     """

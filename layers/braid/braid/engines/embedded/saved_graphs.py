@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, field_validator
 
-from braid.engines.embedded.segments import Damaged, SegmentFile
+from braid.engines.embedded.search.segments import Damaged, SegmentFile
 from braid.models import Frozen
 
 if TYPE_CHECKING:

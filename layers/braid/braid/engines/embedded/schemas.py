@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.generations import Generation
-from braid.engines.ports import SchemaVersion
-from braid.schema_changes import check_next
+from braid.ports.retrieval import SchemaVersion
+from braid.understanding.schema_changes import check_next
 
 if TYPE_CHECKING:
     import sqlite3
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddedSchemaRegistry:
-    """Schema versions in SQLite; implements :class:`braid.engines.ports.SchemaRegistry`."""
+    """Schema versions in SQLite; implements :class:`braid.ports.retrieval.SchemaRegistry`."""
 
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store

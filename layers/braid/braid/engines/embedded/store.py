@@ -13,7 +13,7 @@ from braid.deadline import suspended
 from braid.engines.embedded.connections import connect
 from braid.engines.embedded.failures import mapped
 from braid.engines.embedded.files import StoreFiles
-from braid.engines.embedded.notes import read_note, write_note
+from braid.engines.embedded.jobs import read_note, write_note
 from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 

@@ -11,7 +11,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from braid.ideographs import apart, has_any
+from braid.understanding.ideographs import apart, has_any
 
 if TYPE_CHECKING:
     import sqlite3

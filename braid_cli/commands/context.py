@@ -1,0 +1,212 @@
+"""``braid context``: what to show a model before it answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import zip_longest
+from pathlib import Path  # noqa: TC003 - typer reads annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from braid.errors import InvalidRequest
+from braid.models import ContextRole, Ranking
+from braid.retrieval.context.fence import unfenced
+from braid.retrieval.context.selection import Context, ContextSource, message_text
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from braid_cli.question import check_known, question, unusable_models
+
+if TYPE_CHECKING:
+    from braid.retrieval.context.selection import ContextScores
+
+EPILOG = """[bold]Examples[/bold]
+
+braid context 'Why did checkout fail?' -t saltmarrow --messages chat.json
+
+braid context 'Why did checkout fail?' -t saltmarrow --messages - --task t-7 --json < chat.jsonl
+"""
+_FIELDS = {"query": "TEXT", "tenant_id": "--tenant", "task_id": "--task", "tool_name": "--tool"}
+"""What a request's fields are called on the command line."""
+_FROM = {
+    ContextSource.WORKING_STATE.value: "the conversation",
+    ContextSource.SEMANTIC.value: "what is stored",
+    ContextSource.EPISODIC.value: "what was decided and done",
+}
+_SHOWN_CHARACTERS = 300
+_MAX_BYTES = 50_000_000
+
+
+def context(
+    text: Annotated[str, typer.Argument(help="What is asked next, 1 to 10,000 characters.", metavar="TEXT")],
+    *,
+    tenant: Annotated[
+        str, typer.Option("--tenant", "-t", help="Whose memory.", show_default=True, metavar="NAME")
+    ] = "default",
+    messages: Annotated[
+        Path | None,
+        typer.Option(
+            "--messages",
+            "-m",
+            help="The conversation so far, oldest first: a JSON array, or JSON lines; - reads standard input.",
+            metavar="FILE",
+            allow_dash=True,
+        ),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="Only episodes of this task.", metavar="ID")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only episodes of this tool.", metavar="NAME")] = None,
+    working_state: Annotated[
+        bool, typer.Option("--working-state/--no-working-state", help="Whether to use the conversation.")
+    ] = True,
+    semantic: Annotated[
+        bool, typer.Option("--semantic/--no-semantic", help="Whether to search what is stored.")
+    ] = True,
+    episodic: Annotated[
+        bool, typer.Option("--episodic/--no-episodic", help="Whether to search decisions and tool calls.")
+    ] = True,
+    ranking: Annotated[
+        Ranking,
+        typer.Option(
+            help=f"What the score is made of: {', '.join(choice.value for choice in Ranking)}.", metavar="RANKING"
+        ),
+    ] = Ranking.RECENCY,
+    role: Annotated[
+        ContextRole | None,
+        typer.Option(
+            help=f"Role of what was retrieved: {', '.join(ContextRole)}. BRAID_CONTEXT_ROLE when left out.",
+            metavar="ROLE",
+        ),
+    ] = None,
+    untrusted: Annotated[
+        bool, typer.Option("--untrusted", help="Show records that are marked as not trusted too.", metavar="")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar="")
+    ] = False,
+) -> None:
+    """Choose what to show a model: of the conversation, of what is stored, of what was decided and done."""
+    from braid.app import wired
+    from braid.retrieval.context.building import build_context
+
+    conversation = read_messages(messages) if messages is not None else []
+    asked = question({"text": text, "tenant_id": tenant})
+    memory = wired()
+    check_known(tenant, memory)
+    for problem in unusable_models(asked, memory) if semantic else []:
+        Console(stderr=True, highlight=False).print(Text(f"braid: without {problem}", style="yellow"), soft_wrap=True)
+    try:
+        built = build_context(
+            text,
+            conversation,
+            task,
+            tenant_id=tenant,
+            memory=memory,
+            tool_name=tool,
+            working_state=working_state,
+            semantic=semantic,
+            episodic=episodic,
+            ranking=ranking,
+            role=role,
+            untrusted=untrusted,
+        )
+    except InvalidRequest as error:
+        name = _FIELDS.get(error.field or "")
+        if name is None or error.field is None:
+            raise
+        raise InvalidRequest(f"{name}{str(error).removeprefix(error.field)}", field=name) from None
+    if as_json:
+        print_json(built)
+        return
+    show(Console(highlight=False), built)
+
+
+def read_messages(file: Path) -> list[dict[str, Any]]:
+    """Read a conversation: one JSON array, or one JSON object a line.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is neither; names the file and the line, or the message's number.
+    """
+    place = "standard input" if str(file) == "-" else str(file)
+    raw = sys.stdin.buffer.read(_MAX_BYTES + 1) if str(file) == "-" else _read(file)
+    if len(raw) > _MAX_BYTES:
+        raise InvalidRequest(f"--messages: {place} is longer than {_MAX_BYTES:,} bytes", field="--messages")
+    if raw.lstrip().startswith(b"["):
+        read = _json(raw, place)
+        entries = [(f"{place}: message {number}", entry) for number, entry in enumerate(read, start=1)]
+    else:
+        lines = enumerate(raw.splitlines(), start=1)
+        entries = [(f"{place}:{number}", _json(line, f"{place}:{number}")) for number, line in lines if line.strip()]
+    for where, entry in entries:
+        if not isinstance(entry, dict):
+            raise InvalidRequest(f"--messages: {where} is not a JSON object", field="--messages")
+    return [entry for _, entry in entries]
+
+
+def _read(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(_MAX_BYTES + 1)
+
+
+def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+    try:
+        return json.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        problem = "is not UTF-8"
+    except (ValueError, RecursionError) as error:
+        problem = f"is not JSON: {error}"
+    raise InvalidRequest(f"--messages: {place} {problem}", field="--messages")
+
+
+def print_json(built: Context) -> None:
+    """Print one JSON object, a line; half a surrogate pair, which a message may hold, stays the escape that it was."""
+    fields = built.model_dump(mode="json")
+    line = json.dumps(fields, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        line = json.dumps(fields)
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def show(console: Console, built: Context) -> None:
+    """Print the messages with their scores, best first."""
+    for lost in built.degraded:
+        console.print(Text(f"degraded: without {_FROM.get(lost, lost)} ({lost})", style="bold yellow"))
+    if not built.enabled:
+        console.print(Text("switched off by BRAID_CONTEXT_ENABLED: the conversation as it came", style="yellow"))
+    if not built.messages:
+        console.print(Text("Nothing to show.", style="yellow"))
+        return
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
+    for heading in ("score", "from", "role", "text"):
+        table.add_column(heading, no_wrap=heading != "text", overflow="fold")
+    for message, scores in zip_longest(built.messages, built.scores):
+        table.add_row(*_row(message, scores))
+    console.print(table)
+    figures = built.metrics
+    if built.enabled:
+        console.print(Text(f"kept {figures.kept} of the {figures.found} found", style="dim"))
+
+
+def _row(message: dict[str, Any], scores: ContextScores | None) -> tuple[Text, Text, Text, Text]:
+    said = message_text(message)
+    if scores and scores.source is not ContextSource.WORKING_STATE and "fence" in message["metadata"]:
+        said = unfenced(said, message["metadata"]["fence"])
+    text = " ".join(printable(said).split())
+    cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
+    return (
+        Text(f"{scores.final:.3f}" if scores else "", style="bold"),
+        Text(scores.source.value if scores else ""),
+        Text(printable(str(message.get("role", "")))),
+        Text(cut),
+    )
+
+
+def printable(text: str) -> str:
+    """Return a text that cannot steer the terminal of whoever reads it."""
+    return "".join(c if c.isprintable() or c.isspace() else "�" for c in text)

@@ -1,0 +1,171 @@
+"""``braid eval`` and ``braid tune``: how good retrieval is on judged questions, and making it better."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # noqa: TC003 - typer reads annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from braid.errors import InvalidRequest
+from braid.settings.fusion_parameters import FILE_NAME
+from rich.text import Text
+
+from braid_cli.evaluation.figures import METRICS
+from braid_cli.terminal import FLAG, AsJson, Engine, err, examples, open_engines, out, print_json, progress
+
+if TYPE_CHECKING:
+    from braid.app import Wired
+
+    from braid_cli.evaluation.failures import Failure
+    from braid_cli.evaluation.run import Evaluation
+
+EVALUATE_EPILOG = examples(
+    "braid eval my-data",
+    "braid eval my-data --by kind --failures 20",
+    "braid eval my-data --questions held-back --by kind",
+    "braid eval my-data --json | jq .runs.braid",
+)
+
+TUNE_EPILOG = examples("braid tune my-data", "braid tune my-data other-data --metric recall@5 --out fitted.json")
+EXIT_FAILED = 1
+
+
+def evaluate(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Dataset folder that has queries.jsonl and qrels/test.tsv as well.", metavar="DIR"),
+    ],
+    *,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Break the figures down by a field of the questions' metadata, such as kind, type or hops, or by the "
+            "intent that was read from them.",
+            metavar="FIELD",
+        ),
+    ] = None,
+    questions: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask the questions of this subfolder of DIR instead, which has queries.jsonl and qrels/test.tsv of "
+            "its own.",
+            metavar="NAME",
+        ),
+    ] = None,
+    worst: Annotated[
+        int,
+        typer.Option(
+            "--failures",
+            help="Show so many of the questions that were answered worst: what should have come, where it stood, what "
+            "came instead and why.",
+            min=0,
+            metavar="N",
+        ),
+    ] = 0,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the figures to this file as well, as JSON.", metavar="FILE")
+    ] = None,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure retrieval on judged questions: each strand alone, vectors and words, each fusion, the default.
+
+    The folder is ingested once, apart from what you ingested yourself.
+    """
+    from braid_cli.evaluation.failures import failures
+    from braid_cli.evaluation.run import evaluate_folder
+    from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
+
+    failed: list[Failure] = []
+
+    def look(evaluation: Evaluation, own: Wired) -> None:
+        failed.extend(failures(evaluation, own, at_most=worst))
+
+    with (
+        progress("Ingesting", quiet=as_json) as ingesting,
+        progress("Asking", quiet=as_json) as asking,
+    ):
+        evaluation = evaluate_folder(
+            folder, open_engines(engine), questions=questions, on_ingest=ingesting, on_question=asking, then=look
+        )
+    if by is not None:
+        evaluation.groups(by)  # refuses a field that no question has, before anything is written or printed
+    figures = evaluation.as_json() | ({"failures": [one.as_json() for one in failed]} if worst else {})
+    if save is not None:
+        save.write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        print_json(figures)
+        return
+    show_evaluation(out, evaluation)
+    if by is not None:
+        show_groups(out, evaluation, by)
+    if worst:
+        show_failures(out, failed)
+
+
+def tune(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="Dataset folders that have queries.jsonl and qrels/test.tsv as well.", metavar="DIR..."),
+    ],
+    *,
+    metric: Annotated[str, typer.Option(help=f"What to better: {', '.join(METRICS)}.", metavar="METRIC")] = "ndcg@10",
+    folds: Annotated[
+        int, typer.Option(help="Parts of the questions, each held out once.", min=2, max=20, metavar="N")
+    ] = 5,
+    seed: Annotated[int, typer.Option(help="The same seed finds the same parameters.", metavar="N")] = 20_240_501,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Where to write; when left out, the file that BRAID_FITTED_WEIGHTS names, else fitted.json in "
+            "BRAID_HOME.",
+            metavar="FILE",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write it though it is not better on held-out questions.", metavar=FLAG)
+    ] = False,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the weights of fusion on judged questions, and write them where the next search reads them.
+
+    Each question is asked once; fitting only fuses again what was found. What it is worth is told by questions that
+    it has not seen. Nothing is written, and the exit code is 1, where that is not better than what is in force.
+    """
+    from braid_cli.tuning.run import tune_folders, write
+    from braid_cli.tuning.show import show_tuning
+
+    if metric not in METRICS:
+        raise InvalidRequest(f"--metric: {metric!r} is none of {', '.join(METRICS)}", field="--metric")
+    wired = open_engines(engine)
+    with (
+        progress("Ingesting", quiet=as_json) as ingesting,
+        progress("Asking", quiet=as_json) as asking,
+        progress("Fitting", quiet=as_json) as fitting,
+    ):
+        tuning = tune_folders(
+            folders,
+            wired,
+            metric=metric,
+            folds=folds,
+            seed=seed,
+            on_ingest=ingesting,
+            on_question=asking,
+            on_fit=fitting,
+        )
+    path = target or wired.settings.fitted_weights or wired.settings.home / FILE_NAME
+    refusal = None if force else tuning.refusal()
+    if refusal is None:
+        write(tuning, path)
+    if as_json:
+        print_json({**tuning.as_json(), "written": None if refusal else str(path)})
+    else:
+        show_tuning(out, tuning)
+    if refusal is not None:
+        err.print(Text(f"braid: nothing written: {refusal}", style="red"), soft_wrap=True)
+        raise typer.Exit(EXIT_FAILED)
+    if not as_json:
+        out.print(Text(f"written to {path}"), soft_wrap=True)

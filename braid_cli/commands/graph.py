@@ -1,0 +1,141 @@
+"""``braid related`` and ``braid graph-query``: what the knowledge graph holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path  # noqa: TC003 - typer reads annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from braid.errors import InvalidRequest
+from braid.models import Direction
+from braid.retrieval.library import Interface
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from braid_cli.question import check_known, check_tenant
+from braid_cli.show import path_text
+from braid_cli.terminal import AsJson, Engine, any_of, examples, open_engines, out, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from braid.models import GraphHit
+
+RELATED_EPILOG = examples(
+    "braid related Keelson --tenant saltmarrow",
+    "braid related Keelson -t saltmarrow --type DEPENDS_ON --direction in --depth 2",
+)
+QUERY_EPILOG = examples(
+    "braid graph-query owners.json --tenant saltmarrow",
+    """echo '{"start": {"names": ["Keelson"]}, "steps": [{"direction": "in", "types": ["OWNS"]}]}' | """
+    "braid graph-query - -t saltmarrow",
+)
+Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose graph.", show_default=True, metavar="NAME")]
+_MAX_BYTES = 1_000_000
+_OPTIONS = {"entity": "ENTITY", "types": "--type", "depth": "--depth", "limit": "--limit", "direction": "--direction"}
+
+
+def related(
+    entity: Annotated[str, typer.Argument(help="Name, alias or id.", metavar="ENTITY")],
+    *,
+    tenant: Tenant = "default",
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Only this relationship type; may be repeated.", metavar="TYPE")
+    ] = None,
+    direction: Annotated[
+        Direction, typer.Option(help=f"Which way edges are walked: {any_of(Direction)}.", metavar="WAY")
+    ] = Direction.BOTH,
+    depth: Annotated[int, typer.Option(help="Most hops, 1 to 3.", metavar="N")] = 1,
+    limit: Annotated[int, typer.Option(help="Most entities, 1 to 200.", metavar="N")] = 50,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what an entity is related to, the nearest first."""
+    interface = _interface(tenant, engine)
+    try:
+        found = interface.related(entity, tuple(types or ()), direction, depth, limit=limit)
+    except InvalidRequest as error:
+        name = _OPTIONS.get((error.field or "").partition(".")[0])
+        if name is None or error.field is None:
+            raise
+        raise InvalidRequest(f"{name}{str(error).removeprefix(error.field)}", field=name) from None
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    show_hits(found.hits, truncated=found.truncated)
+
+
+def graph_query(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="The question as one JSON object: start, steps, returns, order_by, limit; - reads standard input.",
+            metavar="FILE",
+            allow_dash=True,
+        ),
+    ],
+    *,
+    tenant: Tenant = "default",
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Walk the graph step by step, as a question in JSON says. It can only read."""
+    place = "standard input" if str(file) == "-" else str(file)
+    asked = _read(file, place)
+    interface = _interface(tenant, engine)
+    try:
+        found = interface.graph_query(asked)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{place}: {error}", field=error.field) from None
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    show_hits(found.hits, truncated=found.truncated)
+
+
+def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
+    """Print one row a vertex: what it is, and how it was reached."""
+    if not hits:
+        out.print(Text("Nothing found.", style="yellow"))
+    else:
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        for heading in ("score", "name", "type", "id", "path"):
+            # Ids are there to be copied.
+            table.add_column(
+                heading, no_wrap=heading == "id", overflow="fold", justify="right" if heading == "score" else "left"
+            )
+        for hit in hits:
+            path = path_text(hit.path) if hit.path.types else Text("")
+            table.add_row(
+                Text(f"{hit.score:.2f}", style="bold"), Text(hit.name or ""), Text(hit.entity_type), Text(hit.id), path
+            )
+        out.print(table)
+    if truncated:
+        out.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
+
+
+def _interface(tenant: str, engine: Engine) -> Interface:
+    check_tenant(tenant)
+    wired = open_engines(engine)
+    check_known(tenant, wired)
+    return Interface(wired, tenant)
+
+
+def _read(file: Path, place: str) -> dict[str, object]:
+    if str(file) == "-":
+        raw = sys.stdin.buffer.read(_MAX_BYTES + 1)
+    else:
+        with file.open("rb") as opened:
+            raw = opened.read(_MAX_BYTES + 1)
+    if len(raw) > _MAX_BYTES:
+        raise InvalidRequest(f"{place}: longer than {_MAX_BYTES:,} bytes")
+    try:
+        asked = json.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{place}: not JSON: {error}") from None
+    if not isinstance(asked, dict):
+        raise InvalidRequest(f"{place}: expected one JSON object, found {type(asked).__name__}")
+    return asked

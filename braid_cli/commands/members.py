@@ -1,0 +1,76 @@
+"""``braid members``: who may ask for which tenant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from braid.errors import InvalidRequest
+from braid.ports.members import Membership, Role
+from pydantic import ValidationError
+from rich.console import Console
+
+members_app = typer.Typer(
+    name="members",
+    no_args_is_help=True,
+    help="Who may ask for which tenant, where BRAID_MEMBERSHIP is store.",
+    epilog="[bold]Examples[/bold]\n\nbraid members add user:ada --tenant acme --role writer\n\n"
+    "braid members list user:ada",
+)
+_out = Console(highlight=False, soft_wrap=True)
+
+Subject = Annotated[
+    str,
+    typer.Argument(
+        help="user: and the subject of a token, or iam: and the ARN of a user or an assumed role.", metavar="SUBJECT"
+    ),
+]
+Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose data.", metavar="NAME")]
+
+
+@members_app.command()
+def add(
+    subject: Subject,
+    *,
+    tenant: Tenant,
+    role: Annotated[Role, typer.Option(help="reader asks; writer writes and removes, too.", metavar="ROLE")] = (
+        Role.READER
+    ),
+) -> None:
+    """Make somebody a member of a tenant, or give a member another role."""
+    from braid.app import wired
+
+    wired().members.add(_membership(subject, tenant, role))
+    _out.print(f"{subject} is a {role.value} of {tenant}")
+
+
+@members_app.command()
+def remove(subject: Subject, *, tenant: Tenant) -> None:
+    """Let somebody be a member of a tenant no longer; from the next request on."""
+    from braid.app import wired
+
+    member = _membership(subject, tenant, Role.READER)
+    if not wired().members.remove(member.subject, member.tenant_id):
+        message = f"{subject} is no member of {tenant}"
+        raise InvalidRequest(message, field="SUBJECT")
+    _out.print(f"{subject} is no member of {tenant} any more")
+
+
+@members_app.command(name="list")
+def list_of(subject: Subject) -> None:
+    """Show which tenants somebody belongs to."""
+    from braid.app import wired
+
+    for membership in wired().members.of(subject):
+        _out.print(f"{membership.tenant_id}  {membership.role.value}")
+
+
+def _membership(subject: str, tenant: str, role: Role) -> Membership:
+    kind, _, name = subject.partition(":")
+    if kind not in {"user", "iam"} or not name.strip():
+        message = "SUBJECT: must be user: and the sub of a token, or iam: and an ARN"
+        raise InvalidRequest(message, field="SUBJECT")
+    try:
+        return Membership(subject=subject, tenant_id=tenant, role=role)
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error, {"tenant_id": "--tenant", "subject": "SUBJECT"}) from None

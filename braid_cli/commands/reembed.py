@@ -1,0 +1,232 @@
+"""``braid reembed``: embed outdated records again, or move the index to another model profile."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path  # noqa: TC003 - typer reads annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from braid import reembedding
+from braid.errors import InvalidRequest, TakenOver
+from braid.reembedding import Budget, JobKind, Phase, Question, Status
+from braid.reembedding.workflow import Progress
+from rich.table import Table
+
+from braid_cli.question import check_tenant
+from braid_cli.terminal import FLAG, AsJson, Engine, counted, examples, open_engines, out, print_json, progress
+
+if TYPE_CHECKING:
+    from braid.ports.reembedding import Serving
+    from braid.ports.state import Queue
+    from braid.reembedding import Job, Tools
+
+EPILOG = examples(
+    "braid reembed --dry-run",
+    "braid reembed --tenant saltmarrow --budget 1000",
+    "braid reembed --model-profile instructor",
+    "braid reembed --status",
+    "braid reembed --rollback",
+)
+_SPENT = "the budget is spent: the next run goes on"
+
+
+def reembed(
+    *,
+    model_profile: Annotated[
+        str | None, typer.Option(help="Move the index to this profile, and switch once it is verified.", metavar="NAME")
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", "-t", help="Only this tenant's outdated records.", metavar="NAME")
+    ] = None,
+    budget: Annotated[int | None, typer.Option(help="Most records of this run.", metavar="N", min=1)] = None,
+    seconds: Annotated[float | None, typer.Option(help="Most seconds of this run.", metavar="S", min=0)] = None,
+    judged: Annotated[
+        list[Path] | None,
+        typer.Option(help="Dataset folder whose questions verify a move; its name is the tenant's.", metavar="DIR"),
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="By how much recall may fall in a move.", metavar="X", min=0, max=1)
+    ] = None,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Work off what questions have met and queued, only.", metavar=FLAG)
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what is outdated.", metavar=FLAG)] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only show the jobs and how far they are.", metavar=FLAG)] = (
+        False
+    ),
+    pause: Annotated[
+        bool, typer.Option("--pause", help="Let the running job rest; the next run by hand goes on.", metavar=FLAG)
+    ] = False,
+    rollback: Annotated[
+        bool,
+        typer.Option("--rollback", help="Go back to the profile before the switch, or give up a move.", metavar=FLAG),
+    ] = False,
+    drop_previous: Annotated[
+        bool, typer.Option("--drop-previous", help="Remove what is kept for a roll-back.", metavar=FLAG)
+    ] = False,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Embed again what is outdated: too many schema versions behind, or without a vector of the active models.
+
+    A run that is cut off is gone on with by the next one. Questions are answered throughout.
+    """
+    _one_at_a_time(queue, dry_run, status, pause, rollback, drop_previous)
+    if tenant is not None:
+        check_tenant(tenant)
+    wired = open_engines(engine)
+    # As ``braid ingest``: this process does nothing else. What questions need is left by the setting that says so.
+    tools = replace(wired.reembedding, encoder_for=partial(wired.encoder_for, threads=os.cpu_count()))
+    bounds = Budget(texts=budget, seconds=seconds)
+    if status:
+        _show_jobs(tools, as_json=as_json)
+    elif dry_run:
+        _show_outdated(tools, tenant, as_json=as_json)
+    elif rollback:
+        _show_served(reembedding.rollback(tools), tools, as_json=as_json)
+    elif drop_previous:
+        _show_served(reembedding.drop_previous(tools), tools, as_json=as_json)
+    elif pause:
+        _pause(tools, as_json=as_json)
+    elif queue:
+        _work_off(tools, wired.queue, bounds, as_json=as_json)
+    else:
+        job = reembedding.plan(tools, profile=model_profile, tenant=tenant)
+        _run(tools, job, bounds, judged or [], tolerance, as_json=as_json)
+
+
+def _one_at_a_time(*chosen: bool) -> None:
+    if sum(chosen) > 1:
+        raise InvalidRequest("--queue, --dry-run, --status, --pause, --rollback, --drop-previous: one at a time")
+
+
+def _pause(tools: Tools, *, as_json: bool) -> None:
+    running = [job.name for job in reembedding.status(tools) if job.status is Status.RUNNING]
+    if not running:
+        raise InvalidRequest("--pause: no job is running")
+    for name in running:
+        _show_job(reembedding.pause(tools, name), as_json=as_json)
+
+
+def _work_off(tools: Tools, queue: Queue, budget: Budget, *, as_json: bool) -> None:
+    done = reembedding.drain(tools, queue, budget=budget)
+    if as_json:
+        print_json(done.model_dump(mode="json"))
+    else:
+        out.print(
+            f"{counted(done.written, 'record')} of the queue embedded again, {len(done.lost):,} changed meanwhile"
+        )
+
+
+def _run(tools: Tools, job: Job, budget: Budget, judged: list[Path], tolerance: float | None, *, as_json: bool) -> None:
+    questions = [question for folder in judged for question in _questions(folder)]
+    with progress("Embedding again", quiet=as_json) as update:
+
+        def on_progress(now: Job) -> None:
+            update(min(now.written, now.total), max(1, now.total))
+
+        try:
+            job = reembedding.run_to_end(
+                tools, job, budget=budget, on_progress=on_progress, questions=questions, tolerance=tolerance
+            )
+        except TakenOver as error:
+            raise InvalidRequest(f"{error}; this run has stopped") from error
+    _show_job(job, as_json=as_json)
+    if job.status is Status.FAILED:
+        raise typer.Exit(1)
+
+
+def _questions(folder: Path) -> list[Question]:
+    from braid_cli.datasets.dataset import read_dataset
+
+    judged = read_dataset(folder, folder.name, judged=True).judged
+    return [
+        Question(tenant_id=folder.name, text=each.query.text, relevant=tuple(each.relevant))
+        for each in judged
+        if each.relevant
+    ]
+
+
+def _show_outdated(tools: Tools, tenant: str | None, *, as_json: bool) -> None:
+    found: dict[str, dict[str, int]] = {}
+    after: str | None = None
+    while tenants := ([tenant] if tenant and after is None else [] if tenant else tools.moves.tenants(after=after)):
+        found |= {name: reembedding.outdated(tools, name) for name in tenants}
+        after = tenants[-1]
+    if as_json:
+        print_json({"outdated": found})
+        return
+    for name, counts in found.items():
+        reasons = [f"{count:,} {_reason(reason)}" for reason, count in counts.items() if count]
+        out.print(f"[bold]{name}[/]: {', '.join(reasons) or 'nothing is outdated'}")
+
+
+def _reason(reason: str) -> str:
+    return "too many schema versions behind" if reason == "schema" else f"without a vector of {reason}"
+
+
+def _show_jobs(tools: Tools, *, as_json: bool) -> None:
+    jobs = reembedding.status(tools)
+    serving = tools.moves.serving()
+    if as_json:
+        print_json(
+            {
+                "active_profile": tools.active_profile(),
+                "next_profile": serving.next,
+                "previous_profile": serving.previous,
+                "jobs": [Progress.of(job).model_dump(mode="json") for job in jobs],
+            }
+        )
+        return
+    _show_served(serving, tools, as_json=False)
+    table = Table("job", "status", "phase", "done", "a second", "left", "updated", box=None, pad_edge=False)
+    for job in jobs:
+        table.add_row(
+            job.name if job.kind is JobKind.REFRESH else f"{job.name} to {job.profile}",
+            job.status.value,
+            job.phase.value,
+            f"{job.written:,} of {job.total:,}",
+            "" if job.rate is None else f"{job.rate:.1f}",
+            _left(job),
+            f"{job.updated_at:%Y-%m-%d %H:%M:%S}",
+        )
+    if jobs:
+        out.print(table)
+
+
+def _left(job: Job) -> str:
+    if job.eta_s is None or not job.open:
+        return ""
+    minutes, seconds = divmod(round(job.eta_s), 60)
+    return f"{minutes // 60:d} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes:d} min {seconds:02d} s"  # noqa: PLR2004 - an hour
+
+
+def _show_job(job: Job, *, as_json: bool) -> None:
+    if as_json:
+        print_json(Progress.of(job).model_dump(mode="json"))
+        return
+    rate = "" if job.rate is None else f", {job.rate:.0f} a second"
+    lost = f", {job.lost:,} changed meanwhile and left" if job.lost else ""
+    out.print(f"{job.name}: {job.status.value}; {job.written:,} of {counted(job.total, 'record')} embedded{rate}{lost}")
+    if job.check is not None:
+        out.print(
+            f"  recall of {counted(job.check.asked, 'question')}: {job.check.recall_before:.3f} before, "
+            f"{job.check.recall_after:.3f} after; {job.check.overlap:.0%} of the answers are the same"
+        )
+    if job.message:
+        out.print(f"  {job.message}", markup=False)
+    if job.status is Status.RUNNING and job.phase is not Phase.DONE:
+        out.print(f"  {_SPENT}")
+
+
+def _show_served(serving: Serving, tools: Tools, *, as_json: bool) -> None:
+    active = serving.active or tools.profile
+    if as_json:
+        print_json({"active_profile": active, "next_profile": serving.next, "previous_profile": serving.previous})
+        return
+    beside = f"; a move to {serving.next} is open" if serving.next else ""
+    beside = f"; {serving.previous} is kept for a roll-back" if serving.previous else beside
+    out.print(f"questions are embedded by profile [bold]{active}[/]{beside}")

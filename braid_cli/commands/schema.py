@@ -1,0 +1,144 @@
+"""``braid schema``: a tenant's schema versions."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from braid.errors import InvalidRequest
+from braid.ports.retrieval import SchemaVersion
+from braid.understanding.schema_changes import report
+from pydantic import ValidationError
+from rich.table import Table
+
+from braid_cli.question import check_tenant
+from braid_cli.terminal import AsJson, Engine, examples, open_engines, out, print_json
+
+if TYPE_CHECKING:
+    from braid.app import Wired
+    from braid.understanding.schema_changes import SchemaReport
+
+schema_app = typer.Typer(
+    name="schema",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="A tenant's schema versions: list them, check the next one, register it.",
+    epilog=examples("braid schema list -t saltmarrow", "braid schema check schema-3.json -t saltmarrow"),
+)
+Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose schema.", show_default=True, metavar="NAME")]
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="A version as JSON: version, entity_types, relationship_types, changes; created_at is now when left out.",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+
+
+@schema_app.command(name="list", epilog=examples("braid schema list -t saltmarrow"))
+def list_versions(*, tenant: Tenant = "default", engine: Engine = None, as_json: AsJson = False) -> None:
+    """Show every version, oldest first."""
+    check_tenant(tenant)
+    versions = open_engines(engine).schemas.versions(tenant)
+    if as_json:
+        print_json({"tenant": tenant, "versions": [version.model_dump(mode="json") for version in versions]})
+        return
+    if not versions:
+        out.print(f"{tenant} has no registered version: its records count as of version 1")
+        return
+    table = Table("version", "since", "entity types", "relationship types", "changes", box=None, pad_edge=False)
+    for each in versions:
+        table.add_row(
+            str(each.version),
+            f"{each.created_at:%Y-%m-%d}",
+            str(len(each.entity_types)),
+            str(len(each.relationship_types)),
+            each.changes,
+        )
+    out.print(table)
+
+
+@schema_app.command(epilog=examples("braid schema current -t saltmarrow"))
+def current(*, tenant: Tenant = "default", engine: Engine = None) -> None:
+    """Print the number of the current version."""
+    check_tenant(tenant)
+    out.print(str(open_engines(engine).schemas.current(tenant)))
+
+
+@schema_app.command(epilog=examples("braid schema check schema-3.json -t saltmarrow"))
+def check(file: File, *, tenant: Tenant = "default", engine: Engine = None, as_json: AsJson = False) -> None:
+    """Say what a version would change, and leave with 1 if something stored is of a type that it takes away."""
+    wired = open_engines(engine)
+    found = _report(_read(file, tenant), wired)
+    if as_json:
+        print_json({"compatible": found.compatible, **found.model_dump(mode="json")})
+    else:
+        _show(found)
+    if not found.compatible:
+        raise typer.Exit(1)
+
+
+@schema_app.command(epilog=examples("braid schema register schema-3.json -t saltmarrow"))
+def register(
+    file: File,
+    *,
+    tenant: Tenant = "default",
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if something stored is of a type that it takes away.", metavar="")
+    ] = False,
+    engine: Engine = None,
+) -> None:
+    """Register the next version. Registering one again does nothing."""
+    wired = open_engines(engine)
+    schema = _read(file, tenant)
+    found = _report(schema, wired)
+    if found.problems or not (found.compatible or force or schema.version <= wired.schemas.current(tenant)):
+        _show(found)
+        if found.problems:
+            raise InvalidRequest(found.problems[0], field="version")
+        raise InvalidRequest("version: stored data has types that it takes away; --force registers it all the same")
+    wired.schemas.register(schema)
+    out.print(f"version {schema.version} of {tenant}'s schema is registered")
+    if found.since != schema.version:
+        _show(found)
+
+
+def _read(file: Path, tenant: str) -> SchemaVersion:
+    check_tenant(tenant)
+    try:
+        row: Any = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(row, dict):
+            raise InvalidRequest(f"{file}: is not a JSON object")
+        return SchemaVersion.model_validate({"created_at": datetime.now(UTC).isoformat(), **row, "tenant_id": tenant})
+    except ValidationError as error:
+        raise InvalidRequest(f"{file}: {InvalidRequest.from_validation(error)}") from None
+    except ValueError as error:
+        raise InvalidRequest(f"{file}: is not JSON: {error}") from None
+
+
+def _report(schema: SchemaVersion, wired: Wired) -> SchemaReport:
+    records, graph = wired.index.stats(schema.tenant_id), wired.graph.stats(schema.tenant_id)
+    # An entity stands in both stores, or in one: whichever knows more of a type counts.
+    names = set(records.by_entity_type) | set(graph.by_entity_type)
+    return report(
+        schema,
+        wired.schemas.versions(schema.tenant_id),
+        records=records.records,
+        entity_types={
+            name: max(records.by_entity_type.get(name, 0), graph.by_entity_type.get(name, 0)) for name in names
+        },
+        relationship_types=graph.by_relationship_type,
+    )
+
+
+def _show(found: SchemaReport) -> None:
+    verdict = "[green]compatible[/]" if found.compatible else "[red]not compatible[/]"
+    since = f"version {found.since}" if found.since else "nothing registered"
+    out.print(f"version {found.version} is {verdict} with {since}")
+    for line in found.lines():
+        out.print(f"  {line}", markup=False)

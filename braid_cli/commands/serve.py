@@ -1,0 +1,133 @@
+"""``braid serve``: the whole HTTP interface on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from braid.errors import InvalidRequest
+from braid.settings import EngineKind  # noqa: TC002 - typer reads annotations
+from rich.console import Console
+
+from braid_cli.question import check_tenant
+
+if TYPE_CHECKING:
+    from braid.app import Wired
+
+EPILOG = """[bold]Examples[/bold]
+
+braid serve
+
+braid serve -t saltmarrow -t pellworth --port 8700 --json
+"""
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def serve(
+    *,
+    tenants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tenant",
+            "-t",
+            help="Print a link for this tenant; may be given several times. When left out, for those that something "
+            "is stored for; where nothing is, the demo's are ingested.",
+            metavar="NAME",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; others than this machine's are open to all.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8700,
+    at_once: Annotated[int, typer.Option(min=1, max=256, help="Requests answered at once; more are refused.")] = 16,
+    hours: Annotated[float, typer.Option(min=0.01, max=720, help="For how long the tokens hold.")] = 12,
+    engine: Annotated[
+        EngineKind | None, typer.Option(help="Whose stores. When left out, BRAID_ENGINE tells.", metavar="ENGINE")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, and nothing else on standard output.", metavar="")
+    ] = False,
+) -> None:
+    """Answer HTTP requests as the deployed function does, and show the page at /explorer.
+
+    Tokens hold until the server stops. They are for development: whoever has one reads and writes its tenant.
+    """
+    for name in tenants or ():
+        check_tenant(name)
+    if engine:
+        os.environ["BRAID_ENGINE"] = engine  # where the settings are read
+    if os.environ.get("POWERTOOLS_LOG_LEVEL") == "CRITICAL":
+        os.environ["POWERTOOLS_LOG_LEVEL"] = "WARNING"  # refusals and failures show while it runs
+    listening = _listen(host, port)
+    import uvicorn
+    from braid.api.handler import make_handler
+    from braid.app import wired
+
+    from braid_cli.serving.connections import configured
+    from braid_cli.serving.server import Bounds, Server, development_token
+    from braid_cli.serving.tenants import tenants_to_serve
+
+    library = wired()
+    _warm(library)
+    names = tenants or tenants_to_serve(library, lambda text: Console(stderr=True, soft_wrap=True).print(text))
+    key = secrets.token_bytes(32)
+    application = Server(
+        make_handler(library),
+        key=key,
+        tenant_claim=library.settings.tenant_claim,
+        bounds=Bounds(at_once, max(1, at_once * 3 // 4), library.settings.api_max_body_bytes),
+    )
+    tokens = {name: development_token(name, key=key, now=time.time(), hours=hours) for name in names}
+    _announce(listening, tokens, as_json=as_json)
+    try:
+        uvicorn.Server(configured(application, at_once=at_once)).run(sockets=[listening])
+    finally:
+        application.close()
+        library.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound, so that a port in use is said before anything is loaded."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen()  # whoever reads the address may connect at once
+    except OSError as error:
+        message = f"--host {host} --port {port}: {error.strerror or error}"
+        raise InvalidRequest(message) from error
+    return listening
+
+
+def _warm(library: Wired) -> None:
+    """Open what the first question would open, and make the default model where it is missing."""
+    from braid_cli.datasets.ingest import ensure_models
+
+    for part in ("index", "graph", "schemas", "cache"):
+        getattr(library, part)
+    ensure_models(library)
+
+
+def _announce(listening: socket.socket, tokens: dict[str, str], *, as_json: bool) -> None:
+    host, port = listening.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    if as_json:
+        sys.stdout.write(json.dumps({"url": url, "tokens": tokens}) + "\n")
+        sys.stdout.flush()
+        return
+    out = Console(highlight=False, soft_wrap=True)
+    if host not in _LOOPBACK:
+        Console(stderr=True, soft_wrap=True).print("Others than this machine can reach this server.", style="yellow")
+    for tenant, token in tokens.items():
+        out.print(f"[bold]{tenant}[/bold]")
+        out.print(f"  open   {url}/explorer#tenant={tenant}&token={token}")
+        out.print(f"  token  {token}")
+    out.print("Open a link to ask in a browser; Ctrl+C stops the server.")
+    sys.stdout.flush()  # whoever waits for the address through a pipe

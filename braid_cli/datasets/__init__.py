@@ -1,0 +1,1 @@
+"""Dataset folders and graph files: read, checked and written to the stores."""

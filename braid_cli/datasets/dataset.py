@@ -1,0 +1,186 @@
+"""A dataset folder in memory: BEIR's corpus, queries and qrels, with entities, relationships and schemas beside them.
+
+The whole folder is checked before anything of it is used, so that nothing is ever half-ingested.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from braid.errors import DatasetError
+from braid.ingestion.checks import vertex_of
+from braid.ingestion.items import object_of, require
+from braid.models import Frozen, Query, Record, Relationship, Vertex
+
+from braid_cli.datasets.json_lines import Mistakes, read_lines
+from braid_cli.datasets.staging import Item, Ledger
+from braid_cli.datasets.streaming import DatasetFiles, content_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from braid.ports.retrieval import SchemaVersion
+
+
+class JudgedQuery(Frozen):
+    """One question of a dataset, and which records answer it."""
+
+    id: str
+    query: Query
+    relevant: dict[str, int]
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a folder holds, for one tenant."""
+
+    folder: Path
+    tenant_id: str
+    records: tuple[Record, ...]
+    vertices: tuple[Vertex, ...]
+    relationships: tuple[Relationship, ...]
+    schemas: tuple[SchemaVersion, ...]
+    judged: tuple[JudgedQuery, ...]
+    places: Mapping[str, str]
+    """File and line of each record, by id."""
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.resolve().name
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over what is stored: equal for equal content, wherever the folder lies."""
+        return content_hash(self.folder)
+
+    def items(self) -> Iterator[Item]:
+        """Yield each record with its vertex, if it has one, then the other vertices."""
+        alone = {vertex.id: vertex for vertex in self.vertices}
+        for record in self.records:
+            yield Item(self.places[record.id], record, alone.pop(record.id, None))
+        for vertex in alone.values():
+            yield Item(f"{self.folder}: {vertex.id}", None, vertex)
+
+    def edges(self) -> Iterator[tuple[str, Relationship]]:
+        """Yield relationships, each with what it leads from and to as its place."""
+        for edge in self.relationships:
+            yield f"{self.folder}: {edge.source!r} {edge.type} {edge.target!r}", edge
+
+    @contextmanager
+    def noted(self) -> Iterator[Ledger]:
+        """Lend what is to be known of it as a whole."""
+        ledger = Ledger()
+        try:
+            for item in self.items():
+                ledger.note(item)
+            for place, edge in self.edges():
+                ledger.note_edge(place, edge)
+            yield ledger
+        finally:
+            ledger.close()
+
+
+def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, questions: str | None = None) -> Dataset:
+    """Read and check a dataset folder.
+
+    Parameters
+    ----------
+    folder
+        Holds ``corpus.jsonl`` and, as there are any, ``entities.jsonl``, ``relationships.jsonl``, ``graph.json``,
+        ``schemas.jsonl``; for evaluation also ``queries.jsonl`` and ``qrels/test.tsv``.
+    tenant_id
+        Whose data it becomes.
+    judged
+        Whether questions and judgements are wanted.
+    questions
+        Name of a subfolder that has other questions and judgements about the same data.
+
+    Raises
+    ------
+    DatasetError
+        If a file is missing or a line malformed; names file, line and field.
+    """
+    errors = Mistakes()
+    items: list[Item] = []
+    edges: list[tuple[str, Relationship]] = []
+    with DatasetFiles(folder, tenant_id) as files:
+        files.check(errors, on_item=items.append, on_edge=edges.append)
+    asked = _judged(folder / questions if questions else folder, tenant_id, errors) if judged else ()
+    errors.raise_any()
+    corpus = [(item.place, item.record) for item in items if item.record is not None and item.vertex is None]
+    corpus += [(item.place, item.record) for item in items if item.record is not None and item.vertex is not None]
+    by_id = {record.id: record for _, record in corpus}
+    vertices = {item.vertex.id: item.vertex for item in items if item.vertex is not None}
+    for _, edge in edges:
+        for end in (edge.source, edge.target):
+            if end not in vertices:
+                vertices[end] = vertex_of(by_id[end])
+    return Dataset(
+        folder=folder,
+        tenant_id=tenant_id,
+        records=tuple(by_id.values()),
+        vertices=tuple(vertices.values()),
+        relationships=tuple(edge for _, edge in edges),
+        schemas=files.schemas,
+        judged=asked,
+        places={record.id: place for place, record in corpus},
+    )
+
+
+def _refuse_repeated(places: list[tuple[str, str]], errors: Mistakes) -> None:
+    first: dict[str, str] = {}
+    for place, identity in places:
+        if identity in first:
+            errors.add(place, f"id: {identity!r} stands already at {first[identity]}")
+        else:
+            first[identity] = place
+
+
+def _judged(folder: Path, tenant_id: str, errors: Mistakes) -> tuple[JudgedQuery, ...]:
+    qrels_path = folder / "qrels" / "test.tsv"
+    for path in (folder / "queries.jsonl", qrels_path):
+        if not path.is_file():
+            raise DatasetError(f"{path}: missing; evaluation needs questions and their judgements")
+    qrels = _qrels(qrels_path, errors)
+    spans = ("time_range", "time_range.start", "time_range.end")
+    names = {"id": "_id", "as_of": "metadata.as_of", **{f"filters.{name}": f"metadata.{name}" for name in spans}}
+
+    def parse(row: dict[str, Any]) -> JudgedQuery:
+        require(row, "_id", "text")
+        metadata = object_of(row, "metadata")
+        conditions = {"as_of": metadata.get("as_of") or None, "filters": {"time_range": metadata.get("time_range")}}
+        return JudgedQuery(
+            id=row["_id"],
+            query=Query.model_validate({"text": row["text"], "tenant_id": tenant_id, **conditions}),
+            relevant=qrels.get(str(row["_id"]), {}),
+            metadata=metadata,
+        )
+
+    parsed = read_lines(folder / "queries.jsonl", parse, errors, names)
+    _refuse_repeated([(place, question.id) for place, question in parsed], errors)
+    return tuple(question for _, question in parsed if question.relevant)
+
+
+def _qrels(path: Path, errors: Mistakes) -> dict[str, dict[str, int]]:
+    """Read TREC-like judgements: ``query-id``, ``corpus-id``, ``score``, separated by tabs, after one header line."""
+    qrels: dict[str, dict[str, int]] = {}
+    for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not raw.strip():
+            continue
+        try:
+            parts = raw.decode("utf-8").rstrip("\r").split("\t")
+            if number == 1 and parts[0] == "query-id":
+                continue
+            query_id, record_id, score = parts
+            qrels.setdefault(query_id, {})[record_id] = int(score)
+        except UnicodeDecodeError:
+            errors.add(f"{path}:{number}", "not UTF-8")
+        except ValueError:
+            errors.add(f"{path}:{number}", "expected query-id, corpus-id and a whole score, separated by tabs")
+    return {query: {record: score for record, score in found.items() if score > 0} for query, found in qrels.items()}

@@ -1,0 +1,77 @@
+"""A graph in one JSON file: ``nodes`` and ``edges`` or ``links``, which NetworkX's node-link form is one of."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from braid_cli.datasets.dataset import Dataset
+from braid_cli.datasets.graph_elements import read_elements
+from braid_cli.datasets.json_lines import Mistakes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class GraphFile(Dataset):
+    """What a graph's file holds, for one tenant; written as any dataset is."""
+
+    digest: str = ""
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.folder.resolve().name
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of the file."""
+        return self.digest
+
+
+def read_graph(path: Path, tenant_id: str) -> GraphFile:
+    """Read and check a graph's file, whole, before anything of it is used.
+
+    Parameters
+    ----------
+    path
+        One JSON object of ``nodes`` and ``edges`` or ``links``. A node needs an ``id``; ``name``, ``type``, ``aliases``
+        and ``content`` are as in ``entities.jsonl``. An edge needs ``source`` and ``target``; its ``type``, or its
+        ``key`` in a graph of several edges between two nodes, is ``RELATED_TO`` when not given. What else a node has is
+        kept as metadata of its record; what else an edge has is not kept.
+    tenant_id
+        Whose data it becomes.
+
+    Raises
+    ------
+    DatasetError
+        If it is not such a file; names the file and the element.
+    """
+    raw = path.read_bytes()
+    errors = Mistakes()
+    elements = read_elements(path, raw, tenant_id, errors)
+    nodes, edges = elements.nodes, elements.edges
+    known: dict[str, str] = {}
+    for place, (vertex, _) in nodes:
+        if vertex.id in known:
+            errors.add(place, f"id: {vertex.id!r} stands already at {known[vertex.id]}")
+        known.setdefault(vertex.id, place)
+    for place, edge in edges:
+        for end, identity in (("source", edge.source), ("target", edge.target)):
+            if identity not in known and identity not in errors.ids:
+                errors.add(place, f"{end}: {identity!r} is none of the nodes")
+    errors.raise_any()
+    records = [(place, record) for place, (_, record) in nodes if record is not None]
+    return GraphFile(
+        folder=path,
+        tenant_id=tenant_id,
+        records=tuple(record for _, record in records),
+        vertices=tuple(vertex for _, (vertex, _) in nodes),
+        relationships=tuple(edge for _, edge in edges),
+        schemas=(),
+        judged=(),
+        places={record.id: place for place, record in records},
+        digest=hashlib.sha256(raw).hexdigest(),
+    )

@@ -1,0 +1,150 @@
+"""Writing a file of many lines from here, batch by batch: what the deployed workflow does with an object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from braid.errors import DatasetError
+from braid.ingestion.bulk.fingerprints import Marks
+from braid.ingestion.bulk.jobs import Phase
+from braid.ingestion.bulk.phases import marks_of, part_of, phases_of
+from braid.ingestion.bulk.steps import BATCH_BYTES, BATCH_LINES
+from braid.ingestion.items import Items
+from braid.ingestion.writing import write
+from braid.ports.state import MAX_LINE_BYTES
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from braid.app import Wired
+    from braid.ingestion.writing import ItemError, MissingEnds, WriteReport
+
+
+@dataclass
+class FileIngested:
+    """What became of a file."""
+
+    lines: int = 0
+    written: int = 0
+    unchanged: int = 0
+    embedded: int = 0
+    relationships: int = 0
+    superseded: int = 0
+    errors: int = 0
+    embed_seconds: float = 0.0
+    write_seconds: float = 0.0
+
+    def add(self, report: WriteReport, errors: Sequence[ItemError], phase: Phase, *, lines: int) -> None:
+        """Count what became of a batch in a phase."""
+        self.lines += lines if phase is Phase.ITEMS else 0
+        self.errors += len(errors)
+        for name in ("written", "unchanged", "embedded", "superseded"):
+            setattr(self, name, getattr(self, name) + getattr(report, name))
+        self.relationships += report.relationships if phase is not Phase.ENDS else 0  # they were counted before
+        self.embed_seconds += report.embed_seconds
+        self.write_seconds += report.write_seconds
+
+
+def ingest_file(
+    path: Path,
+    tenant_id: str,
+    wired: Wired,
+    *,
+    missing: MissingEnds,
+    threads: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    on_error: Callable[[ItemError], None] = lambda _: None,
+) -> FileIngested:
+    """Write what is right of a file of lines: in the phases of :mod:`braid.ingestion.bulk.phases`.
+
+    No more than a batch of it is held in memory, beside the places of what is refused and eight bytes for each edge
+    that another ends, or that ends a record. What is wrong is told line by line, and the rest is written.
+
+    Parameters
+    ----------
+    path
+        One JSON object a line, as :mod:`braid.ingestion.items` reads them.
+    missing
+        What becomes of edges that lead nowhere.
+    on_progress
+        Called with the bytes read and all there are to read.
+    on_error
+        Called with each error.
+
+    Raises
+    ------
+    DatasetError
+        If the file changes while it is read; what was written until then stays.
+    StoreError, ModelError
+        As :func:`braid.ingestion.writing.write`; ingesting the file again goes on.
+    """
+    begun = path.stat()
+    done = FileIngested()
+    holding: list[set[Phase]] = []
+    refused: set[str] = set()
+    marks, in_order = Marks(), b""
+    for phase in Phase:
+        for lines, first, offset in _holding(path, begun, phase, holding):
+            items = Items(tenant_id)
+            for at, line in enumerate(lines, start=first):
+                items.add_line(f"{path}:{at}", line)
+            whole = items.request(partial=True, missing=missing)
+            if phase is Phase.ITEMS:
+                for mark in marks_of(whole):
+                    marks.add(mark)
+            report = write(part_of(whole, phase, refused, in_order), wired, threads=threads)
+            errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
+            refused.update(error.place for error in report.errors)
+            done.add(report, errors, phase, lines=len(lines))
+            for error in errors:
+                on_error(error)
+            if on_progress and phase is Phase.ITEMS:
+                on_progress(offset, begun.st_size)
+        if phase is Phase.ITEMS:
+            in_order = marks.in_order()
+    return done
+
+
+def _require_unchanged(path: Path, begun: os.stat_result) -> None:
+    now = path.stat()
+    if (now.st_mtime_ns, now.st_size) != (begun.st_mtime_ns, begun.st_size):
+        raise DatasetError(f"{path} changed while it was read; ingest it again")
+
+
+def _holding(
+    path: Path, begun: os.stat_result, phase: Phase, holding: list[set[Phase]]
+) -> Iterator[tuple[list[bytes], int, int]]:
+    """Yield the batches that may hold something of a phase; which those are is noted in the first."""
+    if phase is not Phase.ITEMS and not any(phase in phases for phases in holding):
+        return
+    for number, batch in enumerate(_batches(path)):
+        _require_unchanged(path, begun)
+        if phase is Phase.ITEMS:
+            holding.append(set[Phase]().union(*map(phases_of, batch[0])))
+        if phase in holding[number]:
+            yield batch
+    _require_unchanged(path, begun)  # one that was cut has no batch left that would tell
+
+
+def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:
+    """Yield lines, the number of the first, and the byte after the last; of a line too long only its beginning."""
+    lines: list[bytes] = []
+    size = offset = 0
+    first = number = 1
+    with path.open("rb") as file:
+        while raw := file.readline(MAX_LINE_BYTES + 2):
+            line = raw
+            while not raw.endswith(b"\n") and len(raw) > MAX_LINE_BYTES:
+                raw = file.readline(MAX_LINE_BYTES + 2)
+            if lines and (len(lines) == BATCH_LINES or size + len(line) > BATCH_BYTES):
+                yield lines, first, offset
+                lines, size, first = [], 0, number
+            lines.append(line.rstrip(b"\n"))
+            size += len(line)
+            offset = file.tell()
+            number += 1
+    if lines:
+        yield lines, first, offset

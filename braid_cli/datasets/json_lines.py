@@ -1,0 +1,124 @@
+"""JSON lines, one object a line: every mistake of a folder is noted with its file and line, and shown at once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from braid.errors import DatasetError, InvalidRequest
+from braid.ingestion.items import Mistake, printable
+from braid.strict_json import NotJson, read_json
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+MAX_SHOWN = 10
+MAX_LINE_BYTES = 10_000_000
+_T = TypeVar("_T")
+
+
+@dataclass
+class Mistakes:
+    """What is wrong with a folder; the first few are shown."""
+
+    found: list[str] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    """Ids of the lines that could not be used, so that what refers to them is not one more mistake."""
+
+    def add(self, place: str, message: str) -> None:
+        """Note one, with its file and line."""
+        # A mistake may quote what it found, which may hold anything.
+        self.found.append(printable(f"{place}: {message}"))
+
+    def raise_any(self) -> None:
+        """Raise what was noted, one line each.
+
+        Raises
+        ------
+        DatasetError
+            If anything was.
+        """
+        if not self.found:
+            return
+        shown = self.found[:MAX_SHOWN]
+        more = len(self.found) - len(shown)
+        raise DatasetError("\n".join([*shown, *([f"and {more} more"] if more else [])]))
+
+
+def _lines(path: Path, errors: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, raw in enumerate(_raw_lines(path), start=1):
+        place = f"{path}:{number}"
+        if len(raw) > MAX_LINE_BYTES:
+            errors.add(place, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+            continue
+        if not raw.strip():
+            continue
+        try:
+            row = read_json(raw.rstrip(b"\r\n").decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            errors.add(place, "not UTF-8")
+        except json.JSONDecodeError as error:
+            errors.add(place, f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
+        except NotJson as error:
+            errors.add(place, f"not JSON: the line {error}")
+        else:
+            if isinstance(row, dict):
+                yield place, row
+            else:
+                errors.add(place, f"expected an object, found {type(row).__name__}")
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    """Read line by line; of one that is too long no more than its beginning is held."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        while raw := file.readline(MAX_LINE_BYTES + 1):
+            yield raw
+            while len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):
+                raw = file.readline(MAX_LINE_BYTES + 1)
+
+
+def each_line(
+    path: Path, parse: Callable[[dict[str, Any]], _T], errors: Mistakes, names: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, _T]]:
+    """Parse line by line, noting what is wrong and going on, so that one run shows every mistake.
+
+    Parameters
+    ----------
+    path
+        File of one object a line; one that does not exist has none.
+    parse
+        Makes something of an object, and raises ``ValidationError`` or :class:`Mistake`.
+    errors
+        Where mistakes are noted.
+    names
+        What the shapes' fields are called in this file, where that differs.
+
+    Yields
+    ------
+    tuple
+        File and line with what was made of it.
+    """
+    for place, row in _lines(path, errors):
+        try:
+            parsed = parse(row)
+        except ValidationError as error:
+            problem = str(InvalidRequest.from_validation(error, names)).removeprefix("request: ")
+        except Mistake as error:
+            problem = str(error)
+        else:
+            yield place, parsed
+            continue
+        errors.add(place, problem)
+        errors.ids.update(str(row[name]) for name in ("_id", "id") if name in row)
+
+
+def read_lines(
+    path: Path, parse: Callable[[dict[str, Any]], _T], errors: Mistakes, names: Mapping[str, str] | None = None
+) -> list[tuple[str, _T]]:
+    """Return all that :func:`each_line` yields."""
+    return list(each_line(path, parse, errors, names))

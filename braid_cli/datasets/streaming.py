@@ -1,0 +1,237 @@
+"""A dataset folder that is read from beginning to end each time, a line at a time, and checked as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from braid.errors import DatasetError
+from braid.ingestion.items import CORPUS_NAMES, ENTITY_NAMES, OURS, corpus_record, entity_of, refuse
+from braid.models import Frozen, Relationship
+from braid.ports.retrieval import SchemaVersion
+
+from braid_cli.datasets.graph_elements import Elements, read_elements
+from braid_cli.datasets.json_lines import Mistakes, each_line, read_lines
+from braid_cli.datasets.staging import Item, Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+GRAPH = "graph.json"
+"""Entities and relationships in one file, beside or in place of those of their own."""
+STORED = ("corpus.jsonl", "entities.jsonl", "relationships.jsonl", "schemas.jsonl", GRAPH)
+_PART = 2**20
+_S = TypeVar("_S", bound=Frozen)
+
+
+def _no_folder(path: Path) -> str:
+    if not path.exists():
+        return "no such folder"
+    return "is a file and no dataset folder" if path.is_file() else "is neither a folder nor a file to be read twice"
+
+
+class DatasetFiles:
+    """A dataset folder's files. Memory does not grow with their lines; ``graph.json`` alone is held whole.
+
+    Parameters
+    ----------
+    folder
+        As :func:`braid_cli.datasets.dataset.read_dataset` reads it.
+    tenant_id
+        Whose data it becomes.
+
+    Raises
+    ------
+    DatasetError
+        If it is no dataset folder.
+    """
+
+    def __init__(self, folder: Path, tenant_id: str) -> None:
+        if not folder.is_dir():
+            raise DatasetError(f"{folder}: {_no_folder(folder)}")
+        if not (folder / "corpus.jsonl").is_file():
+            raise DatasetError(f"{folder}: no corpus.jsonl here; a dataset folder holds one record a line in it")
+        self.folder, self.tenant_id = folder, tenant_id
+        self.schemas: tuple[SchemaVersion, ...] = ()
+        self.ledger = Ledger()
+        self._elements = Elements([], [])
+        self._states = self._seen()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget what was noted."""
+        self.ledger.close()
+
+    @contextmanager
+    def noted(self) -> Iterator[Ledger]:
+        """Lend what was noted when it was checked."""
+        self.ledger.hold_nothing()
+        yield self.ledger
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.resolve().name
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over what is stored: equal for equal content, wherever the folder lies."""
+        return content_hash(self.folder)
+
+    def items(self) -> Iterator[Item]:
+        """Yield records and entities in the order of the files.
+
+        Raises
+        ------
+        DatasetError
+            At its end, if a file has changed since the folder was opened.
+        """
+        yield from self._line_items(Mistakes())
+        yield from self._graph_items()
+        self.require_unchanged()
+
+    def edges(self) -> Iterator[tuple[str, Relationship]]:
+        """Yield relationships with their places, as :meth:`items` does."""
+        yield from self._line_edges(Mistakes())
+        yield from self._elements.edges
+        self.require_unchanged()
+
+    def require_unchanged(self) -> None:
+        """Look whether the files still are what they were when the folder was opened.
+
+        Raises
+        ------
+        DatasetError
+            If one has changed.
+        """
+        if self._seen() != self._states:
+            raise DatasetError(f"{self.folder} changed while it was read; ingest it again")
+
+    def check(
+        self,
+        errors: Mistakes,
+        *,
+        on_item: Callable[[Item], None] = lambda _: None,
+        on_edge: Callable[[tuple[str, Relationship]], None] = lambda _: None,
+    ) -> None:
+        """Read everything once, and note it in the ledger and what is wrong with it in ``errors``.
+
+        Parameters
+        ----------
+        errors
+            Where mistakes are noted.
+        on_item, on_edge
+            Called with what is well formed.
+        """
+        graph = self.folder / GRAPH
+        self._take(self._line_items(errors), self._line_edges(errors), on_item, on_edge)
+        schemas = read_lines(
+            self.folder / "schemas.jsonl", lambda row: _stored(SchemaVersion, row, self.tenant_id), errors
+        )
+        self.schemas = tuple(schema for _, schema in schemas)
+        if graph.is_file():
+            self._elements = read_elements(graph, graph.read_bytes(), self.tenant_id, errors)
+            self._take(self._graph_items(), iter(self._elements.edges), on_item, on_edge)
+        for place, identity, first in self.ledger.repeated():
+            errors.add(place, f"id: {identity!r} stands already at {first}")
+        for place, side, end, (source, kind, target) in self.ledger.dangling():
+            if end not in errors.ids:
+                message = f"{end!r} is neither an entity nor a record of this folder, in {source!r} {kind} {target!r}"
+                errors.add(place, f"{side}: {message}")
+        if self.schemas:
+            current = max(schema.version for schema in self.schemas)
+            for place, version in self.ledger.newer(current):
+                errors.add(place, f"schema_version: {version} is newer than the current version {current}")
+
+    def _take(
+        self,
+        items: Iterator[Item],
+        edges: Iterator[tuple[str, Relationship]],
+        on_item: Callable[[Item], None],
+        on_edge: Callable[[tuple[str, Relationship]], None],
+    ) -> None:
+        for item in items:
+            self.ledger.note(item)
+            on_item(item)
+        for place, edge in edges:
+            self.ledger.note_edge(place, edge)
+            on_edge((place, edge))
+
+    def _line_items(self, errors: Mistakes) -> Iterator[Item]:
+        tenant_id = self.tenant_id
+        corpus = each_line(
+            self.folder / "corpus.jsonl", lambda row: corpus_record(row, tenant_id), errors, CORPUS_NAMES
+        )
+        entities = each_line(
+            self.folder / "entities.jsonl", lambda row: entity_of(row, tenant_id), errors, ENTITY_NAMES
+        )
+        return chain(
+            (Item(place, record, None) for place, record in corpus),
+            (Item(place, record, vertex) for place, (vertex, record) in entities),
+        )
+
+    def _line_edges(self, errors: Mistakes) -> Iterator[tuple[str, Relationship]]:
+        return each_line(
+            self.folder / "relationships.jsonl", lambda row: _stored(Relationship, row, self.tenant_id), errors
+        )
+
+    def _graph_items(self) -> Iterator[Item]:
+        return (Item(place, record, vertex) for place, (vertex, record) in self._elements.nodes)
+
+    def _seen(self) -> dict[str, tuple[int, int]]:
+        paths = (self.folder / name for name in STORED)
+        found = {path.name: path.stat() for path in paths if path.exists()}
+        return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
+
+
+def open_dataset(folder: Path, tenant_id: str) -> DatasetFiles:
+    """Open a dataset folder and check it as a whole, without holding more than a line of it.
+
+    Raises
+    ------
+    DatasetError
+        If a file is missing or a line malformed; names file, line and field.
+    """
+    files = DatasetFiles(folder, tenant_id)
+    errors = Mistakes()
+    try:
+        files.check(errors)
+        errors.raise_any()
+        files.require_unchanged()
+    except BaseException:
+        files.close()
+        raise
+    return files
+
+
+def content_hash(folder: Path) -> str:
+    """Return SHA-256 over a dataset folder's stored content, in hexadecimal."""
+    digest = hashlib.sha256()
+    for name in STORED:
+        path = folder / name
+        if name == GRAPH and not path.exists():
+            continue
+        digest.update(f"{name}\0".encode())
+        if path.exists():
+            with path.open("rb") as file:
+                while part := file.read(_PART):
+                    digest.update(part)
+    return digest.hexdigest()
+
+
+def _stored(shape: type[_S], row: dict[str, Any], tenant_id: str) -> _S:
+    refuse(row, OURS)
+    return shape.model_validate({**row, "tenant_id": tenant_id})

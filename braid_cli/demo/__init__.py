@@ -1,0 +1,1 @@
+"""The demo: two companies' incident archives, and a tour of them."""

@@ -1,0 +1,98 @@
+"""The demo's last act: the schema changes, the records are embedded again, and questions are answered meanwhile."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from braid import reembedding
+from braid.app import Wired
+from braid.ports.retrieval import SchemaVersion
+from braid.retrieval import pipeline
+from rich.rule import Rule
+
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+TENANT = "pellworth"
+VERSIONS = 3
+"""New versions in a row: so many that the oldest records would soon no longer be searched."""
+
+
+def change(console: Console, wired: Wired, corpus: Path) -> None:
+    """Show a change of schema on a copy of the smaller archive, in a folder that is removed afterwards.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    wired
+        Its settings and models are used, its stores are not touched.
+    corpus
+        Folder of the tenant's dataset, with judged questions.
+    """
+    console.print()
+    console.print(Rule("The schema changes, and the records follow while questions are answered", align="left"))
+    with tempfile.TemporaryDirectory() as folder:
+        settings = wired.settings.model_copy(
+            update={"home": Path(folder), "models_dir": wired.settings.models_path(), "reembed_page": 8}
+        )
+        copy = Wired(settings)
+        try:
+            _change(console, copy, corpus)
+        finally:
+            copy.close()
+
+
+def _change(console: Console, wired: Wired, corpus: Path) -> None:
+    dataset = read_dataset(corpus, TENANT, judged=True)
+    ingest(dataset, wired)
+    newest = wired.schemas.versions(TENANT)[-1]
+    for step in range(1, VERSIONS + 1):
+        version = newest.model_copy(
+            update={
+                "version": newest.version + step,
+                "created_at": datetime.now(UTC),
+                "entity_types": (*newest.entity_types, *(f"Vessel{number}" for number in range(step))),
+                "changes": "one more type",
+            }
+        )
+        wired.schemas.register(SchemaVersion.model_validate(version.model_dump()))
+    tools = wired.reembedding
+    behind = reembedding.outdated(tools, TENANT)["schema"]
+    console.print(
+        f"versions {newest.version + 1} to {newest.version + VERSIONS} are registered: {behind} records are two or more"
+        " versions behind and lose score; at four they are no longer searched",
+    )
+    stop, answered, empty = threading.Event(), [0], [0]
+
+    def ask() -> None:
+        while not stop.is_set():
+            for judged in dataset.judged:
+                answer = pipeline.answer(judged.query, wired)
+                answered[0] += 1
+                empty[0] += not answer.results or bool(answer.degraded)
+                if stop.is_set():
+                    return
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    began = time.perf_counter()
+    try:
+        job = reembedding.run_to_end(tools, reembedding.plan(tools))
+    finally:
+        stop.set()
+        asking.join()
+    console.print(
+        f"{job.written} records are embedded again and current in {time.perf_counter() - began:.1f} s; meanwhile "
+        f"{answered[0]} questions were answered, {empty[0]} of them without a whole answer",
+    )
+    left = reembedding.outdated(tools, TENANT)["schema"]
+    console.print(f"{left} records are outdated now. The same by hand: [bold]braid reembed[/]")

@@ -1,0 +1,124 @@
+"""``braid demo``: a first look, on real text, through the real handlers and state machine."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from braid.app import Wired
+from braid.errors import TransientStoreError
+from braid.models import Query
+from rich.rule import Rule
+from rich.text import Text
+
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.demo.schema_change import change
+from braid_cli.evaluation.configurations import rows
+from braid_cli.evaluation.run import evaluate
+from braid_cli.evaluation.show import show_evaluation
+from braid_cli.show import show_answer
+from braid_cli.state_machine.interpreter import Workflow
+from braid_cli.state_machine.invoke_endpoint import stage_handlers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from rich.console import Console
+
+    from braid_cli.state_machine.invoke_endpoint import Handler
+
+    Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+CORPUS = Path(__file__).resolve().parent
+MAIN_TENANT = "saltmarrow"
+TENANTS = (MAIN_TENANT, "pellworth")
+SHOWN = 4
+
+QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "Only the graph knows: no cause of the stoppage shares a word with it.",
+        {"text": "What was the root cause of the Lisbon label stoppage?"},
+    ),
+    ("Plain words and vectors are enough here.", {"text": "What does Wharfinger do?"}),
+    ("Code is found by what it does.", {"text": "Which function decides whether a tracking notification is sent?"}),
+    ("What holds today …", {"text": "How long does Fairlead keep messages?"}),
+    ("… and what held in January 2024.", {"text": "How long does Fairlead keep messages?", "as_of": "2024-01-10"}),
+    (
+        "Another tenant asks about a storm of the same name, and sees its own.",
+        {"text": "What caused the Beacon text storm?", "tenant_id": "pellworth"},
+    ),
+)
+DEGRADED = "What was the root cause of the Lisbon label stoppage?"
+
+
+def tour(console: Console, wired: Wired, progress: Progress) -> None:
+    """Ingest the demo corpus, answer questions, lose a store, and measure.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    wired
+        Embedded engines and models.
+    progress
+        Makes a bar for what takes long.
+    """
+    began = time.perf_counter()
+    console.print(Rule("Two companies' incident archives", align="left"))
+    with progress("Making the model") as on_progress:
+        ensure_models(wired, on_progress=on_progress)
+    for tenant in TENANTS:
+        dataset = read_dataset(CORPUS / tenant, tenant)
+        with progress(f"Embedding {tenant}") as on_progress:
+            done = ingest(dataset, wired, on_progress=on_progress)
+        state = "unchanged" if done.unchanged else "ingested"
+        console.print(
+            f"{state} [bold]{tenant}[/]: {len(dataset.records)} records, {len(dataset.relationships)} relationships"
+        )
+    with ExitStack() as stack:
+        workflow = stack.enter_context(Workflow())
+        for number, (heading, fields) in enumerate(QUESTIONS):
+            query = Query.model_validate({"tenant_id": MAIN_TENANT, "top_k": SHOWN} | fields)
+            _ask(console, workflow, query, heading, legend=number == 0)
+    with Workflow(_without_search()) as workflow:
+        query = Query(text=DEGRADED, tenant_id=MAIN_TENANT, top_k=SHOWN)
+        _ask(console, workflow, query, "The search index is down: the graph answers, and says so.", legend=False)
+    console.print()
+    console.print(Rule("Measured on the corpus's judged questions", align="left"))
+    judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
+    with progress("Asking") as on_progress:
+        ways = rows(wired.settings, brief=True)
+        with closing(Wired(wired.settings.uncached())) as fresh:
+            measured = evaluate(MAIN_TENANT, judged, fresh, configurations=ways, on_progress=on_progress)
+        show_evaluation(console, measured)
+    change(console, wired, CORPUS / TENANTS[1])
+    console.print()
+    console.print(Text(f"Done in {time.perf_counter() - began:.0f} s. Now ask your own:", style="bold"))
+    console.print("  make serve      the same in a browser, with the paths drawn", soft_wrap=True)
+    console.print("  braid search 'What caused the Beacon text storm?' -t saltmarrow --explain", soft_wrap=True)
+    console.print("  braid ingest YOUR-FOLDER --tenant YOUR-NAME", soft_wrap=True)
+    console.print(Text("README.md says what a folder holds.", style="dim"))
+
+
+def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, legend: bool) -> None:
+    console.print()
+    console.print(Rule(heading, align="left", style="dim"))
+    asked = Text("? ", style="bold cyan").append(query.text, style="bold")
+    if query.as_of:
+        asked.append(f"  as of {query.as_of:%Y-%m-%d}", style="dim")
+    console.print(asked)
+    show_answer(console, workflow.answer(query), legend=legend)
+
+
+def _without_search() -> dict[str, Handler]:
+    """Return the real handlers, but for a search index that does not answer."""
+
+    def lost(_event: dict[str, Any], _context: object) -> dict[str, Any]:
+        raise TransientStoreError("the search index did not answer in time")
+
+    return {**stage_handlers(), "vector_search": lost}

@@ -1,0 +1,126 @@
+"""Ways of answering a question, one row of the table each.
+
+A row is a name, what it means, and a function from a question to ids. Most are the pipeline with something about the
+question changed, which is one line: see :func:`rows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from braid.models import Fusion, Hints, Query, RerankerKind, Strategy
+from braid.ports.retrieval import SearchRequest
+from braid.retrieval import pipeline
+from braid.retrieval.stages.states import EmbedRequest, GraphOperation, GraphRequest, PlanRequest
+
+from braid_cli.evaluation.figures import CURVE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from braid.app import Wired
+    from braid.retrieval.stages.states import Planned
+    from braid.settings import Settings
+
+DEFAULT = "braid"
+"""The row of what the product answers with by default."""
+HOSTED = (RerankerKind.BEDROCK, RerankerKind.VOYAGE)
+"""Rerankers that are not asked here: each question costs money."""
+TRACE = "evaluation"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What one way of answering put first."""
+
+    ids: tuple[str, ...]
+    degraded: bool = False
+    intent: str | None = None
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way of answering."""
+
+    name: str
+    meaning: str
+    answer: Callable[[Query, Wired], Answered]
+    alone: bool = False
+    """Whether it is one strand and nothing else."""
+
+
+def pipelined(name: str, meaning: str, **changes: Any) -> Configuration:  # noqa: ANN401 - any field of a question
+    """Return the pipeline with fields of the question changed."""
+
+    def answer(query: Query, wired: Wired) -> Answered:
+        found = pipeline.answer(query.model_copy(update={"top_k": CURVE, **changes}), wired)
+        return Answered(tuple(one.id for one in found.results), bool(found.degraded), found.plan.intent.value)
+
+    return Configuration(name, meaning, answer)
+
+
+def rows(settings: Settings, *, brief: bool = False) -> tuple[Configuration, ...]:
+    """Return every way of answering, the default last.
+
+    Parameters
+    ----------
+    settings
+        Say which rerankers there are.
+    brief
+        Only the strands, plain hybrid and the default.
+    """
+    plain = {"hints": Hints(strategy=Strategy.SEMANTIC), "reranker": RerankerKind.NONE}
+    strands = (
+        Configuration("dense", "vectors alone", _dense, alone=True),
+        Configuration("lexical", "words alone (BM25)", _lexical, alone=True),
+        Configuration("graph", "names and relationships alone", _graph, alone=True),
+    )
+    by_ranks = pipelined("hybrid-rrf", "vectors and words, by ranks", fusion=Fusion.RRF, **plain)
+    by_scores = pipelined("hybrid-weighted", "vectors and words, by scores", fusion=Fusion.WEIGHTED, **plain)
+    default = pipelined(DEFAULT, "as `braid search` answers by default")
+    if brief:
+        return (*strands, by_scores, default)
+    fusions = [
+        pipelined(f"fusion-{fusion.value}", f"all strands, {fusion.value}", fusion=fusion, reranker=RerankerKind.NONE)
+        for fusion in Fusion
+    ]
+    rerankers = [
+        pipelined(f"rerank-{kind.value}", f"the default fusion, reranked by {kind.value}", reranker=kind)
+        for kind in local_rerankers(settings)
+    ]
+    return (*strands, by_ranks, by_scores, *fusions, *rerankers, default)
+
+
+def local_rerankers(settings: Settings) -> list[RerankerKind]:
+    """Return the rerankers that can be asked on this machine: a cross-encoder only where its folder is."""
+    kinds = [kind for kind in RerankerKind if kind is not RerankerKind.NONE and kind not in HOSTED]
+    folder = settings.models_path() / settings.reranker_model if settings.reranker_model else None
+    return [kind for kind in kinds if kind is not RerankerKind.ONNX or (folder is not None and folder.is_dir())]
+
+
+def _plan(query: Query, wired: Wired) -> Planned:
+    return wired.plan(PlanRequest(query=query, trace_id=TRACE, started_at=wired.now()))
+
+
+def _search(query: Query, wired: Wired, **conditions: Any) -> SearchRequest:  # noqa: ANN401 - text, or an embedding
+    return SearchRequest(
+        tenant_id=query.tenant_id, k=CURVE, filters=query.filters, as_of=query.as_of or wired.now(), **conditions
+    )
+
+
+def _dense(query: Query, wired: Wired) -> Answered:
+    embedded = wired.embed(EmbedRequest(query=query, plan=_plan(query, wired).plan))
+    found = wired.index.search(_search(query, wired, embedding=embedded.embedding))
+    return Answered(tuple(hit.id for hit in found.vector))
+
+
+def _lexical(query: Query, wired: Wired) -> Answered:
+    found = wired.index.search(_search(query, wired, text=query.text))
+    return Answered(tuple(hit.id for hit in found.lexical))
+
+
+def _graph(query: Query, wired: Wired) -> Answered:
+    planned = _plan(query, wired)
+    found = wired.graph_expand(GraphRequest(operation=GraphOperation.LINK, query=query, plan=planned.plan))
+    return Answered(tuple(hit.id for hit in found.hits)[:CURVE])

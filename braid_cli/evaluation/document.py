@@ -1,0 +1,156 @@
+"""``python -m braid_cli.evaluation.document FOLDER …``: measure dataset folders and document the figures.
+
+Figures in the documentation are never typed by hand: they stand between markers that this module fills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from braid.app import wired
+
+from braid_cli.evaluation.configurations import DEFAULT
+from braid_cli.evaluation.figures import METRICS
+from braid_cli.evaluation.plots import draw
+from braid_cli.evaluation.run import INTENT, evaluate_folder, within
+from braid_cli.evaluation.show import chance_text, short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from braid_cli.evaluation.figures import Difference
+    from braid_cli.evaluation.run import Evaluation, Row
+
+ROOT = Path(__file__).resolve().parents[2]
+README, DETAILS = Path("README.md"), Path("docs/evaluation.md")
+PICTURES = "evaluation"
+"""Folder of the pictures, beside the document."""
+SUMMARY = {
+    "dense": "vectors alone",
+    "lexical": "words alone",
+    "hybrid-weighted": "vectors and words",
+    "graph": "graph alone, from names",
+    DEFAULT: "**Braid, default**",
+}
+
+
+def summary_table(evaluations: Sequence[Evaluation]) -> str:
+    """Return recall@5 and nDCG@10 of the main rows, one column a dataset."""
+    heads = " | ".join(f"{evaluation.dataset} ({len(evaluation.questions)})" for evaluation in evaluations)
+    lines = [f"| recall@5 · nDCG@10 | {heads} |", "|---|" + "---|" * len(evaluations)]
+    for name, label in SUMMARY.items():
+        means = [evaluation.row(name).figures.means for evaluation in evaluations]
+        cells = " | ".join(f"{short(values['recall@5'])} · {short(values['ndcg@10'])}" for values in means)
+        lines.append(f"| {label} | {cells} |")
+    return "\n".join(lines)
+
+
+def full_section(evaluation: Evaluation) -> str:
+    """Return all that was measured on one dataset: picture, ablation, breakdowns."""
+    default = evaluation.default
+    origin = "fitted" if evaluation.fitted else "the documented defaults"
+    parts = [
+        f"### {evaluation.dataset}",
+        (
+            f"{len(evaluation.questions)} questions; the default answers one in {default.latency(50):.0f} ms (p50), "
+            f"{default.latency(95):.0f} ms (p95), in process; parameters of fusion: {origin}."
+        ),
+        f"![recall at each rank, and quality against latency]({PICTURES}/{evaluation.file_name}.svg)",
+        _ablation(evaluation),
+    ]
+    if evaluation.against_best:
+        parts.append(_best_strand(evaluation.against_best))
+    parts += [_breakdown(evaluation, field) for field in evaluation.fields() if field != INTENT]
+    return "\n\n".join(parts)
+
+
+def _ablation(evaluation: Evaluation) -> str:
+    lines = [
+        "| | " + " | ".join(METRICS) + " | Δ ndcg@10 (p) | p50 ms |",
+        "|---|" + "---|" * (len(METRICS) + 2),
+    ]
+    for row in evaluation.rows:
+        cells = [
+            f"{short(row.figures.means[metric])} [{short(row.figures.intervals[metric][0])}, "
+            f"{short(row.figures.intervals[metric][1])}]"
+            for metric in METRICS
+        ]
+        change = ""
+        if row.against:
+            change = f"{short(row.against.means['ndcg@10'], signed=True)} ({chance_text(row.against.p['ndcg@10'])})"
+        lines.append(f"| {_label(row)} | {' | '.join(cells)} | {change} | {row.latency(50):.0f} |")
+    return "\n".join(lines)
+
+
+def _label(row: Row) -> str:
+    return f"**{row.name}**" if row.name == DEFAULT else row.name
+
+
+def _best_strand(against: Difference) -> str:
+    clauses = [
+        f"{short(against.means[metric], signed=True)} {metric} [{short(against.intervals[metric][0], signed=True)}, "
+        f"{short(against.intervals[metric][1], signed=True)}], p {chance_text(against.p[metric])}"
+        for metric in ("recall@5", "ndcg@10")
+    ]
+    return f"Default against the best strand alone, {against.against}: {'; '.join(clauses)}."
+
+
+def _breakdown(evaluation: Evaluation, field: str) -> str:
+    groups = evaluation.groups(field)
+    heads = " | ".join(f"{value.replace('_', ' ')} ({len(ids)})" for value, ids in groups.items())
+    lines = [f"| nDCG@10 by {field} | {heads} |", "|---|" + "---|" * len(groups)]
+    for row in evaluation.rows:
+        cells = [short(within(row, ids)["ndcg@10"]) for ids in groups.values()]
+        lines.append(f"| {_label(row)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def fill(text: str, marker: str, content: str) -> str:
+    """Replace what stands between a document's markers, if it has them."""
+    begin, end = f"<!-- {marker} -->", f"<!-- end {marker} -->"
+    pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
+    return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
+
+
+def write(evaluations: Sequence[Evaluation], into: Path) -> list[Path]:
+    """Fill the documents and draw the pictures, under another root when the documents are not to be touched."""
+    written = []
+    for document in (README, DETAILS):
+        text = (ROOT / document).read_text(encoding="utf-8")
+        text = fill(text, "evaluation-summary", summary_table(evaluations))
+        text = fill(text, "evaluation-full", "\n\n".join(full_section(one) for one in evaluations))
+        (into / document).parent.mkdir(parents=True, exist_ok=True)
+        (into / document).write_text(text, encoding="utf-8")
+        written.append(into / document)
+    for evaluation in evaluations:
+        written += draw(evaluation, (into / DETAILS).parent / PICTURES)
+    return written
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure the folders and rewrite the documents."""
+    parser = argparse.ArgumentParser(prog="python -m braid_cli.evaluation.document", description=__doc__)
+    parser.add_argument(
+        "folders",
+        nargs="+",
+        type=Path,
+        metavar="FOLDER",
+        help="has queries.jsonl and qrels/test.tsv; subfolders may have more",
+    )
+    parser.add_argument("--into", type=Path, default=ROOT, metavar="DIR", help="write there, not to this checkout")
+    chosen = parser.parse_args(arguments)
+    evaluations = [
+        evaluate_folder(folder, wired(), questions=questions)
+        for folder in chosen.folders
+        for questions in (None, *sorted(path.parent.name for path in folder.glob("*/queries.jsonl")))
+    ]
+    for path in write(evaluations, chosen.into):
+        sys.stdout.write(f"wrote {path}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

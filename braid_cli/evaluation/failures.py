@@ -1,0 +1,164 @@
+"""Failures worth reading: what was asked, what should have come, what came instead and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+from braid.models import Source
+from braid.retrieval import pipeline
+
+from braid_cli.evaluation.configurations import DEFAULT
+from braid_cli.evaluation.recording import Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from braid.app import Wired
+    from braid.models import Answer, Query
+    from braid.retrieval.stages.states import FuseRequest, GraphFound
+
+    from braid_cli.datasets.dataset import JudgedQuery
+    from braid_cli.evaluation.run import Evaluation
+
+DEEPEST = 25
+"""How far down the answer a relevant record is looked for; stores are asked for no more candidates than for ten."""
+FIRST_CHARACTERS = 160
+INSTEAD = 5
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a relevant record stood."""
+
+    id: str
+    title: str
+    beginning: str
+    """The first words of its text; empty where the index does not hold it."""
+    strands: dict[Source, int]
+    """Its rank in each strand that found it."""
+    fused_rank: int | None
+    """After fusion; None below the first twenty-five of the answer."""
+    final_rank: int | None
+
+    @property
+    def verdict(self) -> str:
+        """Why it is not among the first, in a few words."""
+        if not self.beginning:
+            return "not in the index"
+        if not self.strands:
+            return "no strand found it"
+        if self.final_rank is None:
+            return f"found, but not among the first {DEEPEST}"
+        if self.final_rank <= INSTEAD:
+            return "answered"
+        return "found, but others came first"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One question that was not answered well."""
+
+    question: JudgedQuery
+    ndcg: float
+    recall: float
+    """At five."""
+    relevant: tuple[Standing, ...]
+    answer: Answer
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for machines."""
+        return {
+            "id": self.question.id,
+            "query": self.question.query.text,
+            "ndcg@10": round(self.ndcg, 4),
+            "recall@5": round(self.recall, 4),
+            "plan": {"strategy": self.answer.plan.strategy, "intent": self.answer.plan.intent},
+            "relevant": [
+                {
+                    "id": one.id,
+                    "title": one.title,
+                    "ranks": {source.value: rank for source, rank in one.strands.items()},
+                    "fused_rank": one.fused_rank,
+                    "rank": one.final_rank,
+                    "verdict": one.verdict,
+                }
+                for one in self.relevant
+            ],
+            "instead": [
+                {
+                    "id": result.id,
+                    "title": result.title,
+                    "score": round(result.final, 4),
+                    "ranks": {source.value: rank for source, rank in result.ranks.items()},
+                    "reasons": list(result.reasons),
+                    "relevant": result.id in self.question.relevant,
+                }
+                for result in self.answer.results[:INSTEAD]
+            ],
+        }
+
+
+def failures(evaluation: Evaluation, wired: Wired, *, at_most: int) -> list[Failure]:
+    """Return the questions that the default answered worst: a relevant record is missing from the first five.
+
+    Parameters
+    ----------
+    evaluation
+        What came of the questions.
+    wired
+        Engines that hold the dataset; the questions are asked once more.
+    at_most
+        How many, the worst first.
+    """
+    figures = evaluation.row(DEFAULT).figures.per_query
+    missed = [one for one in evaluation.questions if figures["recall@5"][one.id] < 1.0]
+    missed.sort(key=lambda one: (figures["ndcg@10"][one.id], figures["recall@5"][one.id], one.id))
+    return [
+        look(one, wired, ndcg=figures["ndcg@10"][one.id], recall=figures["recall@5"][one.id])
+        for one in missed[:at_most]
+    ]
+
+
+def look(question: JudgedQuery, wired: Wired, *, ndcg: float, recall: float) -> Failure:
+    """Ask a question again, and see where its relevant records stood on the way."""
+    recording = Recording(wired)
+    query: Query = question.query.model_copy(update={"top_k": DEEPEST})
+    answer = pipeline.answer(query, recording)
+    strands = _ranks(recording.found)
+    results = {result.id: result for result in answer.results}
+    records = {record.id: record for record in wired.index.get_many(query.tenant_id, sorted(question.relevant))}
+    standings = []
+    for identity in sorted(question.relevant, key=lambda one: (-question.relevant[one], one)):
+        record, result = records.get(identity), results.get(identity)
+        standings.append(
+            Standing(
+                id=identity,
+                title=(record.name or record.source.title or identity) if record else identity,
+                beginning=shorten(record.content, FIRST_CHARACTERS, placeholder=" …") if record else "",
+                strands=strands.get(identity, {}),
+                fused_rank=result.fused_rank if result else None,
+                final_rank=result.rank if result else None,
+            )
+        )
+    return Failure(question, ndcg, recall, tuple(standings), answer)
+
+
+def _ranks(found: FuseRequest | None) -> dict[str, dict[Source, int]]:
+    """Return each record's best rank by strand, as the strands gave them."""
+    ranks: dict[str, dict[Source, int]] = {}
+
+    def note(identity: str, source: Source, rank: int) -> None:
+        of_one = ranks.setdefault(identity, {})
+        of_one[source] = min(rank, of_one.get(source, rank))
+
+    if found and found.searched:
+        for source, text_hits in ((Source.VECTOR, found.searched.vector), (Source.LEXICAL, found.searched.lexical)):
+            for hit in text_hits:
+                note(hit.id, source, hit.rank)
+    graph_hits: Sequence[GraphFound | None] = (found.linked, found.expanded) if found else ()
+    for piece in graph_hits:
+        for walked in piece.hits if piece else ():
+            note(walked.id, walked.source, walked.rank)
+    return ranks

@@ -1,0 +1,289 @@
+"""Answering every judged question in every way, and keeping what came of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from braid.app import Wired
+from braid.errors import DatasetError, InvalidRequest
+from braid.settings import EngineKind
+
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.evaluation.configurations import DEFAULT, rows
+from braid_cli.evaluation.figures import METRICS, difference, mean, percentile, score
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from braid_cli.datasets.dataset import Dataset, JudgedQuery
+    from braid_cli.evaluation.configurations import Configuration
+    from braid_cli.evaluation.figures import Difference, Figures
+
+RESERVED = "eval"
+FIELDS = ("kind", "type", "hops")
+"""Fields of a question's metadata that the figures are also broken down by, where there are any."""
+INTENT = "intent"
+"""What the planner read a question as; known of every question."""
+UNSAID = "(none)"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way of answering, and what it scored."""
+
+    name: str
+    meaning: str
+    figures: Figures
+    latencies_ms: tuple[float, ...]
+    against: Difference | None = None
+    """Compared with the row before; None for the first."""
+
+    def latency(self, share: int) -> float:
+        """Return a percentile of one question's latency, in milliseconds."""
+        return percentile(sorted(self.latencies_ms), share)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All rows of one dataset."""
+
+    dataset: str
+    questions: tuple[JudgedQuery, ...]
+    rows: tuple[Row, ...]
+    intents: dict[str, str]
+    degraded: int
+    """Questions whose answer lost a stage; not 0 means that the figures are not those of a healthy system."""
+    parameters: str = ""
+    """Digest of the parameters of fusion."""
+    against_best: Difference | None = None
+    """The default compared with the best strand alone, by nDCG@10."""
+    fitted: bool = False
+    """Whether those are of a file rather than the documented defaults."""
+
+    @property
+    def file_name(self) -> str:
+        """What a picture of it is called."""
+        return self.dataset.replace("/", "-")
+
+    @property
+    def default(self) -> Row:
+        """The row of the default configuration."""
+        return self.rows[-1]
+
+    def row(self, name: str) -> Row:
+        """Return a row by its name."""
+        return next(row for row in self.rows if row.name == name)
+
+    def fields(self) -> list[str]:
+        """Return what the questions can be grouped by."""
+        stated = [field for field in FIELDS if any(field in question.metadata for question in self.questions)]
+        return [*stated, *([INTENT] if self.intents else [])]
+
+    def groups(self, field: str) -> dict[str, list[str]]:
+        """Return the questions' ids by what a field of their metadata says, or by ``intent``.
+
+        Raises
+        ------
+        InvalidRequest
+            If no question has the field; the message names those that there are.
+        """
+        if field == INTENT and self.intents:
+            said = dict(self.intents)
+        else:
+            said = {one.id: str(one.metadata[field]) for one in self.questions if field in one.metadata}
+        if not said:
+            known = ", ".join(self.fields()) or "none"
+            raise InvalidRequest(f"no question of {self.dataset} says its {field!r}; known are {known}", field="by")
+        grouped: dict[str, list[str]] = {}
+        for question in self.questions:
+            grouped.setdefault(said.get(question.id, UNSAID), []).append(question.id)
+        return dict(sorted(grouped.items()))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for machines."""
+        return {
+            "dataset": self.dataset,
+            "queries": len(self.questions),
+            "parameters": {"digest": self.parameters, "fitted": self.fitted},
+            "runs": {row.name: _rounded(row.figures.means) for row in self.rows},
+            "confidence_95": {
+                row.name: {name: [round(low, 4), round(high, 4)] for name, (low, high) in row.figures.intervals.items()}
+                for row in self.rows
+            },
+            "against_row_before": {row.name: _difference(row.against) for row in self.rows if row.against},
+            "against_best_strand": _difference(self.against_best) if self.against_best else None,
+            "recall_curve": {row.name: [round(value, 4) for value in row.figures.curve] for row in self.rows},
+            "latency_ms": {"p50": self.default.latency(50), "p95": self.default.latency(95)} if self.rows else {},
+            "row_latency_ms": {row.name: {"p50": row.latency(50), "p95": row.latency(95)} for row in self.rows},
+            "by": {field: dict(self._by(field)) for field in self.fields()},
+            "degraded": self.degraded,
+        }
+
+    def _by(self, field: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        for value, ids in self.groups(field).items():
+            yield value, {"queries": len(ids), "runs": {row.name: _rounded(within(row, ids)) for row in self.rows}}
+
+
+def within(row: Row, ids: Sequence[str]) -> dict[str, float]:
+    """Return a row's means over some of the questions."""
+    return {metric: mean(row.figures.per_query[metric][identity] for identity in ids) for metric in METRICS}
+
+
+def _rounded(values: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}
+
+
+def _difference(against: Difference) -> dict[str, Any]:
+    return {
+        "row": against.against,
+        **{
+            metric: {
+                "mean": round(against.means[metric], 4),
+                "confidence_95": [round(bound, 4) for bound in against.intervals[metric]],
+                "p": round(against.p[metric], 4),
+            }
+            for metric in METRICS
+        },
+    }
+
+
+def evaluate(
+    name: str,
+    judged: Sequence[JudgedQuery],
+    wired: Wired,
+    *,
+    configurations: Sequence[Configuration] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Answer every question in every way and score the runs.
+
+    The ways take turns in going first on a question, so that none has its latency from caches that others filled.
+
+    Parameters
+    ----------
+    name
+        The dataset's name.
+    judged
+        Questions with at least one relevant record each.
+    wired
+        Engines that hold the dataset.
+    configurations
+        Ways of answering, the default last; all that there are when not given.
+    on_progress
+        Called with the number of questions answered and the number of all.
+    """
+    ways = tuple(rows(wired.settings) if configurations is None else configurations)
+    runs: dict[str, dict[str, dict[str, float]]] = {way.name: {} for way in ways}
+    latencies: dict[str, list[float]] = {way.name: [] for way in ways}
+    intents: dict[str, str] = {}
+    degraded = 0
+    if judged:
+        for way in ways:
+            way.answer(judged[0].query, wired)  # models and indexes load on first use, which is not what is measured
+    for done, question in enumerate(judged, start=1):
+        first = done % len(ways)
+        for way in (*ways[first:], *ways[:first]):
+            began = time.perf_counter()
+            answered = way.answer(question.query, wired)
+            latencies[way.name].append((time.perf_counter() - began) * 1000.0)
+            runs[way.name][question.id] = {identity: 1.0 / rank for rank, identity in enumerate(answered.ids, start=1)}
+            if way.name == DEFAULT:
+                degraded += answered.degraded
+                intents |= {question.id: answered.intent} if answered.intent else {}
+        if on_progress:
+            on_progress(done, len(judged))
+    qrels = {question.id: question.relevant for question in judged}
+    scored: list[Row] = []
+    for way in ways:
+        figures = score(runs[way.name], qrels)
+        before = scored[-1] if scored else None
+        against = difference(figures, before.figures, against=before.name) if before else None
+        scored.append(Row(way.name, way.meaning, figures, tuple(latencies[way.name]), against))
+    alone = [row for row, way in zip(scored, ways, strict=True) if way.alone]
+    best = max(alone, key=lambda row: row.figures.means["ndcg@10"], default=None)
+    return Evaluation(
+        dataset=name,
+        questions=tuple(judged),
+        rows=tuple(scored),
+        intents=intents,
+        degraded=degraded,
+        parameters=wired.fitted.digest,
+        against_best=difference(scored[-1].figures, best.figures, against=best.name) if best else None,
+        fitted=wired.fitted.path is not None,
+    )
+
+
+def evaluate_folder(
+    folder: Path,
+    wired: Wired,
+    *,
+    questions: str | None = None,
+    on_ingest: Callable[[int, int], None] | None = None,
+    on_question: Callable[[int, int], None] | None = None,
+    then: Callable[[Evaluation, Wired], None] | None = None,
+) -> Evaluation:
+    """Ingest a dataset folder into engines of its own, once, and evaluate it there.
+
+    Parameters
+    ----------
+    folder
+        Has questions and judgements as well.
+    wired
+        Whose settings, models and parameters of fusion are used.
+    questions
+        Name of a subfolder that has the questions and judgements; the folder itself when not given.
+    on_ingest, on_question
+        Called with what is done and all that there is.
+    then
+        Called with the evaluation, and the engines that still hold the dataset.
+
+    Raises
+    ------
+    DatasetError
+        If the folder is malformed or holds no judged question.
+    """
+    dataset = read_judged(folder, wired, questions)
+    with closing(own_engines(dataset, wired)) as own:
+        ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
+        name = f"{dataset.name}/{questions}" if questions else dataset.name
+        evaluation = evaluate(name, dataset.judged, own, on_progress=on_question)
+        if then:
+            then(evaluation, own)
+        return evaluation
+
+
+def read_judged(folder: Path, wired: Wired, questions: str | None = None) -> Dataset:
+    """Read a dataset folder for the tenant that it is measured as.
+
+    In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again
+    by each run.
+
+    Raises
+    ------
+    DatasetError
+        If the folder is malformed or holds no judged question.
+    """
+    dataset = read_dataset(folder, RESERVED, judged=True, questions=questions)
+    if not dataset.judged:
+        where = folder / questions if questions else folder
+        raise DatasetError(f"{where}: no question of queries.jsonl has a relevant record in qrels/test.tsv")
+    ensure_models(wired)
+    if wired.settings.engine is EngineKind.AWS:
+        dataset = read_dataset(folder, f"{RESERVED}-{dataset.content_hash[:12]}", judged=True, questions=questions)
+    return dataset
+
+
+def own_engines(dataset: Dataset, wired: Wired) -> Wired:
+    """Return engines under ``home``/eval, apart from what users ingested; they are kept, and the next run only asks.
+
+    Nothing of an earlier question is remembered: each is to cost what a first one does.
+    """
+    home = wired.settings.home / RESERVED / f"{dataset.name}-{dataset.content_hash[:12]}"
+    changes = {"home": home, "models_dir": wired.settings.models_path(), "fitted_weights": wired.fitted.path}
+    return Wired(wired.settings.uncached().model_copy(update=changes))

@@ -1,0 +1,216 @@
+"""An evaluation on a terminal: the ablation, the breakdown, the failures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from braid_cli.evaluation.configurations import DEFAULT
+from braid_cli.evaluation.failures import INSTEAD
+from braid_cli.evaluation.figures import METRICS
+from braid_cli.evaluation.run import within
+from braid_cli.show import COLOURS, STRANDS, path_text, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from braid.models import Result, Source
+    from rich.console import Console
+
+    from braid_cli.evaluation.failures import Failure, Standing
+    from braid_cli.evaluation.figures import Difference
+    from braid_cli.evaluation.run import Evaluation
+
+WIDE, MIDDLE = 112, 78
+CHANCE = 0.05
+"""Below which a difference is called one."""
+COMPARED = "ndcg@10"
+
+
+def short(value: float, *, signed: bool = False) -> str:
+    """Write .512 for 0.512."""
+    value = round(value, 3) + 0.0  # no minus before a nought
+    text = f"{value:+.3f}" if signed else f"{value:.3f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
+
+
+def show_evaluation(console: Console, evaluation: Evaluation) -> None:
+    """Print one row a way of answering: with intervals, differences and latencies where the terminal is wide enough."""
+    console.print(Text(f"{evaluation.dataset}: {len(evaluation.questions)} judged questions", style="bold"))
+    wide, middle = console.width >= WIDE, console.width >= MIDDLE
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("row", no_wrap=True)
+    for metric in METRICS:
+        table.add_column(metric if middle else metric.replace("recall", "r"), justify="right", no_wrap=True)
+    if middle:
+        table.add_column("Δ ndcg", justify="right", no_wrap=True)
+        table.add_column("p", justify="right", no_wrap=True)
+    if wide:
+        table.add_column("p50", justify="right", no_wrap=True)
+        table.add_column("p95 ms", justify="right", no_wrap=True)
+    best = {metric: max(row.figures.means[metric] for row in evaluation.rows) for metric in METRICS}
+    for row in evaluation.rows:
+        cells = [
+            _cell(row.figures.means[metric], row.figures.intervals[metric], best[metric], wide=wide)
+            for metric in METRICS
+        ]
+        if middle:
+            cells += _change(row.against)
+        if wide:
+            cells += [Text(f"{row.latency(50):.0f}", style="dim"), Text(f"{row.latency(95):.0f}", style="dim")]
+        table.add_row(row.name, *cells, style="bold" if row.name == DEFAULT else "")
+    console.print(table)
+    meanings = Table.grid(padding=(0, 1))
+    for row in evaluation.rows:
+        meanings.add_row(Text(row.name, style="dim bold"), Text(row.meaning, style="dim"))
+    console.print(meanings)
+    notes = ["1 is best; green is the best row"]
+    notes += ["± half of the 95 % confidence interval"] if wide else []
+    notes += ["Δ against the row before, and p, how often chance alone makes as large a difference"] if middle else []
+    console.print(Text("; ".join(notes), style="dim"))
+    if evaluation.against_best:
+        console.print(Text(_best_strand(evaluation.against_best), style="dim"))
+    default = evaluation.default
+    console.print(
+        Text(f"braid, one question: p50 {default.latency(50):.0f} ms, p95 {default.latency(95):.0f} ms", style="dim")
+    )
+    origin = "a fitted file" if evaluation.fitted else "the documented defaults"
+    console.print(Text(f"parameters of fusion: {origin} ({evaluation.parameters})", style="dim"))
+    if evaluation.degraded:
+        console.print(Text(f"{evaluation.degraded} answers lost a stage: do not trust these figures", style="yellow"))
+
+
+def _best_strand(against: Difference) -> str:
+    parts = [
+        f"{metric} {short(against.means[metric], signed=True)} "
+        f"[{short(against.intervals[metric][0], signed=True)}, {short(against.intervals[metric][1], signed=True)}]"
+        f" p {chance_text(against.p[metric])}"
+        for metric in ("recall@5", COMPARED)
+    ]
+    return f"{DEFAULT} against the best strand alone, {against.against}: {'; '.join(parts)}"
+
+
+def _cell(mean: float, interval: tuple[float, float], best: float, *, wide: bool) -> Text:
+    text = Text(short(mean), style="green" if mean == best else "")
+    if wide:
+        text.append(f" ±{(interval[1] - interval[0]) / 2:.3f}".replace("±0", "±"), style="dim")
+    return text
+
+
+def _change(against: Difference | None) -> list[Text]:
+    if against is None:
+        return [Text(), Text()]
+    change, chance = against.means[COMPARED], against.p[COMPARED]
+    sure = chance < CHANCE
+    style = ("green" if change > 0 else "red") if sure else "dim"
+    return [Text(short(change, signed=True), style=style), Text(chance_text(chance), style="" if sure else "dim")]
+
+
+def chance_text(p: float) -> str:
+    """Write a p-value: three digits, or that it is below them."""
+    return "<.001" if p < 0.001 else short(p)  # noqa: PLR2004 - the last digit that is printed
+
+
+def show_groups(console: Console, evaluation: Evaluation, field: str) -> None:
+    """Print nDCG@10 of every row by what the questions say in a field.
+
+    Raises
+    ------
+    InvalidRequest
+        If no question has the field.
+    """
+    groups = evaluation.groups(field)
+    console.print()
+    console.print(Text(f"{evaluation.dataset}: {COMPARED} by {field}", style="bold"))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("row", no_wrap=True)
+    values: dict[str, Mapping[str, float]] = {
+        value: {row.name: within(row, ids)[COMPARED] for row in evaluation.rows} for value, ids in groups.items()
+    }
+    for value, ids in groups.items():
+        table.add_column(f"{value.replace('_', ' ')}\n{len(ids)}", justify="right", min_width=5, overflow="fold")
+    for row in evaluation.rows:
+        cells = [
+            Text(short(scores[row.name]), style="green" if scores[row.name] == max(scores.values()) else "")
+            for scores in values.values()
+        ]
+        table.add_row(row.name, *cells, style="bold" if row.name == DEFAULT else "")
+    console.print(table)
+    console.print(Text("below each kind how many questions it has; green is its best row", style="dim"))
+
+
+def show_failures(console: Console, failures: Sequence[Failure]) -> None:
+    """Print each failed question: what should have come and where it stood, and what came instead and why."""
+    console.print()
+    if not failures:
+        console.print(Text("Every relevant record is among the first five of its question.", style="green"))
+        return
+    for number, failure in enumerate(failures, start=1):
+        _show_failure(console, number, failure)
+
+
+def _show_failure(console: Console, number: int, failure: Failure) -> None:
+    plan, weights = failure.answer.plan, failure.answer.weights
+    said = [f"{name} {value}" for name, value in failure.question.metadata.items() if name in {"kind", "type", "hops"}]
+    console.print(Rule(f"{number}. {failure.question.id}", align="left", style="dim"))
+    console.print(Text("? ", style="bold cyan").append(printable(failure.question.query.text), style="bold"))
+    parts = [
+        *said,
+        f"intent {plan.intent.value}",
+        plan.strategy.value,
+        f"weights: vectors {weights.vector:.2f}, words {weights.lexical:.2f}, graph {weights.graph:.2f}",
+        f"ndcg@10 {short(failure.ndcg)}",
+    ]
+    console.print(Text(" · ".join(parts), style="dim"))
+    console.print(Text("should have come", style="bold"))
+    for standing in failure.relevant:
+        console.print(Padding(_standing(standing), (0, 0, 0, 2)))
+    console.print(Text(f"came instead, the first {INSTEAD}", style="bold"))
+    for result in failure.answer.results[:INSTEAD]:
+        console.print(Padding(_instead(result, relevant=result.id in failure.question.relevant), (0, 0, 0, 2)))
+
+
+def _standing(standing: Standing) -> Table:
+    final = standing.final_rank
+    shown = Text(f"#{final}" if final else "–", style="green" if final and final <= INSTEAD else "red")
+    head = Text(printable(standing.title), style="bold").append(f"  {standing.id}", style="dim")
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(width=4, justify="right")
+    lines.add_column()
+    lines.add_row(shown, head)
+    if standing.beginning:
+        lines.add_row("", Text(printable(standing.beginning)))
+    stood = Text(standing.verdict, style="" if standing.strands else "red")
+    for source, rank in standing.strands.items():
+        stood.append(" · ").append(f"{STRANDS[source]} #{rank}", style=COLOURS[source])
+    if standing.fused_rank:
+        stood.append(f" · fused #{standing.fused_rank}", style="dim")
+    lines.add_row("", stood)
+    return lines
+
+
+def _instead(result: Result, *, relevant: bool) -> Table:
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(width=4, justify="right")
+    lines.add_column()
+    head = Text(printable(result.title), style="green" if relevant else "")
+    head.append(f"  {result.final:.2f}", style="dim")
+    for source, rank in result.ranks.items():
+        head.append(f"  {STRANDS[source]} #{rank}", style=COLOURS[source]).append(_score(result, source), style="dim")
+    lines.add_row(Text(f"{result.rank}.", style="green" if relevant else "dim"), head)
+    if result.paths:
+        lines.add_row("", path_text(result.paths[0]))
+    elif result.reasons:
+        lines.add_row("", Text(printable(result.reasons[0]), style="dim"))
+    return lines
+
+
+def _score(result: Result, source: Source) -> str:
+    scores = {"vector": result.vector_score, "lexical": result.lexical_score}
+    value = scores.get(source.value, result.graph_score)
+    return "" if value is None else f" ({value:.2f})"

@@ -1,0 +1,94 @@
+"""A question as typed: checked, and refused in the words of the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from braid.errors import ConfigurationError, InvalidRequest, ModelError, UnknownTenant
+from braid.models import Query, RerankerKind
+from braid.settings import EngineKind
+from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from braid.app import Wired
+
+OPTIONS = {
+    "text": "TEXT",
+    "tenant_id": "--tenant",
+    "top_k": "--top-k",
+    "as_of": "--as-of",
+    "graph_constraint.entity": "--within",
+    "filters.time_range": "--since and --until",
+    "filters.time_range.start": "--since",
+    "filters.time_range.end": "--until",
+    "hints.min_similarity": "--min-similarity",
+    **{f"filters.entity_types.{place}": "--type" for place in range(32)},
+}
+"""What a question's fields are called on the command line."""
+MUST_BE = {
+    "TEXT": "must be 1 to 10,000 characters, not all of them spaces, none of them NUL",
+    "--tenant": "must be 1 to 64 of the letters A to Z and a to z, digits, - and _, beginning with a letter or digit",
+    "--top-k": "must be a whole number from 1 to 50",
+}
+
+
+def question(fields: dict[str, Any]) -> Query:
+    """Return the question of these fields.
+
+    Raises
+    ------
+    InvalidRequest
+        If one is not as it must be; names the option.
+    """
+    try:
+        return Query.model_validate(fields)
+    except ValidationError as error:
+        refused = InvalidRequest.from_validation(error, OPTIONS)
+        if refused.field in MUST_BE:
+            raise InvalidRequest(f"{refused.field}: {MUST_BE[refused.field]}", field=refused.field) from None
+        raise refused from None
+
+
+def check_tenant(tenant: str) -> None:
+    """Raise ``InvalidRequest`` when it can be no tenant's name."""
+    question({"text": "tenant", "tenant_id": tenant})
+
+
+def check_known(tenant: str, wired: Wired) -> None:
+    """Raise ``UnknownTenant`` when nothing was ever ingested for a tenant, rather than answer with nothing."""
+    if wired.settings.engine is not EngineKind.EMBEDDED:
+        return
+    known = wired.store.tenants()
+    if tenant not in known:
+        listed = f"tenants here: {', '.join(known)}" if known else "nothing is ingested here yet"
+        raise UnknownTenant(
+            f"--tenant: nothing is known of {tenant!r} in {wired.settings.home.absolute()}; {listed}. "
+            f"`braid ingest DIR --tenant {tenant}` makes it"
+        )
+
+
+def unusable_models(query: Query, wired: Wired) -> list[str]:
+    """Say of each model that the answer will have to do without what is wrong with it and what to do about it.
+
+    Raises
+    ------
+    ConfigurationError
+        If no such model or profile is configured.
+    """
+    from braid.engines.onnx.model_files import ModelKind, open_model
+
+    wanted: list[tuple[str, ModelKind, int | None]]
+    wanted = [(model.id, ModelKind.ENCODER, model.dimension) for model in wired.models()]
+    if (query.reranker or wired.settings.reranker) is RerankerKind.ONNX:
+        if not wired.settings.reranker_model:
+            raise ConfigurationError("--reranker: onnx needs BRAID_RERANKER_MODEL, the name of a model made here")
+        wanted.append((wired.settings.reranker_model, ModelKind.CROSS_ENCODER, None))
+    if query.reranker is RerankerKind.VOYAGE and not wired.settings.voyage_is_set_up():
+        raise ConfigurationError("--reranker: voyage needs BRAID_VOYAGE_API_KEY")
+    problems = []
+    for name, kind, dimension in wanted:
+        try:
+            open_model(wired.settings.models_path() / name, kind, dimension=dimension)
+        except ModelError as error:
+            problems.append(f"{name}: {error}")
+    return problems

@@ -1,0 +1,111 @@
+"""Gremlin Server over TinkerGraph, set up to be as much like Neptune as it can."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from braid_cli.servers import java, maven
+from braid_cli.servers.process import Launch, free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Neptune's newest engines speak TinkerPop 3.7, and so does the client that the layer pins.
+VERSION = "3.7.3"
+ARTIFACTS = (
+    maven.Artifact("org.apache.tinkerpop", "gremlin-server", VERSION),
+    maven.Artifact("org.apache.tinkerpop", "tinkergraph-gremlin", VERSION),
+    maven.Artifact("org.slf4j", "slf4j-simple", "1.7.25"),
+)
+HEAP_VARIABLE, HEAP = "BRAID_GREMLIN_HEAP", "512m"
+"""The graph is in memory whole: 100,000 vertices and 400,000 edges need more than the 512 MB that tests do with."""
+MINIMUM_JAVA = 11
+MAXIMUM_JAVA = 21
+
+# One traversal at a time: two that write one vertex at once tear the lists in which TinkerGraph has its properties.
+_SERVER = """\
+host: 127.0.0.1
+port: {port}
+evaluationTimeout: 30000
+threadPoolWorker: 1
+gremlinPool: 1
+maxContentLength: 10485760
+channelizer: org.apache.tinkerpop.gremlin.server.channel.WebSocketChannelizer
+graphs: {{graph: graph.properties}}
+scriptEngines:
+  gremlin-groovy:
+    plugins:
+      org.apache.tinkerpop.gremlin.server.jsr223.GremlinServerGremlinPlugin: {{}}
+      org.apache.tinkerpop.gremlin.tinkergraph.jsr223.TinkerGraphGremlinPlugin: {{}}
+      org.apache.tinkerpop.gremlin.jsr223.ScriptFileGremlinPlugin: {{files: [init.groovy]}}
+serializers:
+  - {{className: org.apache.tinkerpop.gremlin.util.ser.GraphBinaryMessageSerializerV1}}
+  - {{className: org.apache.tinkerpop.gremlin.util.ser.GraphSONMessageSerializerV3}}
+"""
+# Neptune's ids are strings, and its default cardinality is set: a write that forgets ``single`` shows here too.
+_GRAPH = """\
+gremlin.graph=org.apache.tinkerpop.gremlin.tinkergraph.structure.TinkerGraph
+gremlin.tinkergraph.vertexIdManager=ANY
+gremlin.tinkergraph.edgeIdManager=ANY
+gremlin.tinkergraph.vertexPropertyIdManager=LONG
+gremlin.tinkergraph.defaultVertexPropertyCardinality=set
+"""
+_INIT = """\
+def globals = [:]
+globals << [g : traversal().withEmbedded(graph)]
+"""
+
+
+def prepare(folder: Path) -> Launch:
+    """Write a configuration into an empty folder and return how to start the server.
+
+    Raises
+    ------
+    ConfigurationError
+        If there is no Java 11 to 21, or the packages cannot be fetched.
+    """
+    home = java.find(
+        "Gremlin Server", minimum=MINIMUM_JAVA, maximum=MAXIMUM_JAVA, variables=("GREMLIN_JAVA_HOME", "JAVA_HOME")
+    )
+    packages = maven.fetch("gremlin-server", ARTIFACTS, transitive=True)
+    port = free_port()
+    (folder / "server.yaml").write_text(_SERVER.format(port=port), encoding="utf-8")
+    (folder / "graph.properties").write_text(_GRAPH, encoding="utf-8")
+    (folder / "init.groovy").write_text(_INIT, encoding="utf-8")
+    endpoint = f"ws://127.0.0.1:{port}/gremlin"
+    return Launch(
+        command=(
+            str(home / "bin" / "java"),
+            "-Xms256m",
+            f"-Xmx{os.environ.get(HEAP_VARIABLE, HEAP)}",
+            # A batch of writes is one traversal of a thousand nested steps; not yet compiled, it fills a default stack.
+            "-Xss4m",
+            f"-Dbraid.folder={folder}",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.log.org.apache.tinkerpop.gremlin.server=info",
+            "-cp",
+            os.pathsep.join(str(jar) for jar in sorted(packages.glob("*.jar"))),
+            "org.apache.tinkerpop.gremlin.server.GremlinServer",
+            str(folder / "server.yaml"),
+        ),
+        endpoint=endpoint,
+        ready=lambda: answers(endpoint),
+        start_timeout_s=60,
+    )
+
+
+def answers(endpoint: str) -> bool:
+    """Return whether a server is there and runs a traversal."""
+    from braid.engines.neptune.connection import GremlinConnection
+    from braid.errors import StoreError
+
+    connection = GremlinConnection(
+        endpoint, connect_timeout_s=2, read_timeout_s=4, evaluation_timeout_ms=2_000, attempts=1
+    )
+    try:
+        return connection.submit(lambda g: g.inject(1)) == [1]
+    except StoreError:
+        return False
+    finally:
+        connection.close()

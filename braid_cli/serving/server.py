@@ -1,0 +1,282 @@
+"""The front door on a laptop: the function's own handler behind a small HTTP server.
+
+What API Gateway does in front of the function is done here. A token is verified by the headers alone, before anything
+else is read: a request without one takes no place, and its body is not kept. Of requests with one, more than a number
+at once, of one tenant or in all, are refused rather than queued, so that whoever waits for an answer does not wait for
+others' first. A body that is too long, late or cut short is refused, and none of it is handed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from braid.api.auth import is_open
+from braid.api.problems import Problem, too_large, too_many, unavailable
+from braid.api.signed_tokens import InvalidToken, sign, verify
+
+from braid_cli.serving.connections import WORKED_ON
+from braid_cli.state_machine.invoke_endpoint import LocalContext
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
+
+    from braid_cli.state_machine.invoke_endpoint import Handler
+
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+
+PURPOSE: Final = "development token"
+TOKEN_HOURS: Final = 12
+READ_TIMEOUT_S: Final = 10.0
+"""How long a body may take to arrive."""
+DISCARD_S: Final = 1.0
+"""For how long a body that nobody wants is read: a client that is still sending it would not see why."""
+OPEN_THREADS: Final = 2
+"""For requests without a place: whether the server lives has to be known when it is busy, too."""
+
+
+class Disconnected(Exception):
+    """The client ended the connection before its request was whole."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the server takes on at once."""
+
+    at_once: int = 16
+    """Requests; one more is refused with 503."""
+    per_tenant: int = 12
+    """Of one tenant; one more is refused with 429."""
+    body_bytes: int = 2_000_000
+
+
+def development_token(tenant_id: str, *, key: bytes, now: float, hours: float = TOKEN_HOURS) -> str:
+    """Return a token that asks for one tenant, for a server with the same key."""
+    content = {"sub": f"developer-{tenant_id}", "tenant_id": tenant_id}
+    return sign(content, purpose=PURPOSE, key=key, expires_at=now + hours * 3_600)
+
+
+class Server:
+    """An ASGI application around a Lambda handler.
+
+    Parameters
+    ----------
+    handler
+        Answers events of API Gateway's HTTP API; called from several threads.
+    key
+        Signs the tokens that are let in.
+    tenant_claim
+        Claim that the function reads the tenant from.
+    bounds
+        What is taken on at once.
+    clock
+        Returns seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        key: bytes,
+        tenant_claim: str = "tenant_id",
+        bounds: Bounds | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._handler = handler
+        self._key = key
+        self._tenant_claim = tenant_claim
+        self._bounds = bounds or Bounds()
+        self._clock = clock
+        self._busy: Counter[str] = Counter()
+        self._pool = ThreadPoolExecutor(self._bounds.at_once, thread_name_prefix="braid")
+        self._open_pool = ThreadPoolExecutor(OPEN_THREADS, thread_name_prefix="braid-open")
+
+    def close(self) -> None:
+        """Wait for what is being answered."""
+        self._pool.shutdown()
+        self._open_pool.shutdown()
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        headers = _headers(scope)
+        claims = self._claims(headers)
+        parts = _parts(receive)
+        try:
+            if claims is None or is_open(scope["path"]):
+                answer = await self._answered(scope, headers, b"", claims, self._open_pool)
+                if not await _discarded(parts):
+                    answer = _unread(answer)
+            else:
+                with self._taken_on(scope, str(claims["tenant_id"])):
+                    body = await asyncio.wait_for(self._body(headers, parts), READ_TIMEOUT_S)
+                    answer = await self._answered(scope, headers, body, claims, self._pool)
+        except Problem as problem:
+            await _discarded(parts)
+            answer = _unread(problem.response())
+        except TimeoutError:
+            detail = "the body did not arrive in time"
+            answer = _unread(Problem(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", detail).response())
+        except Disconnected:
+            return
+        await _send(answer, send, with_body=scope["method"] != "HEAD")
+
+    async def _answered(
+        self,
+        scope: Mapping[str, Any],
+        headers: Mapping[str, str],
+        body: bytes,
+        claims: Mapping[str, str | None] | None,
+        pool: ThreadPoolExecutor,
+    ) -> dict[str, Any]:
+        """Return the function's answer, worked out on a thread of a pool."""
+        event = _event(scope, headers, body, self._authorizer(claims))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(pool, self._handler, event, LocalContext("search_api"))
+
+    @contextlib.contextmanager
+    def _taken_on(self, scope: Mapping[str, Any], tenant_id: str) -> Iterator[None]:
+        """Hold a place for a request while it is read and answered, or refuse it. Only on the event loop's thread."""
+        if self._busy.total() >= self._bounds.at_once:
+            raise unavailable("the server is busy")
+        if self._busy[tenant_id] >= self._bounds.per_tenant:
+            raise too_many("this tenant asks too much at once")
+        self._busy[tenant_id] += 1
+        scope["state"][WORKED_ON] = True
+        try:
+            yield
+        finally:
+            scope["state"][WORKED_ON] = False
+            self._busy[tenant_id] -= 1
+            if not self._busy[tenant_id]:
+                del self._busy[tenant_id]
+
+    async def _body(self, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> bytes:
+        limit = self._bounds.body_bytes
+        # A length that is no number the HTTP parser has refused already.
+        if int(headers.get("content-length", "0")) > limit:
+            raise too_large(limit)
+        body = bytearray()
+        async for part in parts:
+            body += part
+            if len(body) > limit:
+                raise too_large(limit)
+        return bytes(body)
+
+    def _claims(self, headers: Mapping[str, str]) -> dict[str, str | None] | None:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        try:
+            return verify(token.strip(), purpose=PURPOSE, key=self._key, now=self._clock())
+        except InvalidToken:
+            return None
+
+    def _authorizer(self, claims: Mapping[str, str | None] | None) -> dict[str, Any] | None:
+        if claims is None:
+            return None
+        return {"jwt": {"claims": {"sub": claims["sub"], self._tenant_claim: claims["tenant_id"]}, "scopes": None}}
+
+
+def _unread(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request whose body was not read: the connection ends, or the rest would be the next."""
+    return {**answer, "headers": {**answer["headers"], "Connection": "close"}}
+
+
+async def _parts(receive: Receive) -> AsyncIterator[bytes]:
+    """Yield a body as it arrives.
+
+    Raises
+    ------
+    Disconnected
+        If its end did not.
+    """
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        more = message.get("more_body", False)
+        yield message.get("body", b"")
+
+
+async def _discarded(parts: AsyncIterator[bytes]) -> bool:
+    """Read the rest of a body and keep none of it; return whether its end came in time."""
+
+    async def to_its_end() -> None:
+        async for _ in parts:
+            pass
+
+    try:
+        await asyncio.wait_for(to_its_end(), DISCARD_S)
+    except (TimeoutError, Disconnected):
+        return False
+    return True
+
+
+def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return headers as API Gateway does: names in lower case, one that comes several times joined with commas."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    return headers
+
+
+def _event(
+    scope: Mapping[str, Any], headers: Mapping[str, str], body: bytes, authorizer: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return a request in API Gateway's format 2.0."""
+    query = scope["query_string"].decode("latin-1")
+    parameters: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": scope["path"],
+        "rawQueryString": query,
+        "headers": dict(headers),
+        "requestContext": {
+            "http": {
+                "method": scope["method"],
+                "path": scope["path"],
+                "protocol": "HTTP/1.1",
+                "sourceIp": (scope.get("client") or ("",))[0],
+            },
+            "stage": "$default",
+        },
+        "isBase64Encoded": False,
+    }
+    if parameters:
+        event["queryStringParameters"] = parameters
+    if authorizer is not None:
+        event["requestContext"]["authorizer"] = authorizer
+    if body:
+        try:
+            event["body"] = body.decode("utf-8")
+        except UnicodeDecodeError:
+            event |= {"body": base64.b64encode(body).decode("ascii"), "isBase64Encoded": True}
+    return event
+
+
+async def _send(answer: Mapping[str, Any], send: Send, *, with_body: bool) -> None:
+    body = answer["body"].encode("utf-8")
+    headers = [
+        (name.lower().encode("latin-1"), str(value).encode("latin-1")) for name, value in answer["headers"].items()
+    ]
+    if answer["statusCode"] != HTTPStatus.NOT_MODIFIED:
+        headers.append((b"content-length", str(len(body)).encode("ascii")))
+    await send({"type": "http.response.start", "status": answer["statusCode"], "headers": headers})
+    await send({"type": "http.response.body", "body": body if with_body else b""})

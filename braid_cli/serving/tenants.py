@@ -1,0 +1,43 @@
+"""For whom ``braid serve`` prints a way in when nobody was named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from braid.settings import EngineKind
+
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
+from braid_cli.demo.tour import CORPUS, TENANTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from braid.app import Wired
+
+DEFAULT = "default"
+SHOWN_AT_MOST = 10
+
+
+def tenants_to_serve(library: Wired, say: Callable[[str], None]) -> Sequence[str]:
+    """Return the tenants that something is stored for; where there is nothing yet, those of the demo, ingested now.
+
+    Parameters
+    ----------
+    library
+        Its models are there. Of deployed engines nothing is written, and which tenants there are is not asked.
+    say
+        Told in a sentence what is done.
+    """
+    if library.settings.engine is not EngineKind.EMBEDDED:
+        return (DEFAULT,)
+    stored = library.store.tenants()
+    if not stored:
+        say(f"Nothing is stored in {library.settings.home} yet: ingesting the demo archives {', '.join(TENANTS)}.")
+        for tenant in TENANTS:
+            ingest(read_dataset(CORPUS / tenant, tenant), library)
+        stored = list(TENANTS)
+    demo_first = sorted(stored, key=lambda name: (name not in TENANTS, TENANTS.index(name) if name in TENANTS else 0))
+    if len(demo_first) > SHOWN_AT_MOST:
+        say(f"{len(demo_first)} tenants are stored; --tenant NAME prints a link for one that is not listed.")
+    return demo_first[:SHOWN_AT_MOST]

@@ -1,0 +1,212 @@
+"""Answers on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from braid.models import LIKELY, Fusion, Source
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from braid_cli.terminal import counted
+
+if TYPE_CHECKING:
+    from braid.models import Answer, Path, RelatedEntity, Result
+    from rich.console import Console
+
+STRANDS = {Source.VECTOR: "vectors", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
+COLOURS = {Source.VECTOR: "cyan", Source.LEXICAL: "green", Source.KNOWLEDGE: "yellow", Source.GRAPH: "magenta"}
+MEANINGS = {
+    Source.VECTOR: "similar in meaning",
+    Source.LEXICAL: "has the question's words",
+    Source.KNOWLEDGE: "the question names it, or it mentions what is named",
+    Source.GRAPH: "reached from the others by the path shown",
+}
+LOSSES = {
+    "plan": "the question was not planned; a default plan was used",
+    "embed": "the question was not embedded as planned; words and names count for more, vectors for less or nothing",
+    "vector_search": "the search index did not answer; what is here was found by names and the graph",
+    "space": "no vectors are stored for the model that embedded the question; words and the graph answered",
+    "schema": "the schema registry did not answer; schema versions were not looked at",
+    "link": "the knowledge graph did not look up the question's names",
+    "graph_expand": "the knowledge graph was not walked",
+    "text": "the records could not be read; ids stand for their texts",
+    "rerank": "the reranker did not answer; the order before it stands, with placeholder scores",
+}
+"""What an answer lacks when a stage is lost."""
+COMBINED = {
+    Fusion.WEIGHTED: "weighted: each strand's score times its weight, added up",
+    Fusion.RRF: "rrf: ranks and not scores, each strand by its weight",
+    Fusion.PROPAGATE: "propagate: from the names and the best hits along the graph; the weights order what it missed",
+}
+"""How each fusion makes one list of several."""
+RELATED_SHOWN = 8
+# A text that was ingested must not steer the terminal of whoever reads it; its lines and tabs are only spaces.
+_CONTROLS = {code: " " if code in {0x09, 0x0A, 0x0D} else "�" for code in (*range(0x20), *range(0x7F, 0xA0))}
+
+
+def printable(text: str) -> str:
+    """Return text on one line, with nothing that steers a terminal."""
+    return text.translate(_CONTROLS)
+
+
+def show_answer(console: Console, answer: Answer, *, explain: bool = False, legend: bool = True) -> None:
+    """Print the ranked and cited list.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    answer
+        What to print.
+    explain
+        Whether to say how it came about: the plan and its reasons, where each result comes from, timings.
+    legend
+        Whether to say what scores and strands mean.
+    """
+    plan, total, count = answer.plan, answer.latency_ms.get("total", 0.0), len(answer.results)
+    line = f"{count} result{'' if count == 1 else 's'} in {total:.0f} ms"
+    line += " from the cache" if answer.cached else ""
+    console.print(Text(f"{line} · intent: {plan.intent.value} · strategy: {plan.strategy.value}", style="dim"))
+    for stage in answer.degraded:
+        console.print(Text(f"degraded: {LOSSES.get(stage, 'this stage was lost')} ({stage})", style="bold yellow"))
+    if explain:
+        _show_plan(console, answer)
+    _show_closeness(console, answer)
+    for result in answer.results:
+        _show_result(console, result, explain=explain)
+    if answer.superseded:
+        left_out = counted(answer.superseded, "record")
+        console.print(Text(f"left out: {left_out} not valid at the time asked about", style="dim"))
+    if answer.truncated:
+        console.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
+    if answer.related_entities:
+        names = list(dict.fromkeys(entity.name for entity in answer.related_entities))
+        more = len(names) - RELATED_SHOWN
+        shown = ", ".join(names[:RELATED_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        console.print(Text(f"related: {shown}", style="dim"))
+    if explain:
+        _show_latencies(console, answer)
+    if legend and answer.results:
+        _show_legend(console, answer)
+
+
+def _show_closeness(console: Console, answer: Answer) -> None:
+    """Say that nothing was found, or nothing that is close."""
+    if not answer.results:
+        console.print(Text("Nothing found.", style="yellow"))
+    elif answer.confidence < LIKELY:
+        told = f"nothing here is close to the question ({answer.confidence:.2f} of 1): it may be about something else"
+        console.print(Text(told, style="yellow"))
+
+
+def _show_legend(console: Console, answer: Answer) -> None:
+    """Say what the score is and what each strand that found something means."""
+    found = {source for result in answer.results for source in result.sources}
+    table = Table.grid(padding=(0, 1))
+    table.add_row(Text("score", style="bold"), Text("from 0 to 1, higher is better", style="dim"))
+    for source, meaning in MEANINGS.items():
+        if source in found:
+            table.add_row(Text(STRANDS[source], style=COLOURS[source]), Text(meaning, style="dim"))
+    console.print()
+    console.print(table)
+
+
+def _show_result(console: Console, result: Result, *, explain: bool) -> None:
+    head = Text()
+    head.append(f"{result.rank:>2}. ", style="bold")
+    head.append(result.title, style="bold")
+    head.append(f"  score {result.final:.2f} ", style="dim")
+    for source in result.sources:
+        head.append(f" {STRANDS[source]}", style=COLOURS[source])
+    console.print(head)
+    lines = Table.grid(padding=(0, 1))
+    console.print(Padding(Text(printable(result.citation.excerpt)), (0, 0, 0, 4)))
+    for path in result.paths[:1]:
+        lines.add_row(Text("path", style="dim"), path_text(path))
+    lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
+    if explain:
+        lines.add_row(Text("rank", style="dim"), _origin(result))
+        if result.reasons:
+            lines.add_row(Text("why", style="dim"), Text("; ".join(result.reasons), style="dim"))
+    console.print(Padding(lines, (0, 0, 0, 4)))
+
+
+def path_text(path: Path) -> Text:
+    """Draw a walk: names, and the relationship types between them."""
+    names = path.names or path.ids
+    text = Text(names[0], style="magenta")
+    inward = path.inward or (False,) * len(path.types)
+    for kind, against, name in zip(path.types, inward, names[1:], strict=True):
+        text.append(f" ←{kind}─ " if against else f" ─{kind}→ ", style="dim")
+        text.append(name, style="magenta")
+    return text
+
+
+def where(result: Result) -> str:
+    """Say in a few words where a result's text can be read."""
+    citation = result.citation
+    parts = [citation.type.value if citation.title == result.title else f"{citation.type.value} “{citation.title}”"]
+    if citation.page is not None:
+        parts.append(f"page {citation.page}")
+    if citation.chunk_index is not None:
+        parts.append(f"chunk {citation.chunk_index}")
+    return f"{', '.join(parts)} · {result.id}"
+
+
+def _origin(result: Result) -> Text:
+    """Say which strand put the result where, and what fusion and rerank made of it."""
+    scores = {
+        Source.VECTOR: result.vector_score,
+        Source.LEXICAL: result.lexical_score,
+        Source.KNOWLEDGE: result.graph_score,
+        Source.GRAPH: result.graph_score,
+    }
+    found = []
+    for source, rank in result.ranks.items():
+        score = scores[source]
+        found.append(f"{STRANDS[source]} #{rank}" + (f" ({score:.3f})" if score is not None else ""))
+    parts = [", ".join(found), f"fused #{result.fused_rank} ({result.combined_score:.3f})"]
+    if result.rerank_score is not None:
+        parts.append(f"reranked ({result.rerank_score:.3f})")
+    parts.append(f"final #{result.rank} ({result.final:.3f})")
+    return Text(" → ".join(parts), style="dim")
+
+
+def _show_plan(console: Console, answer: Answer) -> None:
+    plan, weights = answer.plan, answer.weights
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    for number, reason in enumerate(plan.reasons):
+        table.add_row("plan" if number == 0 else "", escape(reason))
+    table.add_row("model", f"{plan.model_id or 'default'} ({plan.embedding_type.value})")
+    if names := [entity for entity in answer.related_entities if entity.linked]:
+        table.add_row("names", Text(", ".join(map(_named, names))))
+    table.add_row("combined", COMBINED[answer.fusion])
+    table.add_row("weights", f"vectors {weights.vector:.2f} · words {weights.lexical:.2f} · graph {weights.graph:.2f}")
+    counts = {STRANDS[Source(name)] if name in set(Source) else name: count for name, count in answer.counts.items()}
+    table.add_row("found", " · ".join(f"{name} {count}" for name, count in counts.items()))
+    table.add_row("trace", answer.trace_id)
+    console.print(table)
+
+
+def _named(entity: RelatedEntity) -> str:
+    """Say which entity the question names, and how surely."""
+    sure = "" if entity.certainty is None else f" ({entity.certainty:.0%} sure)"
+    return f"{printable(entity.name)}{sure}"
+
+
+def _show_latencies(console: Console, answer: Answer) -> None:
+    stages = {name: value for name, value in answer.latency_ms.items() if name != "total"}
+    longest = max(stages.values(), default=0.0) or 1.0
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    table.add_column(style="cyan")
+    for name, value in stages.items():
+        table.add_row(name, f"{value:.1f} ms", "▇" * max(1, round(24 * value / longest)))
+    table.add_row("total", f"{answer.latency_ms.get('total', 0.0):.1f} ms", "")
+    console.print(table)

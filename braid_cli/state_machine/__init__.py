@@ -1,0 +1,1 @@
+"""The deployed state machine, run on a laptop over the real handlers."""

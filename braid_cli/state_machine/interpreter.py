@@ -1,0 +1,216 @@
+"""The deployed state machine, run on this machine by moto's interpreter over the real handlers."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+import uuid
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from braid.errors import BraidError, InvalidRequest, ObjectChanged, ObjectMissing, StoresUnavailable
+from braid.models import Answer
+
+from braid_cli.state_machine.invoke_endpoint import InvokeServer, stage_handlers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from braid.models import Query
+    from moto.core.config import DefaultConfig
+
+    from braid_cli.state_machine.invoke_endpoint import Handler
+
+DEFINITION = Path(__file__).resolve().parents[2] / "shared" / "statemachines" / "retrieve.asl.yaml"
+REGION = "us-east-1"
+ENDPOINT = f"https://states.{REGION}.amazonaws.com"
+"""Where moto answers; whatever address the environment gives for AWS is for the stages."""
+INTERPRETER: DefaultConfig = {
+    "stepfunctions": {"execute_state_machine": True},
+    # All else is the stages' own: their stores, and the credentials to sign with.
+    "core": {"mock_credentials": False, "passthrough": {"urls": [rf"(?!{ENDPOINT})"], "services": []}},
+}
+POLL_SECONDS = 0.005
+TIMEOUT_SECONDS = 90.0
+FUNCTION_ARNS = {
+    "PlanFunctionArn": "plan",
+    "EmbedFunctionArn": "embed",
+    "VectorSearchFunctionArn": "vector_search",
+    "GraphExpandFunctionArn": "graph_expand",
+    "FuseRerankFunctionArn": "fuse_rerank",
+    "IngestFunctionArn": "ingest",
+    "ReembedFunctionArn": "reembed",
+}
+INGEST_DEFINITION = DEFINITION.with_name("ingest.asl.yaml")
+REEMBED_DEFINITION = DEFINITION.with_name("reembed.asl.yaml")
+ERRORS: dict[str, type[BraidError]] = {
+    kind.__name__: kind for kind in (InvalidRequest, ObjectChanged, ObjectMissing, StoresUnavailable)
+}
+
+
+class WorkflowFailed(BraidError):
+    """The state machine failed for a reason that is not the caller's and not a store's."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What one run of the state machine left behind."""
+
+    output: dict[str, Any]
+    events: tuple[dict[str, Any], ...]
+
+    def states(self) -> list[str]:
+        """Return the names of the states that were entered, in order."""
+        return [
+            event["stateEnteredEventDetails"]["name"] for event in self.events if "stateEnteredEventDetails" in event
+        ]
+
+
+def definition(path: Path = DEFINITION) -> dict[str, Any]:
+    """Return the state machine as deployed, with local function ARNs in the template's place holders."""
+    import yaml
+
+    text = path.read_text(encoding="utf-8")
+    for placeholder, name in FUNCTION_ARNS.items():
+        text = text.replace(f"${{{placeholder}}}", f"arn:aws:lambda:{REGION}:123456789012:function:{name}")
+    loaded: dict[str, Any] = yaml.safe_load(text)
+    return loaded
+
+
+class Workflow:
+    """A context in which questions are answered by the state machine.
+
+    Parameters
+    ----------
+    handlers
+        Lambda handlers by function name; the real ones when not given.
+    asl
+        The definition; the deployed one when not given.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler] | None = None, asl: dict[str, Any] | None = None) -> None:
+        self._handlers = handlers
+        self._asl = asl
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        import boto3
+        from moto import mock_aws
+
+        logging.getLogger("moto").setLevel(logging.CRITICAL)  # it logs every IsPresent that is false as an error
+        handlers = stage_handlers() if self._handlers is None else self._handlers
+        with ExitStack() as stack:
+            server = stack.enter_context(InvokeServer(handlers))
+            stack.enter_context(_environment(AWS_ENDPOINT_URL_LAMBDA=server.url))
+            stack.enter_context(mock_aws(config=INTERPRETER))
+            self._client = boto3.client(
+                "stepfunctions",
+                region_name=REGION,
+                endpoint_url=ENDPOINT,
+                aws_access_key_id="local",
+                aws_secret_access_key="local",  # noqa: S106 - nobody checks it
+            )
+            self._arn = self._client.create_state_machine(
+                name=f"local-{uuid.uuid4()}",  # several may be open: one of the same name would be the first of them
+                definition=json.dumps(self._asl or definition()),
+                roleArn="arn:aws:iam::123456789012:role/retrieve",
+            )["stateMachineArn"]
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def answer(self, query: Query) -> Answer:
+        """Answer one question.
+
+        Raises
+        ------
+        InvalidRequest, StoresUnavailable
+            As the in-process pipeline.
+        WorkflowFailed
+            If the state machine itself failed or did not end in time.
+        """
+        arn = self._start(query)
+        return Answer.model_validate(self._output(arn))
+
+    def execute(self, query: Query | dict[str, Any]) -> Execution:
+        """Answer one question and return the history with it, for tests and for looking closer."""
+        body = query if isinstance(query, dict) else query.model_dump(mode="json")
+        return self.run({"query": body})
+
+    def run(self, state: dict[str, Any]) -> Execution:
+        """Run any other definition on its own input, and return what became of it.
+
+        Raises
+        ------
+        BraidError
+            The error of that name, or :class:`WorkflowFailed`, if the execution failed.
+        """
+        arn = self._begin(state)
+        output = self._output(arn)
+        history = self._client.get_execution_history(executionArn=arn, maxResults=1000)["events"]
+        return Execution(output=output, events=tuple(dict(event) for event in history))
+
+    def _start(self, query: Query | dict[str, Any]) -> str:
+        body = query if isinstance(query, dict) else query.model_dump(mode="json")
+        return self._begin({"query": body})
+
+    def _begin(self, state: dict[str, Any]) -> str:
+        started = self._client.start_execution(
+            stateMachineArn=self._arn, name=str(uuid.uuid4()), input=json.dumps(state)
+        )
+        arn: str = started["executionArn"]
+        return arn
+
+    def _output(self, arn: str) -> dict[str, Any]:
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        ended = False
+        while time.monotonic() < deadline:
+            execution = self._client.describe_execution(executionArn=arn)
+            # The interpreter sets the status first, and output, error and cause a moment later.
+            if ended and execution["status"] != "SUCCEEDED":
+                raise _failure(execution.get("error", ""), execution.get("cause", ""), execution["status"])
+            if "output" in execution:
+                output: dict[str, Any] = json.loads(execution["output"])
+                return output
+            ended = execution["status"] != "RUNNING"
+            time.sleep(POLL_SECONDS)
+        raise WorkflowFailed(f"the state machine did not end within {TIMEOUT_SECONDS:.0f} s")
+
+
+def _failure(error: str, cause: str, status: str) -> BraidError:
+    """Turn a failed execution into the error that the pipeline would have raised."""
+    try:
+        message = json.loads(cause)["errorMessage"]
+    except (ValueError, KeyError, TypeError):
+        message = cause
+    kind = ERRORS.get(error)
+    return kind(message) if kind else WorkflowFailed(f"{status}: {error or 'no error'}: {message}")
+
+
+class _environment:  # noqa: N801 - used as a function
+    """Environment variables for the time of a context."""
+
+    def __init__(self, **values: str) -> None:
+        self._values = values
+        self._before: dict[str, str | None] = {}
+
+    def __enter__(self) -> None:
+        for key, value in self._values.items():
+            self._before[key] = os.environ.get(key)
+            os.environ[key] = value
+
+    def __exit__(self, *_: object) -> None:
+        for key, value in self._before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value

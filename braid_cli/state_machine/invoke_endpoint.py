@@ -1,0 +1,143 @@
+"""A Lambda endpoint on loopback: the Invoke call of AWS Lambda, answered by handlers in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import threading
+import uuid
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+
+FUNCTIONS = Path(__file__).resolve().parents[2] / "functions"
+STAGE_FUNCTIONS = ("plan", "embed", "vector_search", "graph_expand", "fuse_rerank")
+
+
+@dataclass(frozen=True)
+class LocalContext:
+    """What a handler learns of its invocation."""
+
+    function_name: str
+    memory_limit_in_mb: int = 512
+    aws_request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def invoked_function_arn(self) -> str:
+        """An ARN of no account."""
+        return f"arn:aws:lambda:us-east-1:123456789012:function:{self.function_name}"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return a budget that never ends."""
+        return 300_000
+
+
+def load_handler(name: str) -> Handler:
+    """Load ``functions/<name>/app.py`` as Lambda does, and return its handler."""
+    module_name = f"functions.{name}.app"
+    module = sys.modules.get(module_name)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(module_name, FUNCTIONS / name / "app.py")
+        if spec is None or spec.loader is None:
+            message = f"no function {name!r} in {FUNCTIONS}"
+            raise LookupError(message)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[module_name]  # so that the next try meets the same error, not half a module
+            raise
+    handler: Handler = module.handler
+    return handler
+
+
+def stage_handlers() -> dict[str, Handler]:
+    """Return the handlers of the retrieval workflow by function name."""
+    return {name: load_handler(name) for name in STAGE_FUNCTIONS}
+
+
+class InvokeServer:
+    """Answer ``POST /2015-03-31/functions/NAME/invocations`` on a free loopback port, one thread a request."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _request_handler(handlers))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _outcome(handler: Handler, body: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Call a handler and return what Lambda answers: a body, and the header that marks a failure."""
+    try:
+        result = handler(json.loads(body or b"{}"), LocalContext(name))
+    except Exception as error:  # noqa: BLE001 - as the Lambda runtime: whatever a handler raises is its answer
+        failure = {"errorType": type(error).__name__, "errorMessage": str(error)}
+    else:
+        try:
+            json.dumps(result)
+        except (TypeError, ValueError) as error:
+            failure = {
+                "errorType": "Runtime.MarshalError",
+                "errorMessage": f"the result of {name} is not JSON: {error}",
+            }
+        else:
+            return result, {}
+    return failure, {"X-Amz-Function-Error": "Unhandled"}
+
+
+def _request_handler(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHandler]:
+    class Invoke(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            name = unquote(self.path).split("/functions/")[-1].split("/")[0].rsplit(":", 1)[-1]
+            handler = handlers.get(name)
+            if handler is None:
+                message = {"Type": "User", "Message": f"Function not found: {name}"}
+                self._answer(404, message, {"X-Amzn-ErrorType": "ResourceNotFoundException"})
+                return
+            self._answer(200, *_outcome(handler, body, name))
+
+        def _answer(self, status: int, body: dict[str, Any], headers: dict[str, str]) -> None:
+            payload = json.dumps(body).encode()
+            try:
+                self.send_response(status)
+                for key, value in {"Content-Type": "application/json", **headers}.items():
+                    self.send_header(key, value)
+                self.send_header("Content-Length", str(len(payload)))
+                self.end_headers()
+                self.wfile.write(payload)
+            except ConnectionError:
+                # The caller's time was up; Lambda too drops such an answer.
+                self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """Leave the terminal to the answer."""
+
+    return Invoke

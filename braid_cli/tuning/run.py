@@ -1,0 +1,266 @@
+"""Cross-validation: fit on some questions, report on those held out, and write what is better there."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from braid.errors import InvalidRequest
+from braid.models import Fusion, FusionParameters
+from braid.retrieval.stages.strand_weights import method
+from braid.settings.fusion_parameters import FittedFile
+
+from braid_cli.datasets.ingest import ingest
+from braid_cli.evaluation.figures import METRICS, Figures, bootstrap, difference, mean
+from braid_cli.evaluation.run import own_engines, read_judged
+from braid_cli.tuning.captured import capture
+from braid_cli.tuning.search import KNOBS, RANK_KNOBS, SEED, Knob, search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from braid.app import Wired
+
+    from braid_cli.evaluation.figures import Difference
+    from braid_cli.tuning.captured import Captured
+
+FOLDS = 5
+MOST_LOST = 0.01
+"""By how much the mean of one dataset may be worse on held-out questions for the sake of the others."""
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Held-out questions of one dataset, or of all, before and after."""
+
+    name: str
+    questions: int
+    before: Figures
+    after: Figures
+    change: Difference
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What fitting came to."""
+
+    metric: str
+    folds: int
+    seed: int
+    before: FusionParameters
+    """Those in force."""
+    after: FusionParameters
+    """Fitted on all questions."""
+    by_fold: tuple[FusionParameters, ...]
+    """Fitted on all but one fold each; where they differ much, the questions do not say what the value should be."""
+    compared: tuple[Compared, ...]
+    """On held-out questions: each dataset, then all together."""
+    datasets: tuple[tuple[str, str, int], ...] = ()
+    """Name, content hash and number of questions of each."""
+
+    def refusal(self) -> str | None:
+        """Return why the parameters should not be used; None where they are better on held-out questions."""
+        if self.after == self.before:
+            return "no other parameters are better on these questions than those in force"
+        overall = self.compared[-1].change
+        low, high = overall.intervals[self.metric]
+        if low <= 0:
+            return (
+                f"not better on held-out questions: {self.metric} {overall.means[self.metric]:+.4f}, "
+                f"95 % interval {low:+.4f} to {high:+.4f}"
+            )
+        for one in self.compared[:-1]:
+            if one.change.means[self.metric] < -MOST_LOST:
+                return f"worse on held-out questions of {one.name}: {self.metric} {one.change.means[self.metric]:+.4f}"
+        return None
+
+    def evidence(self) -> dict[str, Any]:
+        """Return what the file says of how its parameters were found."""
+        return {
+            "fitted_on": [
+                {"dataset": name, "content": content, "questions": questions}
+                for name, content, questions in self.datasets
+            ],
+            "metric": self.metric,
+            "folds": self.folds,
+            "seed": self.seed,
+            "held_out": {
+                one.name: {
+                    "questions": one.questions,
+                    "before": _figure(one.before, self.metric),
+                    "after": _figure(one.after, self.metric),
+                    "difference": {
+                        "mean": round(one.change.means[self.metric], 4),
+                        "confidence_95": [round(bound, 4) for bound in one.change.intervals[self.metric]],
+                        "p": round(one.change.p[self.metric], 4),
+                    },
+                }
+                for one in self.compared
+            },
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything for machines."""
+        return {
+            "before": self.before.model_dump(mode="json"),
+            "after": self.after.model_dump(mode="json"),
+            "by_fold": [one.model_dump(mode="json") for one in self.by_fold],
+            "refused": self.refusal(),
+            **self.evidence(),
+        }
+
+
+def _figure(figures: Figures, metric: str) -> dict[str, Any]:
+    return {
+        "mean": round(figures.means[metric], 4),
+        "confidence_95": [round(bound, 4) for bound in figures.intervals[metric]],
+    }
+
+
+def tune(
+    questions: Sequence[Captured],
+    before: FusionParameters,
+    *,
+    metric: str = "ndcg@10",
+    folds: int = FOLDS,
+    seed: int = SEED,
+    knobs: Sequence[Knob] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Tuning:
+    """Fit on all questions, and by cross-validation find out what that is worth on questions that it has not seen.
+
+    Parameters
+    ----------
+    questions
+        What was found for each.
+    before
+        The parameters in force, where the search begins and what it is compared with.
+    metric
+        What is bettered.
+    folds
+        Into how many parts the questions of each dataset are shuffled.
+    seed
+        Of the shuffling and of the search.
+    knobs
+        What is turned; all that fusion uses when not given.
+    on_progress
+        Called with the number of fits made and the number of all.
+
+    Raises
+    ------
+    InvalidRequest
+        If there are fewer questions than folds.
+    """
+    if len(questions) < folds:
+        raise InvalidRequest(f"{len(questions)} judged questions make no {folds} folds", field="folds")
+    if knobs is None:
+        knobs = knobs_of(questions)
+    fold_of = deal(questions, folds, seed)
+    fitted: list[FusionParameters] = []
+    for fold in range(folds):
+        seen = [one for one, dealt in zip(questions, fold_of, strict=True) if dealt != fold]
+        fitted.append(search(seen, before, metric=metric, knobs=knobs, seed=seed))
+        if on_progress:
+            on_progress(fold + 1, folds + 1)
+    after = search(questions, before, metric=metric, knobs=knobs, seed=seed)
+    if on_progress:
+        on_progress(folds + 1, folds + 1)
+    names = list(dict.fromkeys(one.dataset for one in questions))
+    pairs = [
+        (one, one.measure(before), one.measure(fitted[fold])) for one, fold in zip(questions, fold_of, strict=True)
+    ]
+    compared = [_compare(name, [pair for pair in pairs if pair[0].dataset == name]) for name in names]
+    return Tuning(metric, folds, seed, before, after, tuple(fitted), (*compared, _compare(ALL, pairs)))
+
+
+def knobs_of(questions: Sequence[Captured]) -> tuple[Knob, ...]:
+    """Return what there is to turn; the constant of reciprocal ranks only where a question is fused by them."""
+    by_ranks = any(method(one.found.request) is Fusion.RRF for one in questions)
+    return (*KNOBS, *(RANK_KNOBS if by_ranks else ()))
+
+
+def deal(questions: Sequence[Captured], folds: int, seed: int) -> list[int]:
+    """Return the fold of each question: those of each dataset are shuffled and dealt out, so that no fold lacks one."""
+    dice = random.Random(seed)  # noqa: S311 - not for secrets
+    fold_of = [0] * len(questions)
+    dealt = 0
+    for name in dict.fromkeys(one.dataset for one in questions):
+        places = [place for place, one in enumerate(questions) if one.dataset == name]
+        dice.shuffle(places)
+        for place in places:
+            fold_of[place] = dealt % folds
+            dealt += 1
+    return fold_of
+
+
+def _compare(name: str, pairs: Sequence[tuple[Captured, Mapping[str, float], Mapping[str, float]]]) -> Compared:
+    ids = [f"{one.dataset}/{one.question.id}" for one, _, _ in pairs]
+    before = _figures(ids, [values for _, values, _ in pairs])
+    after = _figures(ids, [values for _, _, values in pairs])
+    return Compared(name, len(pairs), before, after, difference(after, before, against="before"))
+
+
+def _figures(ids: Sequence[str], values: Sequence[Mapping[str, float]]) -> Figures:
+    per_query = {
+        metric: {identity: of_one[metric] for identity, of_one in zip(ids, values, strict=True)} for metric in METRICS
+    }
+    means = {metric: mean(per_query[metric].values()) for metric in METRICS}
+    return Figures(means, {metric: bootstrap(list(per_query[metric].values())) for metric in METRICS}, per_query)
+
+
+def tune_folders(
+    folders: Sequence[Path],
+    wired: Wired,
+    *,
+    metric: str = "ndcg@10",
+    folds: int = FOLDS,
+    seed: int = SEED,
+    on_ingest: Callable[[int, int], None] | None = None,
+    on_question: Callable[[int, int], None] | None = None,
+    on_fit: Callable[[int, int], None] | None = None,
+) -> Tuning:
+    """Ingest dataset folders as evaluation does, ask their questions once, and tune.
+
+    A parameter that the environment sets is left alone: it wins over the file.
+
+    Raises
+    ------
+    DatasetError
+        If a folder is malformed or holds no judged question.
+    InvalidRequest
+        If there are fewer questions than folds.
+    """
+    captured: list[Captured] = []
+    datasets: list[tuple[str, str, int]] = []
+    read = [read_judged(folder, wired) for folder in folders]
+    with ExitStack() as stack:
+        for dataset in read:
+            own = stack.enter_context(closing(own_engines(dataset, wired)))
+            ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
+            name = dataset.name if dataset.name not in {one[0] for one in datasets} else str(dataset.folder)
+            captured += capture(name, dataset.judged, own, on_progress=on_question)
+            datasets.append((name, dataset.content_hash[:12], len(dataset.judged)))
+        settings = wired.settings
+        stated = {name for name in ("lexical_share", "rank_constant") if getattr(settings, name) is not None}
+        knobs = [knob for knob in knobs_of(captured) if knob.name not in stated]
+        made = tune(
+            captured, wired.fitted.parameters, metric=metric, folds=folds, seed=seed, knobs=knobs, on_progress=on_fit
+        )
+    return replace(made, datasets=tuple(datasets))
+
+
+def write(tuning: Tuning, path: Path) -> None:
+    """Write the file that the system reads, whole or not at all."""
+    made = FittedFile(parameters=tuning.after, evidence=tuning.evidence())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(
+        json.dumps(made.model_dump(mode="json"), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
+    )
+    unfinished.replace(path)

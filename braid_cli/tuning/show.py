@@ -1,0 +1,65 @@
+"""A tuning on a terminal: before and after on held-out questions, and the parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from braid_cli.evaluation.show import CHANCE, chance_text, short
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from braid_cli.evaluation.figures import Figures
+    from braid_cli.tuning.run import Tuning
+
+
+def show_tuning(console: Console, tuning: Tuning) -> None:
+    """Print what the fit is worth on questions that it has not seen, then the parameters that changed."""
+    title = f"{tuning.metric} on held-out questions, {tuning.folds} folds"
+    console.print(Text(title, style="bold"))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("dataset")
+    for heading in ("questions", "before", "after", "Δ", "95 % interval", "p"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    # Of one dataset, all is that dataset.
+    for one in tuning.compared if len(tuning.compared) > 2 else tuning.compared[:1]:  # noqa: PLR2004 - it and all
+        change, chance = one.change.means[tuning.metric], one.change.p[tuning.metric]
+        low, high = one.change.intervals[tuning.metric]
+        style = ("green" if change > 0 else "red") if chance < CHANCE else "dim"
+        table.add_row(
+            one.name,
+            str(one.questions),
+            _with_interval(one.before, tuning.metric),
+            _with_interval(one.after, tuning.metric),
+            Text(short(change, signed=True), style=style),
+            f"{short(low, signed=True)} {short(high, signed=True)}",
+            chance_text(chance),
+            style="bold" if one is tuning.compared[-1] else "",
+        )
+    console.print(table)
+    _show_parameters(console, tuning)
+
+
+def _with_interval(figures: Figures, metric: str) -> Text:
+    low, high = figures.intervals[metric]
+    return Text(short(figures.means[metric])).append(f" ±{short((high - low) / 2)}", style="dim")
+
+
+def _show_parameters(console: Console, tuning: Tuning) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("parameter")
+    for heading in ("before", "after", "of the folds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    before, after = tuning.before.model_dump(), tuning.after.model_dump()
+    for name, value in before.items():
+        of_folds = sorted(float(getattr(one, name)) for one in tuning.by_fold)
+        spread = f"{of_folds[0]:g}" if of_folds[0] == of_folds[-1] else f"{of_folds[0]:g} to {of_folds[-1]:g}"
+        same = after[name] == value
+        table.add_row(name, f"{value:g}", Text(f"{after[name]:g}", style="dim" if same else "bold"), spread)
+    console.print(table)
+    notes = "after: fitted on all questions; of the folds: fitted on all but one fold each"
+    console.print(Text(notes, style="dim"))

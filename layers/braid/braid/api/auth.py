@@ -1,0 +1,219 @@
+"""Whose request it is: what a verified token claims, what the memberships say, and for which tenant.
+
+API Gateway verifies tokens and signatures and puts what it found into the request's context, where no caller can write;
+the server on a laptop does the same. A token is read here only to tell apart what the context writes alike.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from braid.api.problems import FieldProblem, Problem, unauthenticated
+from braid.models import TenantId
+from braid.ports.members import Role, Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from braid.ports.members import Members
+
+OPEN_PATHS: Final = frozenset({"/", "/health", "/openapi.json", "/explorer"})
+OPEN_PREFIX: Final = "/explorer/"
+_NO_MEMBER = "no member of this tenant"
+FRONT_HEADER = "braid-front"
+TENANT_HEADER = "braid-tenant"
+"""Names the tenant that is meant, where a caller belongs to several."""
+_TENANT = TypeAdapter(TenantId)
+_SESSION = re.compile(r"^(arn:[a-z-]+:sts::[0-9]+:assumed-role/[^/]+)/.*$")
+_SUBJECT = TypeAdapter(Subject)
+
+
+class Refused(Problem):
+    """A caller asked for what is not theirs; answered with 403, and written to the log for whoever audits it."""
+
+    def __init__(self, detail: str, *, subject: str, tenant_id: str | None, reason: str) -> None:
+        """Say it; ``tenant_id`` is None where a name was asked for that is no tenant's, and may be anything."""
+        super().__init__(HTTPStatus.FORBIDDEN, "forbidden", detail)
+        self.audit: dict[str, str | None] = {"subject": subject, "tenant_id": tenant_id, "reason": reason}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who asks, as verified before the request got here."""
+
+    subject: str
+    tenants: tuple[str, ...] | None
+    """Tenants that the token names; None when it names none, as requests signed with IAM never do."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks, for which tenant, and what they may do there."""
+
+    subject: str
+    tenant_id: str
+    role: Role
+
+    def must_write(self) -> None:
+        """Refuse whoever may only read.
+
+        Raises
+        ------
+        Refused
+            Always, for a reader.
+        """
+        if self.role is not Role.WRITER:
+            detail = "this tenant may be asked, and not changed"
+            raise Refused(detail, subject=self.subject, tenant_id=self.tenant_id, reason="role")
+
+
+def check_way(event: Mapping[str, Any], front_key: Callable[[], bytes] | None) -> None:
+    """Refuse a request that went round the firewall.
+
+    Parameters
+    ----------
+    event
+        In API Gateway's format 2.0.
+    front_key
+        Returns what the firewall adds to every request that it lets through; None where there is no firewall.
+
+    Raises
+    ------
+    Problem
+        403 if the request lacks it.
+    StoreError
+        If the key cannot be read.
+    """
+    if front_key is None:
+        return
+    given = str(event.get("headers", {}).get(FRONT_HEADER, "")).encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(given, front_key()):
+        detail = "this address is not asked directly; use the one in front of it"
+        raise Problem(HTTPStatus.FORBIDDEN, "forbidden", detail)
+
+
+def is_open(path: str) -> bool:
+    """Whether a path answers whoever asks."""
+    return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
+
+
+def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
+    """Return who asks.
+
+    Raises
+    ------
+    Problem
+        401 if nobody verified it.
+    """
+    authorizer = event.get("requestContext", {}).get("authorizer") or {}
+    claims = (authorizer.get("jwt") or {}).get("claims") or {}
+    if claims.get("sub"):
+        named = _names(claims.get(tenant_claim), tenant_claim, event)
+        return Identity(subject=_subject(f"user:{claims['sub']}"), tenants=named)
+    arn = (authorizer.get("iam") or {}).get("userArn")
+    if arn:
+        # A session's name changes with each session; the role is who it is.
+        role_or_user = _SESSION.sub(r"\1", str(arn))
+        return Identity(subject=_subject(f"iam:{role_or_user}"), tenants=None)
+    raise unauthenticated()
+
+
+def authorise(identity: Identity, asked: str | None, members: Members | None) -> Caller:
+    """Return who asks for which tenant.
+
+    Parameters
+    ----------
+    identity
+        Who asks.
+    asked
+        Tenant that the request names; None leaves it to the token or to the only membership.
+    members
+        Memberships that count beside the token's claim; None where the claim alone counts.
+
+    Raises
+    ------
+    Refused
+        If the caller is no member of the tenant.
+    Problem
+        422 if the tenant is to be named.
+    StoreError
+        If the memberships cannot be read.
+    """
+    tenant_id = _tenant(identity, asked, members)
+    try:
+        _TENANT.validate_python(tenant_id)
+    except ValidationError:
+        raise Refused("not a tenant", subject=identity.subject, tenant_id=None, reason="name") from None
+    if identity.tenants is not None and tenant_id not in identity.tenants:
+        raise Refused(_NO_MEMBER, subject=identity.subject, tenant_id=tenant_id, reason="claim")
+    if members is not None:
+        role = members.role(identity.subject, tenant_id)
+    else:
+        role = None if identity.tenants is None else Role.WRITER
+    if role is None:
+        raise Refused(_NO_MEMBER, subject=identity.subject, tenant_id=tenant_id, reason="membership")
+    return Caller(identity.subject, tenant_id, role)
+
+
+def _tenant(identity: Identity, asked: str | None, members: Members | None) -> str:
+    if asked is not None:
+        return asked
+    known: tuple[str, ...] = identity.tenants or ()
+    if identity.tenants is None and members is not None:
+        known = tuple(found.tenant_id for found in members.of(identity.subject))
+    if len(known) == 1:
+        return known[0]
+    if known:
+        field = FieldProblem(field="Braid-Tenant", detail="missing, and the caller belongs to several tenants")
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", "the header Braid-Tenant is missing", errors=[field]
+        )
+    raise Refused("a member of no tenant", subject=identity.subject, tenant_id=None, reason="membership")
+
+
+def _names(claim: object, name: str, event: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the tenants of a claim, None when it names none.
+
+    API Gateway writes the list ``["a", "b"]`` as ``[a b]``, and ``["a b"]`` too: that no one becomes a member of two
+    tenants by a name with a space in it, such a list is read from the token itself, which API Gateway has verified.
+    """
+    match claim:
+        case None | "":
+            return None
+        case list():
+            return tuple(str(item) for item in claim)
+        case str() if claim.startswith("[") and claim.endswith("]"):
+            if not re.search(r"[\s,]", claim):
+                return tuple(filter(None, (claim[1:-1],)))
+            names = _listed(name, event)
+            same = claim in {f"[{' '.join(names)}]", f"[{', '.join(names)}]", f"[{','.join(names)}]"}
+            return names if same else ()
+        case _:
+            return (str(claim),)
+
+
+def _listed(claim: str, event: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a list that the request's token claims; empty when it holds none. Whoever calls has it verified."""
+    token = str(event.get("headers", {}).get("authorization", "")).rpartition(" ")[2]
+    try:
+        _, payload, _ = token.split(".")
+        content = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        names = content[claim]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ()
+    return tuple(names) if isinstance(names, list) and all(isinstance(item, str) for item in names) else ()
+
+
+def _subject(name: str) -> str:
+    try:
+        return _SUBJECT.validate_python(name)
+    except ValidationError:
+        raise unauthenticated() from None

@@ -1,0 +1,123 @@
+"""Idempotency keys: a request that is sent several times under one key is done once, and answered alike.
+
+Whoever comes first claims the key in the cache before beginning, by a compare-and-set. Who comes while it is done is
+refused with 409, and afterwards is given what was answered. A claim ends with the request, or after :data:`CLAIM_S`
+where its process ended first. A cache that is lost makes a repeated request a repeated write, which every write here
+bears: it is the same record again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+from aws_lambda_powertools.event_handler.openapi.params import Header as InHeader
+from pydantic import ValidationError
+
+from braid.api.problems import RETRY_AFTER_S, FieldProblem, Problem
+from braid.models import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from braid.ports.resilient_cache import ForgivingCache
+
+KEPT_S: Final = 86_400
+CLAIM_S: Final = 60
+"""How long a key stays claimed by a request that never ends: above what a function has for one."""
+IdempotencyKey = Annotated[
+    str | None,
+    InHeader(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,255}$",
+        description="The same key with the same request, within a day: it is done once, and answered alike.",
+    ),
+]
+_Shape = TypeVar("_Shape", bound=Frozen)
+
+
+def once(
+    cache: ForgivingCache,
+    tenant_id: str,
+    key: str | None,
+    *,
+    asked: Frozen,
+    do: Callable[[], _Shape],
+    shape: type[_Shape],
+) -> _Shape:
+    """Do something, unless it was done under this key before.
+
+    Parameters
+    ----------
+    cache
+        Where claims and answers are kept.
+    tenant_id
+        Whose key it is.
+    key
+        As the caller sent it; None does it in any case.
+    asked
+        The request that the key stands for.
+    do
+        What is done.
+    shape
+        What it returns.
+
+    Raises
+    ------
+    Problem
+        422 if the key stood for another request, 409 while an equal request is being done.
+    """
+    if key is None:
+        return do()
+    name = f"once/{hashlib.sha256(key.encode()).hexdigest()}"
+    same = hashlib.sha256(f"{type(asked).__name__}\n{asked.model_dump_json()}".encode()).hexdigest()
+    claim = json.dumps([same, None, secrets.token_hex(16)]).encode()
+    kept = cache.exchange(tenant_id, name, None, claim, CLAIM_S)
+    if kept is not None:
+        try:
+            return _answered(kept, same, shape)
+        except (ValueError, ValidationError):
+            # Written by another version: it is taken over.
+            if cache.exchange(tenant_id, name, kept, claim, CLAIM_S) != kept:
+                raise _in_progress() from None
+    try:
+        done = do()
+    except BaseException:
+        cache.exchange(tenant_id, name, claim, None, CLAIM_S)
+        raise
+    answer = json.dumps([same, done.model_dump(mode="json")]).encode()
+    if cache.exchange(tenant_id, name, claim, answer, KEPT_S) is None:
+        cache.exchange(tenant_id, name, None, answer, KEPT_S)  # it took longer than a claim holds
+    return done
+
+
+def _answered(kept: bytes, same: str, shape: type[_Shape]) -> _Shape:
+    """Return the answer that is kept under a key.
+
+    Raises
+    ------
+    Problem
+        If the key stood for another request, or is claimed.
+    ValueError
+        If something else is kept.
+    """
+    before, answer, *_ = json.loads(kept)
+    if before != same:
+        field = FieldProblem(field="Idempotency-Key", detail="stood for another request before")
+        detail = "the header Idempotency-Key stood for another request before"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency-key-reused", detail, errors=[field])
+    if answer is None:
+        raise _in_progress()
+    return shape.model_validate(answer)
+
+
+def _in_progress() -> Problem:
+    return Problem(
+        HTTPStatus.CONFLICT,
+        "idempotency-key-in-progress",
+        "a request with this Idempotency-Key is being done; send it again for its answer",
+        headers={"Retry-After": str(RETRY_AFTER_S)},
+    )

@@ -1,0 +1,91 @@
+"""The OpenAPI document, from the routes themselves."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer
+
+from braid import __version__
+from braid.api.auth import is_open
+from braid.api.problems import MEDIA_TYPE, ProblemDetails
+
+if TYPE_CHECKING:
+    from braid.api.router import Api
+
+PROBLEMS = {
+    "400": "The body cannot be read as JSON.",
+    "401": "No valid token.",
+    "403": "No member of the tenant, or one who may only read.",
+    "404": "There is none.",
+    "409": "Something else stands there already, or an equal request is being done.",
+    "413": "The body is too long.",
+    "415": "The body is not application/json.",
+    "422": "Fields are wrong; the answer names them.",
+    "429": "Too many requests at once, or more than the tenant's quota.",
+    "503": "A store did not answer, or there is too much to do at once.",
+    "504": "It took longer than a request may.",
+}
+_MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords"})
+_OF_BODIES = frozenset({"400", "413", "415"})
+_TO_ANYONE = frozenset({"422", "429", "503"})
+_DESCRIPTION = (
+    "One question in, one ranked and cited list out, from vectors, words and a knowledge graph. The tenant comes from "
+    "the verified token; a caller who belongs to several names one in the header Braid-Tenant."
+)
+
+
+_TENANT_HEADER = {
+    "name": "Braid-Tenant",
+    "in": "header",
+    "required": False,
+    "description": "The tenant that is meant, where the caller belongs to several.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"},
+}
+
+
+def document(api: Api) -> str:
+    """Return the document as JSON, its keys in order."""
+    schema = json.loads(
+        api.get_openapi_json_schema(
+            title="Braid",
+            version=__version__,
+            description=_DESCRIPTION,
+            security_schemes={"bearer": HTTPBearer(bearerFormat="JWT")},
+            security=[{"bearer": []}],
+        )
+    )
+    schema.pop("servers", None)
+    for unused in ("HTTPValidationError", "ResponseValidationError", "ValidationError"):
+        schema["components"]["schemas"].pop(unused, None)
+    schema["components"]["schemas"]["ProblemDetails"] = _problem_schema(schema)
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            if is_open(path):
+                # Powertools leaves an empty list out, and the document's own then counts.
+                operation["security"] = []
+            else:
+                operation.setdefault("parameters", []).append(_TENANT_HEADER)
+            _describe_problems(operation)
+    return json.dumps(schema, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _problem_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    problem = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema["components"]["schemas"].update(problem.pop("$defs"))
+    return problem
+
+
+def _describe_problems(operation: dict[str, Any]) -> None:
+    """Say how each route may refuse, in place of what Powertools assumes."""
+    asked_by_anyone = operation.get("security") == []
+    responses = {code: answer for code, answer in operation["responses"].items() if code != "422"}
+    for code, description in PROBLEMS.items():
+        if code == "409" and operation["operationId"] not in _MAY_CONFLICT:
+            continue
+        if (asked_by_anyone and code not in _TO_ANYONE) or (code in _OF_BODIES and "requestBody" not in operation):
+            continue
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
+        responses[code] = {"description": description, "content": content}
+    operation["responses"] = responses

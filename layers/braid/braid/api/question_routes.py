@@ -1,0 +1,178 @@
+"""Routes that ask: searches, the graph, entities, contexts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
+from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
+
+from braid.api import traces
+from braid.api.problems import not_found
+from braid.api.schemas import Entity, EntityId, GraphRequest, Related, SemanticQuestion, Trace
+from braid.errors import InvalidRequest
+from braid.models import Answer, Direction, Label, Name, Query, Question, RecordId, Timestamp
+from braid.models.scalars import can_be_id
+from braid.ports.graph_query import GraphQuery, GraphResult, QueryStart
+from braid.ranking.citations import cite
+from braid.retrieval.context.selection import Context, ContextQuestion, ContextRequest
+from braid.retrieval.library import Interface
+
+if TYPE_CHECKING:
+    from braid.api.router import Api
+    from braid.models import Record
+
+ASK = ["ask"]
+TraceId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9:_-]{1,128}$")]
+
+
+def add_questions(api: Api) -> None:
+    """Add the routes."""
+    _add_searches(api)
+    _add_entities(api)
+
+
+def _add_searches(api: Api) -> None:
+    library = api.library
+
+    @api.post("/search", operation_id="search", summary="Ask one question", tags=ASK)
+    def search(question: Question) -> Answer:
+        library.quotas.take_question(api.tenant_id)
+        answer = library.answer(Query(tenant_id=api.tenant_id, **dict(question)))
+        traces.keep(library, api.tenant_id, question.text, answer)
+        return answer
+
+    @api.post(
+        "/search/semantic",
+        operation_id="searchSemantic",
+        summary="Search without the graph",
+        tags=["ask"],
+    )
+    def search_semantic(question: SemanticQuestion) -> Answer:
+        library.quotas.take_question(api.tenant_id)
+        answer = Interface(library, api.tenant_id).semantic_search(
+            question.text,
+            question.entity_types,
+            question.time_range,
+            question.limit,
+            question.min_similarity,
+            as_of=question.as_of,
+        )
+        traces.keep(library, api.tenant_id, question.text, answer)
+        return answer
+
+    @api.post("/graph/query", operation_id="queryGraph", summary="Walk the graph step by step", tags=ASK)
+    def graph_query(question: GraphRequest) -> GraphResult:
+        library.quotas.take_question(api.tenant_id)
+        asked = {name: value for name, value in question if name != "as_of"}
+        return Interface(library, api.tenant_id).graph_query(asked, as_of=question.as_of)
+
+    @api.post("/context", operation_id="buildContext", summary="Choose what to show a model next", tags=ASK)
+    def context(question: ContextQuestion) -> Context:
+        library.quotas.take_question(api.tenant_id)
+        return library.context(ContextRequest(tenant_id=api.tenant_id, **dict(question)))
+
+    @api.get("/traces/<trace_id>", operation_id="getTrace", summary="How an answer came about", tags=ASK)
+    def trace(trace_id: TraceId) -> Trace:
+        kept = traces.find(library, api.tenant_id, trace_id)
+        if kept is None:
+            detail = "no trace of this id is kept, or no longer"
+            raise not_found(detail)
+        return kept
+
+
+def _add_entities(api: Api) -> None:
+    library = api.library
+
+    # Before the route of the entity itself, whose id may hold any character.
+    @api.get(
+        "/entities/<entity_id>/related",
+        operation_id="getRelated",
+        summary="What is related to an entity",
+        tags=["ask"],
+    )
+    def related(
+        entity_id: Annotated[Name, InPath(description="Id of the entity, or its name.")],
+        *,
+        types: Annotated[list[Label] | None, InQuery(max_length=32)] = None,
+        direction: Annotated[Direction, InQuery()] = Direction.BOTH,
+        depth: Annotated[int, InQuery(ge=1, le=3)] = 1,
+        limit: Annotated[int, InQuery(ge=1, le=200)] = 50,
+        as_of: Annotated[Timestamp | None, InQuery()] = None,
+    ) -> Related:
+        library.quotas.take_question(api.tenant_id)
+        try:
+            found = Interface(library, api.tenant_id).related(
+                entity_id,
+                types or (),
+                direction,
+                depth,
+                limit=limit,
+                as_of=as_of,
+                fan_out=library.settings.fan_out,
+            )
+        except InvalidRequest as error:
+            if error.field != "entity":
+                raise
+            # A record that the graph does not know of is one all the same, and nothing is related to it.
+            if not can_be_id(entity_id) or _entity(api, entity_id) is None:
+                raise not_found("no entity of this id or name") from error
+            return Related(hits=())
+        return Related(hits=found.hits, truncated=found.truncated)
+
+    @api.get("/entities/<entity_id>", operation_id="getEntity", summary="One entity or record", tags=ASK)
+    def entity(
+        entity_id: Annotated[RecordId, InPath(description="Its id; one that ends in `/related` is read by POST.")],
+    ) -> Entity:
+        return _found(api, entity_id)
+
+    # API Gateway decodes a path, so that no encoding tells the id x/related from what is related to x. In a body an id
+    # may hold anything.
+    @api.post("/entities:read", operation_id="readEntity", summary="One entity or record of any id", tags=["ask"])
+    def read_entity(asked: EntityId) -> Entity:
+        return _found(api, asked.id)
+
+
+def _found(api: Api, entity_id: str) -> Entity:
+    """Return an entity.
+
+    Raises
+    ------
+    Problem
+        404 if there is none.
+    """
+    found = _entity(api, entity_id)
+    if found is None:
+        raise not_found("no entity of this id")
+    return found.fitting()
+
+
+def _entity(api: Api, entity_id: str) -> Entity | None:
+    """Return an entity from its record, or else from its vertex."""
+    library = api.library
+    for record in library.index.get_many(api.tenant_id, [entity_id]):
+        if record.tenant_id == api.tenant_id:
+            return _of_record(record)
+    start = QueryStart(ids=(entity_id,))
+    found = library.graph.query(GraphQuery(tenant_id=api.tenant_id, start=start, limit=1, as_of=library.now()))
+    for hit in found.hits:
+        return Entity(id=hit.id, kind=None, entity_type=hit.entity_type, name=hit.name, timestamp=hit.timestamp)
+    return None
+
+
+def _of_record(record: Record) -> Entity:
+    return Entity(
+        id=record.id,
+        kind=record.kind,
+        entity_type=record.entity_type,
+        name=record.name,
+        aliases=record.aliases,
+        content=record.content,
+        schema_version=record.schema_version,
+        timestamp=record.timestamp,
+        valid_at=record.valid_at,
+        invalid_at=record.invalid_at,
+        citation=cite(record),
+        metadata=record.metadata,
+        trusted=record.trusted,
+    )

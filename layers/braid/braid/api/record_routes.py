@@ -1,0 +1,223 @@
+"""Routes over what is stored: records and schema versions."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Final
+
+from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
+from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
+
+from braid.api.idempotency import IdempotencyKey, once
+from braid.api.problems import FieldProblem, Problem
+from braid.api.schemas import (
+    MAX_RECORD_BYTES,
+    Deletes,
+    NewSchema,
+    RecordPage,
+    RecordSummary,
+    Reembed,
+    ReembedJob,
+    Schemas,
+    Writes,
+    WriteSummary,
+)
+from braid.api.signed_tokens import InvalidToken, sign, verify
+from braid.errors import InvalidRequest
+from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
+from braid.ingestion.requests import MissingEnds, WriteReport, WriteRequest
+from braid.models import Record, RecordId, Relationship, Vertex
+from braid.ports.retrieval import SchemaVersion
+from braid.ports.scan_cursor import encode
+
+if TYPE_CHECKING:
+    from braid.api.router import Api
+    from braid.ports.retrieval import SearchIndex
+
+WRITE = ["write"]
+CURSOR: Final = "records"
+CURSOR_HOURS: Final = 24
+READ_AT_ONCE: Final = 20
+"""Records of a page that are read from the index together: what was written by older versions may have megabytes."""
+STUB_BYTES: Final = 20_000
+"""Most that a record has as JSON without its content, aliases and metadata."""
+
+
+def add_records(api: Api) -> None:
+    """Add the routes."""
+    _add_writes(api)
+    _add_deletion(api)
+    _add_schemas(api)
+    _add_reembedding(api)
+
+
+def _add_writes(api: Api) -> None:
+    library = api.library
+
+    @api.post("/records", operation_id="writeRecords", summary="Write records and what relates them", tags=WRITE)
+    def write_records(writes: Writes, key: IdempotencyKey = None) -> WriteSummary:
+        api.caller.must_write()
+        api.counted = writes.size()
+        request = _request(api.tenant_id, writes)
+
+        def write() -> WriteSummary:
+            library.quotas.take_writes(api.tenant_id, writes.size())
+            return _written(library.write(request))
+
+        return once(
+            library.cache,
+            api.tenant_id,
+            key,
+            asked=writes,
+            do=write,
+            shape=WriteSummary,
+        )
+
+    @api.get("/records", operation_id="listRecords", summary="All records, page by page", tags=WRITE)
+    def list_records(
+        limit: Annotated[int, InQuery(ge=1, le=100)] = 50,
+        after: Annotated[
+            str | None, InQuery(max_length=4_096, description="What the page before gave as its next.")
+        ] = None,
+    ) -> RecordPage:
+        tenant_id, now = api.tenant_id, library.now().timestamp()
+        cursor = None if after is None else _opened(after, tenant_id, library.cursor_key(), now)
+        records, further = _page(library.index, tenant_id, cursor, limit)
+        onward = None
+        if further:
+            content = {"tenant_id": tenant_id, "after": further}
+            until = now + CURSOR_HOURS * 3_600
+            onward = sign(content, purpose=CURSOR, key=library.cursor_key(), expires_at=until)
+        api.counted = len(records)
+        return RecordPage(records=tuple(records), next=onward)
+
+
+def _add_deletion(api: Api) -> None:
+    library = api.library
+
+    @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Remove a record for good", tags=WRITE)
+    def delete_record(record_id: Annotated[RecordId, InPath(description="Its id, or a vertex's.")]) -> DeleteReport:
+        api.caller.must_write()
+        api.counted = 1
+        library.quotas.take_writes(api.tenant_id, 1)
+        # What is not there any more is deleted as well as can be: repeating a delete is no error.
+        return library.delete(api.tenant_id, (record_id,))
+
+    # In a body an id may hold anything. API Gateway decodes a path, and is reported to end it at an id's question
+    # mark then; and of two parameters of one name it makes one with a comma, as an id may have.
+    @api.post("/records:delete", operation_id="deleteRecords", summary="Remove records for good", tags=WRITE)
+    def delete_records(asked: Deletes) -> DeleteReport:
+        api.caller.must_write()
+        api.counted = len(asked.ids)
+        library.quotas.take_writes(api.tenant_id, len(asked.ids))
+        return library.delete(api.tenant_id, asked.ids)
+
+
+def _add_schemas(api: Api) -> None:
+    library = api.library
+
+    @api.get("/schemas", operation_id="listSchemas", summary="The versions of the schema", tags=WRITE)
+    def schemas() -> Schemas:
+        versions = library.schemas.versions(api.tenant_id)
+        return Schemas(current=library.schemas.current(api.tenant_id), versions=tuple(versions))
+
+    @api.post("/schemas", operation_id="registerSchema", summary="Register the next version", tags=WRITE)
+    def register(proposed: NewSchema) -> SchemaVersion:
+        api.caller.must_write()
+        for known in library.schemas.versions(api.tenant_id):
+            if known.version == proposed.version and proposed.same_as(known):
+                return known
+        schema = SchemaVersion(tenant_id=api.tenant_id, created_at=library.now(), **dict(proposed))
+        try:
+            library.schemas.register(schema)
+        except InvalidRequest as error:
+            if error.field != "version":
+                raise
+            field = FieldProblem(field="version", detail=str(error).removeprefix("version: "))
+            raise Problem(HTTPStatus.CONFLICT, "conflict", str(error), errors=[field]) from error
+        return schema
+
+
+def _add_reembedding(api: Api) -> None:
+    library = api.library
+
+    @api.post("/reembed", operation_id="reembed", summary="Have outdated records embedded again", tags=WRITE)
+    def reembed(_request: Reembed) -> ReembedJob:
+        api.caller.must_write()
+        return ReembedJob.of(library.reembed(api.tenant_id))
+
+
+def _request(tenant_id: str, writes: Writes) -> WriteRequest:
+    return WriteRequest(
+        tenant_id=tenant_id,
+        records=tuple(Record(tenant_id=tenant_id, **dict(given)) for given in writes.records),
+        vertices=tuple(Vertex(tenant_id=tenant_id, **dict(given)) for given in writes.vertices),
+        relationships=tuple(Relationship(tenant_id=tenant_id, **dict(given)) for given in writes.relationships),
+        missing=MissingEnds.STUB if writes.stub_missing_ends else MissingEnds.REFUSE,
+    )
+
+
+def _written(report: WriteReport) -> WriteSummary:
+    """Return what a write did.
+
+    Raises
+    ------
+    Problem
+        422 that names each item that is wrong; nothing was written then.
+    """
+    if report.errors:
+        fields = [
+            FieldProblem(field=".".join(filter(None, (_dotted(error.place), error.field))), detail=error.message)
+            for error in report.errors
+        ]
+        detail = "items of the request are wrong; nothing was written"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
+    names = WriteSummary.model_fields
+    return WriteSummary(**{name: value for name, value in dict(report).items() if name in names})
+
+
+def _page(index: SearchIndex, tenant_id: str, after: str | None, limit: int) -> tuple[list[RecordSummary], str | None]:
+    """Return as many records as asked for, or as fit into an answer, and the cursor behind the last of them."""
+    kept: list[RecordSummary] = []
+    size = 0
+    while True:
+        page = index.scan(tenant_id, after=after, limit=min(READ_AT_ONCE, limit - len(kept)))
+        for record in page.records:
+            if record.tenant_id != tenant_id:
+                continue
+            summary = RecordSummary.of(record)
+            length = len(json.dumps(summary.model_dump(mode="json")))
+            if length > MAX_RECORD_BYTES:
+                summary, length = summary.stub(), STUB_BYTES
+            if kept and size + length > MAX_RECORD_BYTES:
+                return kept, encode(tenant_id, kept[-1].id)
+            kept.append(summary)
+            size += length
+        after = page.cursor
+        if after is None or len(kept) >= limit:
+            return kept, after
+
+
+def _dotted(place: str) -> str:
+    """Return a place such as ``records[0]`` as the fields of a request are named."""
+    return place.replace("[", ".").removesuffix("]")
+
+
+def _opened(after: str, tenant_id: str, key: bytes, now: float) -> str | None:
+    """Return the cursor that a token holds.
+
+    Raises
+    ------
+    Problem
+        422 if it was not handed out here to this tenant, or too long ago.
+    """
+    try:
+        content = verify(after, purpose=CURSOR, key=key, now=now)
+    except InvalidToken:
+        content = {}
+    if content.get("tenant_id") != tenant_id:
+        field = FieldProblem(field="after", detail="not what a page gave as its next, or too old")
+        detail = "after: not what a page gave as its next, or too old"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=[field])
+    return content["after"]

@@ -1,0 +1,296 @@
+"""What requests and answers look like where they are not the shapes of the library itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Final, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from braid.ingestion.bulk.imports import Import, ImportAsked, ImportStatus
+from braid.ingestion.bulk.jobs import JobName
+from braid.ingestion.items import MAX_INLINE
+from braid.ingestion.requests import MissingEnds
+from braid.models import (
+    Citation,
+    Frozen,
+    GraphHit,
+    Kind,
+    Label,
+    NewRecord,
+    NewRelationship,
+    NewVertex,
+    Plan,
+    QueryText,
+    Record,
+    RecordId,
+    Score,
+    Source,
+    Text,
+    TimeRange,
+    Timestamp,
+    Weights,
+)
+from braid.ports.graph_query import GraphQuestion
+from braid.ports.retrieval import SchemaVersion
+from braid.reembedding.jobs import Job, Phase, Status
+from braid.retrieval.stages.answer_size import beginning
+
+MAX_RECORD_BYTES: Final = 5_200_000
+"""Of one record, or of a page of several, as JSON in an answer."""
+
+
+class SemanticQuestion(Frozen):
+    """A search by meaning and words alone, without the graph."""
+
+    text: QueryText
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=100)] = ()
+    time_range: TimeRange | None = None
+    limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
+    min_similarity: Score | None = None
+    as_of: Timestamp | None = None
+
+
+class GraphRequest(GraphQuestion):
+    """A traversal, as the graph is now or was at a moment."""
+
+    as_of: Timestamp | None = None
+
+
+class EntityId(Frozen):
+    """Which entity or record is read."""
+
+    id: RecordId
+
+
+class Entity(Frozen):
+    """One record by its id; of a vertex that has no record, its name and type."""
+
+    id: RecordId
+    kind: Kind | None
+    """What the record is; null of a vertex that has none."""
+    entity_type: Label | None
+    name: str | None
+    aliases: tuple[str, ...] = ()
+    content: str = ""
+    schema_version: int | None = None
+    timestamp: Timestamp | None = None
+    valid_at: Timestamp | None = None
+    invalid_at: Timestamp | None = None
+    citation: Citation | None = None
+    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    trusted: bool = True
+    """As of a search's result."""
+    shortened: bool = False
+    """Whether metadata, aliases and the end of the content were left out, as an answer may not hold them."""
+
+    def fitting(self) -> Self:
+        """Return the entity, shortened where it is too long to be answered."""
+        if len(json.dumps(self.model_dump(mode="json"))) <= MAX_RECORD_BYTES:
+            return self
+        shorter = {"content": beginning(self.content, MAX_RECORD_BYTES // 2), "aliases": (), "metadata": {}}
+        return self.model_copy(update={**shorter, "shortened": True})
+
+
+class Related(Frozen):
+    """What stands in relation to an entity, the nearest first."""
+
+    hits: tuple[GraphHit, ...]
+    truncated: bool = False
+    """Whether a hub's fan-out budget cut the walk short."""
+
+
+class Writes(Frozen):
+    """What is written at once; all of it, or nothing if an item is wrong."""
+
+    records: Annotated[tuple[NewRecord, ...], Field(max_length=100)] = ()
+    vertices: Annotated[tuple[NewVertex, ...], Field(max_length=100)] = ()
+    relationships: Annotated[tuple[NewRelationship, ...], Field(max_length=100)] = ()
+    stub_missing_ends: Annotated[bool, Field(strict=True)] = False
+    """Whether a vertex without a name is made where an edge leads to nothing stored; else such an edge is wrong."""
+
+    @model_validator(mode="after")
+    def _is_something(self) -> Self:
+        if not 1 <= self.size() <= MAX_INLINE:
+            message = (
+                f"holds {self.size()} records, vertices and relationships together; 1 to {MAX_INLINE} can be written"
+            )
+            raise ValueError(message)
+        return self
+
+    def size(self) -> int:
+        """Return the number of its items."""
+        return len(self.records) + len(self.vertices) + len(self.relationships)
+
+
+class WriteSummary(Frozen):
+    """What a write did; see :class:`braid.ingestion.requests.WriteReport`."""
+
+    written: int
+    unchanged: int
+    embedded: int
+    vertices: int
+    relationships: int
+    superseded: int
+    stubs: int
+
+
+class Deletes(Frozen):
+    """Records to be removed for good, or vertices without one."""
+
+    ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=100)]
+
+
+class ImportRequest(Frozen):
+    """An object of the tenant's to be written, a line of JSON for each record, entity or relationship."""
+
+    key: Annotated[Text, Field(min_length=1, max_length=1_024)]
+    """Its key in the object store, without the tenant's name in front."""
+    stub_missing_ends: Annotated[bool, Field(strict=True)] = False
+    """As of a write."""
+
+    def asked(self) -> ImportAsked:
+        """Return it as the library asks."""
+        return ImportAsked(key=self.key, missing=MissingEnds.STUB if self.stub_missing_ends else MissingEnds.REFUSE)
+
+
+class ImportSummary(Frozen):
+    """How far writing an object is, and once it ended what became of its lines."""
+
+    id: JobName
+    status: ImportStatus
+    error: str | None = None
+    """What it failed with, such as ``ObjectMissing``; starting it again is safe."""
+    lines: int = 0
+    written: int = 0
+    unchanged: int = 0
+    embedded: int = 0
+    relationships: int = 0
+    superseded: int = 0
+    errors: int = 0
+    """Lines that are wrong and were left out."""
+    report_key: str | None = None
+    """The object with a line of JSON for each of them."""
+
+    @classmethod
+    def of(cls, found: Import) -> Self:
+        """Return what of an import is its tenant's to know."""
+        counted = dict(found.report) | {"lines": found.report.job.lines} if found.report else {}
+        names = cls.model_fields.keys() - {"id", "status", "error"}
+        counts = {name: value for name, value in counted.items() if name in names}
+        return cls(id=found.id, status=found.status, error=found.error, **counts)
+
+
+class RecordSummary(NewRecord):
+    """A record as it is stored, without its vectors."""
+
+    content_hash: str | None = None
+    supplied_spaces: tuple[str, ...] = ()
+    """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
+    shortened: bool = False
+    """Whether content, aliases and metadata were left out, as older versions wrote more than an answer may hold."""
+
+    def stub(self) -> Self:
+        """Return the record without what may be long."""
+        left_out = {"content": "", "aliases": (), "metadata": {}, "supersedes": (), "shortened": True}
+        return self.model_copy(update=left_out)
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return a record without its tenant, which the caller knows."""
+        kept = cls.model_fields.keys() - {"embeddings"}
+        return cls(**{name: value for name, value in dict(record).items() if name in kept})
+
+
+class RecordPage(Frozen):
+    """Some of a tenant's records, in the order of their ids."""
+
+    records: tuple[RecordSummary, ...]
+    next: str | None = None
+    """Ask again with this as ``after``; none when these are the last."""
+
+
+class NewSchema(Frozen):
+    """The next version of a tenant's schema."""
+
+    version: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=1_000)] = ()
+    relationship_types: Annotated[tuple[Label, ...], Field(max_length=1_000)] = ()
+    changes: Annotated[Text, StringConstraints(max_length=10_000)] = ""
+
+    def same_as(self, known: SchemaVersion) -> bool:
+        """Whether a registered version says the same."""
+        return all(getattr(known, name) == value for name, value in self)
+
+
+class Schemas(Frozen):
+    """Every version of a tenant's schema."""
+
+    current: int
+    """The version that records are measured against; 1 when none is registered."""
+    versions: tuple[SchemaVersion, ...]
+
+
+class Reembed(Frozen):
+    """Embed again what is outdated of the caller's tenant; there is nothing to choose."""
+
+
+class ReembedJob(Frozen):
+    """A job that embeds a tenant's outdated records, a step at a time; asking again goes on with the same one."""
+
+    name: str
+    status: Status
+    phase: Phase
+    written: int
+    total: int
+    """Records that were outdated when it began."""
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """Return what of a job is its tenant's to know."""
+        return cls(name=job.name, status=job.status, phase=job.phase, written=job.written, total=job.total)
+
+
+class TraceResult(Frozen):
+    """Where one result stood at each stage; no text of it."""
+
+    id: RecordId
+    rank: int
+    fused_rank: int
+    final: Score
+    relevance: Score
+    combined_score: Score
+    vector_score: Score | None
+    vector_supplied: bool = False
+    """Whether the vector that found it came with the record."""
+    lexical_score: Score | None
+    graph_score: Score | None
+    rerank_score: Score | None
+    ranks: dict[Source, int]
+    sources: tuple[Source, ...]
+    path_ids: tuple[tuple[RecordId, ...], ...]
+    path_types: tuple[tuple[Label, ...], ...]
+
+
+class Trace(Frozen):
+    """How one answer came about. It holds no text, unless an operator lets logs hold the text of questions."""
+
+    trace_id: str
+    asked_at: Timestamp
+    question: str | None = None
+    plan: Plan
+    weights: Weights
+    counts: dict[str, int]
+    superseded: int
+    truncated: bool
+    degraded: tuple[str, ...]
+    latency_ms: dict[str, float]
+    rerank_cost_usd: float
+    results: tuple[TraceResult, ...]
+
+
+class Health(Frozen):
+    """That the function runs. It asks no store: whoever checks health often must not cost a query each time."""
+
+    status: str
+    version: str

@@ -1,0 +1,76 @@
+"""Routes that anyone may ask: health, the OpenAPI document, the page."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Annotated, Final
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
+
+from braid import __version__
+from braid.api.openapi import document
+from braid.api.problems import not_found
+from braid.api.schemas import Health
+
+if TYPE_CHECKING:
+    from braid.api.router import Api
+
+MEDIA_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+PAGE_HEADERS: Final = {
+    "Cache-Control": "no-cache",
+    # The page asks this server and nobody else, and runs nothing that is written into it.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def add_housekeeping(api: Api) -> None:
+    """Add the routes."""
+
+    @api.get("/health", operation_id="getHealth", summary="Whether the function runs", tags=["about"], security=[])
+    def health() -> Health:
+        return Health(status="ok", version=__version__)
+
+    @api.get("/openapi.json", summary="This interface as OpenAPI", tags=["about"], include_in_schema=False)
+    def openapi() -> Response[str]:
+        return Response(200, "application/json", document(api))
+
+    @api.get("/", summary="To the page", tags=["about"], include_in_schema=False)
+    def root() -> Response[str]:
+        return Response(302, "text/plain", "", headers={"Location": "/explorer", **PAGE_HEADERS})
+
+    @api.get("/explorer", summary="The page", tags=["about"], include_in_schema=False)
+    def page() -> Response[str]:
+        return _file("index.html")
+
+    @api.get("/explorer/<name>", summary="A file of the page", tags=["about"], include_in_schema=False)
+    def page_file(name: Annotated[str, InPath()]) -> Response[str]:
+        return _file(name)
+
+
+def _file(name: str) -> Response[str]:
+    text = page_files().get(name)
+    if text is None:
+        raise not_found("no such file")
+    return Response(200, MEDIA_TYPES[name.rpartition(".")[2]], text, headers=dict(PAGE_HEADERS))
+
+
+@cache
+def page_files() -> dict[str, str]:
+    """Return the files of the page by name, all of them text; no other can be asked for."""
+    folder = resources.files("braid.api").joinpath("page")
+    return {
+        entry.name: entry.read_text(encoding="utf-8")
+        for entry in folder.iterdir()
+        if entry.name.rpartition(".")[2] in MEDIA_TYPES
+    }

@@ -1,0 +1,349 @@
+"""The composition root: the stages, with the engines that the settings choose at hand."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from braid import deadline
+from braid.engine_selection import Engines
+from braid.errors import StoreError
+from braid.model_profiles import AUTO, resolve
+from braid.models import EmbeddingType
+from braid.ranking import schema_drift
+from braid.ranking.freshness import FOREVER
+from braid.retrieval.stages import embed, fuse_rerank, graph_expand, plan, vector_search
+from braid.retrieval.stages.propagation_seeds import Budget
+from braid.settings import EngineKind, load_settings
+from braid.settings.fusion_parameters import load_fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from braid.api.quotas import Quotas
+    from braid.engines.aws.ingest_function import IngestFunction
+    from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
+    from braid.ingestion.bulk.imports import Imports
+    from braid.ingestion.deleting import DeleteReport
+    from braid.ingestion.requests import WriteReport, WriteRequest
+    from braid.model_profiles import ModelConfig
+    from braid.models import Answer, FusionParameters, Query
+    from braid.ports.retrieval import KnowledgeGraph, SearchIndex
+    from braid.reembedding import Job
+    from braid.reembedding.drifted_records import MetOutdated
+    from braid.retrieval.caches.answers import ContextCache
+    from braid.retrieval.caches.configured import Caches
+    from braid.retrieval.context.building import ContextLimits
+    from braid.retrieval.context.selection import Context, ContextRequest
+    from braid.retrieval.stages.states import (
+        Embedded,
+        EmbedRequest,
+        FuseRequest,
+        GraphFound,
+        GraphRequest,
+        Planned,
+        PlanRequest,
+        Searched,
+        SearchStageRequest,
+    )
+    from braid.settings import Settings
+
+
+_LOG = logging.getLogger(__name__)
+PLAN_S, EMBED_S, SEARCH_S, GRAPH_S, FUSE_S = 5.0, 10.0, 5.0, 5.0, 10.0
+"""Bounds on the stages in seconds, as the workflow has them."""
+SHARE = 0.6
+"""Most of the time that is left to a request that one stage may take, so that there is some to answer without it."""
+
+
+class Wired(Engines):
+    """Every stage, over the engines that the settings choose.
+
+    Attributes
+    ----------
+    fitted
+        The parameters of fusion; a file of them that is wrong is refused here, at cold start.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.fitted = load_fitted(settings)
+
+    @cached_property
+    def caches(self) -> Caches:
+        """What is kept of earlier questions."""
+        from braid.retrieval.caches.configured import Caches
+
+        return Caches(self)
+
+    def cache_counts(self) -> dict[str, int]:
+        """Return how often each cache was hit and missed since this was last asked, by the names of the metrics."""
+        return self.caches.counts.drain()
+
+    def now(self) -> datetime:
+        """Return the present moment, in UTC."""
+        return datetime.now(UTC)
+
+    def _schema_version(self, tenant_id: str) -> int | None:
+        """Return the tenant's current schema version; None when the registry does not answer: no drift then."""
+        try:
+            return self.schemas.current(tenant_id)
+        except StoreError:
+            return None
+
+    def plan(self, request: PlanRequest) -> Planned:
+        """Run the plan stage."""
+        with deadline.within(PLAN_S, share=SHARE):
+            return self._plan(request)
+
+    def _plan(self, request: PlanRequest) -> Planned:
+        profile = self.active_profile()
+        forced = self.settings.embedding_model
+        model_ids = {kind: resolve(self.profiles, profile, kind, forced).id for kind in EmbeddingType}
+        graph = self.caches.graph(request.query.tenant_id)
+        since = self._validity_since(request.query, request.started_at)
+        return plan.run(
+            request,
+            graph=graph,
+            model_ids=model_ids,
+            candidates=self.settings.candidates,
+            count_records=lambda tenant_id: self.index.stats(tenant_id),  # noqa: PLW0108 - opens the index only then
+            valid_until=(lambda: self._next_change(graph, request.query, since)) if self.caches.asks_validity else None,
+        )
+
+    def _validity_since(self, query: Query, started_at: datetime) -> datetime | None:
+        """Return the moment whose validity counts, at the earliest; None for a question as of a moment that stays."""
+        return None if query.as_of else min(started_at, self.now())
+
+    def _next_change(self, store: KnowledgeGraph | SearchIndex, query: Query, since: datetime | None) -> datetime:
+        return (since and store.next_change(query.tenant_id, after=since)) or FOREVER
+
+    def _valid_until(self, request: FuseRequest) -> datetime | None:
+        """Return when validity next changes anything of the tenant; None when that is not known or not to be known."""
+        if not self.caches.asks_validity or request.graph_holds_until is None or request.lost:
+            return None
+        since = self._validity_since(request.query, request.started_at)
+        try:
+            return min(request.graph_holds_until, self._next_change(self.index, request.query, since))
+        except StoreError:
+            return None
+
+    def embed(self, request: EmbedRequest) -> Embedded:
+        """Run the embed stage."""
+        with deadline.within(EMBED_S, share=SHARE):
+            return embed.run(
+                request,
+                model=self.model_for(request.plan.embedding_type, request.plan.model_id),
+                default=self._standby(request.plan.model_id),
+                encoder_for=self.encoder_for,
+                kept=self.caches.embeddings,
+            )
+
+    def _standby(self, model_id: str | None) -> ModelConfig:
+        """Return the general model of the profile that the plan's model is of, which the plan has looked up already."""
+        if model_id is not None and self.settings.embedding_model == AUTO:
+            for name, chosen in self.profiles.profiles.items():
+                if model_id in chosen.values():
+                    return resolve(self.profiles, name, EmbeddingType.GENERAL)
+        return self.model_for(EmbeddingType.GENERAL)
+
+    def vector_search(self, request: SearchStageRequest) -> Searched:
+        """Run the vector_search stage."""
+        with deadline.within(SEARCH_S, share=SHARE):
+            return vector_search.run(
+                request,
+                index=self.index,
+                now=self.now(),
+                schema_version=self._schema_version(request.query.tenant_id),
+                reach=self._reach,
+            )
+
+    def graph_expand(self, request: GraphRequest) -> GraphFound:
+        """Run the graph_expand stage."""
+        with deadline.within(GRAPH_S, share=SHARE):
+            graph = self.caches.graph(request.query.tenant_id)
+            return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
+
+    def budget(self, parameters: FusionParameters) -> Budget:
+        """Return how far walks may go with some parameters."""
+        return Budget(
+            seeds=self.settings.seeds,
+            limit=self.settings.expansion_limit,
+            fan_out=self.settings.fan_out,
+            hub=self.settings.hub,
+            parameters=parameters,
+        )
+
+    def fuse_rerank(self, request: FuseRequest) -> Answer:
+        """Run the fuse_rerank stage."""
+        with deadline.within(FUSE_S):
+            return self._fuse(request)
+
+    def _fuse(self, request: FuseRequest) -> Answer:
+        return fuse_rerank.run(
+            request,
+            index=self.index,
+            reranker=self.reranker_for(request.query.reranker),
+            now=self.now(),
+            schema_version=self._schema_version(request.query.tenant_id),
+            limits=fuse_rerank.Limits(
+                parameters=self.fitted.parameters,
+                drift_threshold=self.settings.schema_drift_threshold,
+                reach=self._reach,
+                rerank_timeout_s=self.settings.rerank_timeout_s,
+                reranked=self.settings.rerank_candidates,
+            ),
+            valid_until=self._valid_until(request),
+            met=self._met,
+        )
+
+    @property
+    def _reach(self) -> int:
+        return schema_drift.reach(self.settings.schema_drift_threshold, self.settings.schema_window)
+
+    def outdated_counts(self) -> dict[str, int]:
+        """Return how many outdated records were queued and how many were not since this was last asked, by metric."""
+        return self._met.take_counts() if self._met else {}
+
+    @cached_property
+    def _met(self) -> MetOutdated | None:
+        """What queues outdated records; None where no queue is deployed."""
+        if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
+            return None
+        from braid.reembedding.drifted_records import MetOutdated
+
+        return MetOutdated(lambda: self.queue)
+
+    @cached_property
+    def _workflow(self) -> RetrieveWorkflow:
+        from braid.engines.aws.step_functions import RetrieveWorkflow
+
+        return RetrieveWorkflow.connect(self.settings)
+
+    def answer(self, query: Query) -> Answer:
+        """Answer a question from what is kept, else by :meth:`work_out`."""
+        answers = self.caches.answers
+        return answers.answer(query, self.work_out) if answers else self.work_out(query)
+
+    @cached_property
+    def quotas(self) -> Quotas:
+        """What tenants have used of their quotas."""
+        from braid.api.quotas import Quotas
+
+        return Quotas(self.settings, self.cache)
+
+    def work_out(self, query: Query) -> Answer:
+        """Answer a question anew, within the tenant's budget for hosted rerankers."""
+        return self.quotas.answer(query, self._retrieve)
+
+    def _retrieve(self, query: Query) -> Answer:
+        """Answer by the deployed workflow where one is named, else by the stages of this process."""
+        if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
+            return self._workflow.answer(query)
+        from braid.retrieval import pipeline, slow_answers
+
+        answer = pipeline.answer(query, self)
+        if why := slow_answers.described(answer, self.settings.slow_total_ms, with_text=self.settings.log_queries):
+            _LOG.warning(
+                "slow answer: %s", json.dumps(why | ({"query": query.text} if self.settings.log_queries else {}))
+            )
+        return answer
+
+    @cached_property
+    def _ingest_function(self) -> IngestFunction:
+        from braid.engines.aws.ingest_function import IngestFunction
+
+        return IngestFunction.connect(self.settings)
+
+    def write(self, request: WriteRequest) -> WriteReport:
+        """Check and write: by the function that carries the models where one is named, else with this process's."""
+        if self.settings.engine is EngineKind.AWS and self.settings.ingest_function:
+            return self._ingest_function.write(request)
+        from braid.ingestion import writing
+
+        deadline.check()
+        with deadline.suspended():  # what has begun is done whole
+            return writing.write(request, self)
+
+    @cached_property
+    def imports(self) -> Imports:
+        """What writes objects while nobody waits: the workflow where one is named, else a thread of this process."""
+        if self.settings.engine is EngineKind.AWS and self.settings.ingest_state_machine_arn:
+            from braid.engines.aws.step_functions import IngestWorkflow
+
+            return IngestWorkflow.connect(self.settings)
+        from braid.ingestion.bulk.local_imports import ImportsHere
+
+        # Not the error's text: it may quote what the object holds.
+        return ImportsHere(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
+
+    def reembed(self, tenant_id: str) -> Job:
+        """Begin to embed a tenant's outdated records again.
+
+        Where a workflow is named it is started, and works it off; elsewhere ``braid reembed`` does.
+        """
+        from braid import reembedding
+
+        job = reembedding.plan(self.reembedding, tenant=tenant_id)
+        if self.settings.engine is EngineKind.AWS and self.settings.reembed_state_machine_arn:
+            self._reembed_workflow.start(tenant_id)
+        return job
+
+    @cached_property
+    def _reembed_workflow(self) -> ReembedWorkflow:
+        from braid.engines.aws.step_functions import ReembedWorkflow
+
+        return ReembedWorkflow.connect(self.settings)
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
+        """Remove records with their vertices and edges, for good."""
+        from braid.ingestion import deleting
+
+        deadline.check()
+        with deadline.suspended():  # as of a write
+            return deleting.delete_records(tenant_id, ids, self)
+
+    @property
+    def context_limits(self) -> ContextLimits:
+        """What the settings say of contexts."""
+        from braid.retrieval.context.building import ContextLimits
+
+        return ContextLimits(
+            enabled=self.settings.context_enabled,
+            working_state=self.settings.context_working_state,
+            semantic=self.settings.context_semantic,
+            episodic=self.settings.context_episodic,
+            window=self.settings.context_window,
+            semantic_limit=self.settings.context_semantic_limit,
+            episodic_limit=self.settings.context_episodic_limit,
+            min_final=self.settings.context_min_final,
+            limit=self.settings.context_limit,
+            fence=self.settings.context_fence,
+            role=self.settings.context_role,
+        )
+
+    @property
+    def retrieved_before(self) -> ContextCache | None:
+        """What was retrieved for earlier contexts."""
+        return self.caches.contexts
+
+    def context(self, request: ContextRequest) -> Context:
+        """Build the context of the next answer."""
+        from braid.retrieval.context import building
+
+        return building.run(request, self)
+
+
+@cache
+def wired() -> Wired:
+    """Return this process's stages over the engines that the environment chooses.
+
+    Raises
+    ------
+    ConfigurationError
+        If a setting is missing or malformed.
+    """
+    return Wired(load_settings())

@@ -1,0 +1,388 @@
+"""Which engine stands behind each port, as the settings choose.
+
+Nothing is opened or imported before it is first used, so that a function pays only for what its stage needs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from braid.errors import ConfigurationError
+from braid.model_profiles import AUTO, Profiles, load_profiles, models_of, resolve
+from braid.models import RerankerKind
+from braid.settings import EngineKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.engines.rerankers.selection import Rerankers
+    from braid.model_profiles import ModelConfig
+    from braid.models import EmbeddingType
+    from braid.ports.members import Members
+    from braid.ports.reembedding import IndexMoves, JobStore, Serving
+    from braid.ports.resilient_cache import ForgivingCache
+    from braid.ports.retrieval import Encoder, Reranker, SchemaRegistry, SearchIndex
+    from braid.ports.state import Cache, ObjectStore, Queue
+    from braid.ports.writing import WritableGraph
+    from braid.reembedding import Tools
+    from braid.reembedding.served_profiles import ServedProfiles
+    from braid.settings import Settings
+
+
+class Engines:
+    """Every store and model, opened when it is first asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._encoders: dict[str, Encoder] = {}
+        self._opening = threading.RLock()
+
+    def close(self) -> None:
+        """Close what was opened; nothing may be asked afterwards."""
+        for name in ("imports", "index", "moves", "graph", "store"):
+            close = getattr(vars(self).get(name), "close", None)
+            if close:
+                close()
+
+    @cached_property
+    def store(self) -> EmbeddedStore:
+        """The embedded engines' file."""
+        from braid.engines.embedded.store import EmbeddedStore
+
+        with self._opening:
+            return EmbeddedStore(self.settings.home)
+
+    @contextmanager
+    def transaction(self, tenant_id: str) -> Iterator[None]:
+        """Commit what is written inside with a new write generation: together if embedded, else one by one."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            with self.store.transaction():
+                yield
+                self.cache.advance(tenant_id)
+            return
+        try:
+            yield
+        finally:
+            # Also of a write that broke off: what it did write is found, and answers from before it are old.
+            self.cache.advance(tenant_id)
+
+    @property
+    def notes(self) -> ObjectStore | None:
+        """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
+        return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
+
+    def version(self, tenant_id: str) -> int | None:
+        """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
+        return self.cache.generation(tenant_id) if self.settings.engine is EngineKind.EMBEDDED else None
+
+    @cached_property
+    def index(self) -> SearchIndex:
+        """The search index."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            with self._opening:
+                _import_numpy()
+                from braid.engines.embedded.search.index import EmbeddedSearchIndex
+
+                return EmbeddedSearchIndex(
+                    self.store, self.profiles.dimensions(), question_s=self.settings.embedded_question_s
+                )
+        from braid.engines.opensearch.index import OpenSearchIndex
+
+        return OpenSearchIndex.connect(self.settings, self.profiles.dimensions())
+
+    @cached_property
+    def graph(self) -> WritableGraph:
+        """The knowledge graph."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            with self._opening:
+                _import_numpy()
+                from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+
+                return EmbeddedKnowledgeGraph(self.store, question_s=self.settings.embedded_question_s)
+        from braid.engines.neptune.knowledge_graph import GremlinGraph
+
+        return GremlinGraph.connect(self.settings)
+
+    @cached_property
+    def schemas(self) -> SchemaRegistry:
+        """The schema versions of each tenant."""
+        if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
+            from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+
+            return EmbeddedSchemaRegistry(self.store)
+        from braid.engines.aws.dynamodb_schemas import DynamoSchemaRegistry
+
+        return DynamoSchemaRegistry.connect(self.settings)
+
+    @cached_property
+    def cursor_key(self) -> Callable[[], bytes]:
+        """What returns the key that cursors are signed with."""
+        from braid.engines.aws.secrets import signing_key
+
+        return signing_key(
+            self.settings.cursor_key,
+            self.settings.cursor_key_secret,
+            names=("BRAID_CURSOR_KEY", "BRAID_CURSOR_KEY_SECRET"),
+            timeout_s=self.settings.dynamodb_timeout_s,
+        )
+
+    @cached_property
+    def front_key(self) -> Callable[[], bytes] | None:
+        """What returns the key that requests carry; None where they may come by any way."""
+        if not (self.settings.front_key.get_secret_value().strip() or self.settings.front_key_secret):
+            return None
+        from braid.engines.aws.secrets import signing_key
+
+        return signing_key(
+            self.settings.front_key,
+            self.settings.front_key_secret,
+            names=("BRAID_FRONT_KEY", "BRAID_FRONT_KEY_SECRET"),
+            timeout_s=self.settings.dynamodb_timeout_s,
+        )
+
+    def _keep_here(self, setting: str) -> None:
+        """Refuse to keep on this machine what belongs to stores that are not this machine's.
+
+        Raises
+        ------
+        ConfigurationError
+            If it does, with the name of the setting that says where it is.
+        """
+        if self.settings.shared_stores():
+            message = f"{setting}: is not set"
+            raise ConfigurationError(message)
+
+    @cached_property
+    def members(self) -> Members:
+        """Who may ask for which tenant.
+
+        Raises
+        ------
+        ConfigurationError
+            If the stores are not this machine's, and the settings name no table.
+        """
+        if self.settings.members_table:
+            from braid.engines.aws.dynamodb_members import DynamoMembers
+
+            return DynamoMembers.connect(self.settings)
+        self._keep_here("BRAID_MEMBERS_TABLE")
+        from braid.engines.embedded.members import EmbeddedMembers
+
+        return EmbeddedMembers(self.store)
+
+    @cached_property
+    def cache(self) -> ForgivingCache:
+        """The cache; a lost one is a miss."""
+        from braid.ports.resilient_cache import ForgivingCache, NoCache
+
+        cache: Cache
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.cache import EmbeddedCache
+
+            cache = EmbeddedCache(self.store)
+        elif not self.settings.cache_table:
+            cache = NoCache()
+        else:
+            from braid.engines.aws.dynamodb_cache import DynamoCache
+
+            cache = DynamoCache.connect(self.settings)
+        return ForgivingCache(cache, rest_s=self.settings.cache_rest_s)
+
+    @cached_property
+    def queue(self) -> Queue:
+        """The queue of what is to be embedded again."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.queue import EmbeddedQueue
+
+            return EmbeddedQueue(self.store)
+        from braid.engines.aws.sqs import SqsQueue
+
+        return SqsQueue.connect(self.settings)
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """The files of each tenant."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.objects import EmbeddedObjectStore
+
+            return EmbeddedObjectStore(self.store)
+        from braid.engines.aws.s3 import S3ObjectStore
+
+        return S3ObjectStore.connect(self.settings)
+
+    @cached_property
+    def profiles(self) -> Profiles:
+        """Every configured model and profile."""
+        return load_profiles(self.settings.shared_dir)
+
+    @cached_property
+    def spaces(self) -> dict[str, ModelConfig]:
+        """Every embedding space that there may be vectors of, with the model that makes them."""
+        return self.profiles.spaces()
+
+    @property
+    def allow_supplied_vectors(self) -> bool:
+        """Whether records may bring vectors of their own."""
+        return self.settings.allow_supplied_vectors
+
+    @cached_property
+    def moves(self) -> IndexMoves:
+        """The search index as re-embedding sees it."""
+        if self.settings.engine is EngineKind.EMBEDDED:
+            from braid.engines.embedded.index_migration import EmbeddedMoves
+            from braid.engines.embedded.search.index import EmbeddedSearchIndex
+
+            index = self.index
+            if not isinstance(index, EmbeddedSearchIndex):
+                index = EmbeddedSearchIndex(self.store, self.profiles.dimensions())
+            return EmbeddedMoves(self.store, index)
+        from braid.engines.opensearch.migration import OpenSearchMoves
+
+        return OpenSearchMoves.connect(self.settings, self.profiles.dimensions())
+
+    @cached_property
+    def jobs(self) -> JobStore:
+        """Re-embedding jobs.
+
+        Raises
+        ------
+        ConfigurationError
+            If the stores are not this machine's, and the settings name no table.
+        """
+        if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
+            self._keep_here("BRAID_REEMBED_TABLE")
+            from braid.engines.embedded.jobs import EmbeddedJobStore
+
+            return EmbeddedJobStore(self.store)
+        from braid.engines.aws.dynamodb_jobs import DynamoJobStore
+
+        return DynamoJobStore.connect(self.settings)
+
+    @cached_property
+    def _served(self) -> ServedProfiles:
+        from braid.reembedding.served_profiles import ServedProfiles
+
+        # On the laptop reading is cheap, and nobody then acts on what was true a moment ago.
+        keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
+
+        def read() -> Serving:
+            return self.moves.serving()  # opened here, where a store that cannot be opened is forgiven
+
+        return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)
+
+    def active_profile(self) -> str:
+        """Return the profile whose models embed questions: that of the last move, or the settings' before any."""
+        if self.settings.embedding_model != AUTO:
+            return self.settings.model_profile
+        return self._served.active()
+
+    def model_for(self, embedding_type: EmbeddingType, model_id: str | None = None) -> ModelConfig:
+        """Return the model that embeds a type of question: the one named, or the active profile's."""
+        forced = model_id or self.settings.embedding_model
+        if forced != AUTO:
+            return self.profiles.model(forced)
+        return resolve(self.profiles, self.active_profile(), embedding_type)
+
+    def models(self) -> tuple[ModelConfig, ...]:
+        """Return the distinct models in whose spaces a record is embedded when it is written.
+
+        Those of the active profile, and of the one beside it while there is a move or a way back. Ask for each batch.
+        """
+        if self.settings.embedding_model != AUTO:
+            return (self.profiles.model(self.settings.embedding_model),)
+        found = [model for name in self._served.all() for model in models_of(self.profiles, name)]
+        return tuple({model.id: model for model in found}.values())
+
+    @cached_property
+    def reembedding(self) -> Tools:
+        """What re-embedding works with."""
+        from braid.reembedding import Limits, Tools
+
+        settings = self.settings
+        return Tools(
+            index=self.index,
+            moves=self.moves,
+            jobs=self.jobs,
+            schemas=self.schemas,
+            advance=self.cache.advance,
+            encoder_for=self.encoder_for,
+            profiles=self.profiles,
+            profile=settings.model_profile,
+            now=lambda: datetime.now(UTC),
+            seconds=time.monotonic,
+            sleep=time.sleep,
+            forced_model=settings.embedding_model,
+            limits=Limits(
+                page=settings.reembed_page,
+                texts_per_s=settings.reembed_texts_per_s,
+                min_drift=settings.reembed_min_drift,
+                sample=settings.reembed_sample,
+                tolerance=settings.reembed_tolerance,
+            ),
+        )
+
+    def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
+        """Load a model, once a process.
+
+        Raises
+        ------
+        ModelError
+            If its folder is missing, tampered with or not a model, or its vectors are not as long as configured.
+        """
+        from braid.engines.onnx.model_files import ModelKind, open_model
+        from braid.engines.onnx.models import OnnxEncoder
+
+        threads = threads or self.settings.encoder_threads
+        key = f"{model.id}/{threads}"
+        with self._opening:
+            if key not in self._encoders:
+                folder = self.settings.models_path() / model.id
+                open_model(folder, ModelKind.ENCODER, dimension=model.dimension)
+                self._encoders[key] = OnnxEncoder.load(folder, threads=threads)
+            return self._encoders[key]
+
+    @cached_property
+    def _rerankers(self) -> Rerankers:
+        from braid.engines.rerankers.selection import Rerankers
+
+        return Rerankers(self.settings)
+
+    def open_reranker(self) -> None:
+        """Open the reranker that the settings name, which the first question does otherwise.
+
+        Raises
+        ------
+        ConfigurationError, ModelError
+            If it cannot be opened.
+        """
+        if self.settings.reranker is not RerankerKind.NONE:
+            self._rerankers.open(self.settings.reranker)
+
+    def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
+        """Return the reranker that the question asks for, or the settings; None leaves the fused order.
+
+        Raises
+        ------
+        InvalidRequest
+            If it is hosted and may not be asked.
+        """
+        from braid.api.quotas import check_reranker
+
+        check_reranker(asked, self.settings)
+        kind = self.settings.reranker if asked is None else asked
+        return None if kind is RerankerKind.NONE else self._rerankers.lazy(kind)
+
+
+def _import_numpy() -> None:
+    """Import NumPy, while no other thread does.
+
+    The question is embedded on one thread while its names are looked up on another, and both need NumPy. Its modules
+    import one another, so two threads that first import it at the same time may each see it half made.
+    """
+    import numpy  # noqa: F401, ICN001 - the import is what is wanted

@@ -1,0 +1,1 @@
+"""DynamoDB, S3, SQS, Step Functions, Lambda and Secrets Manager behind the ports."""

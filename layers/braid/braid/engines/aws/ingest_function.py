@@ -1,0 +1,92 @@
+"""Writes of one call by the function that carries the models, invoked and waited for."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from braid import errors
+from braid.engines.aws.clients import named_errors, open_client
+from braid.errors import BraidError, InvalidRequest, StoreError
+from braid.ingestion.requests import WriteReport
+
+if TYPE_CHECKING:
+    from braid.ingestion.requests import WriteRequest
+    from braid.settings import Settings
+
+_NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
+
+
+class _Client(Protocol):
+    """The call of a Lambda client that is made here."""
+
+    def invoke(self, **request: object) -> dict[str, Any]: ...
+
+
+class IngestFunction:
+    """A function that writes.
+
+    Parameters
+    ----------
+    client
+        A Lambda client.
+    name
+        The function's name or ARN.
+    """
+
+    def __init__(self, client: _Client, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    @classmethod
+    def connect(cls, settings: Settings) -> IngestFunction:
+        """Return the function that the settings name. Nothing is asked yet."""
+        # One attempt: whoever asked may repeat the write, and waits no longer for two.
+        client = open_client("lambda", timeout_s=settings.ingest_timeout_s, attempts=1)
+        return cls(client, settings.ingest_function)
+
+    def write(self, request: WriteRequest) -> WriteReport:
+        """Check and write.
+
+        Raises
+        ------
+        InvalidRequest
+            If the request as a whole is wrong; of single items the report says so.
+        TransientStoreError
+            If the function was throttled, unreachable or took too long.
+        BraidError
+            As the function says.
+        """
+        task = {"name": "write", "tenant_id": request.tenant_id, "body": _body(request)}
+        with named_errors(f"function {self._name}"):
+            answer = self._client.invoke(FunctionName=self._name, Payload=json.dumps({"task": task}).encode())
+        said = json.loads(answer["Payload"].read())
+        if "FunctionError" in answer:
+            raise _error(str(said.get("errorType")), str(said.get("errorMessage")))
+        return WriteReport.model_validate(said)
+
+
+def _body(request: WriteRequest) -> dict[str, Any]:
+    """Return a request as the function reads it; vertices are its entities, whose type it calls ``type``."""
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for kind, items in (
+        ("records", request.records),
+        ("entities", request.vertices),
+        ("relationships", request.relationships),
+    ):
+        shown[kind] = [
+            item.model_dump(mode="json", exclude=_NOT_SENT, exclude_unset=True, exclude_none=True) for item in items
+        ]
+    for entity in shown["entities"]:
+        entity["type"] = entity.pop("entity_type", "Concept")
+    return {**shown, "missing": request.missing.value, "partial": request.partial}
+
+
+def _error(kind: str, message: str) -> BraidError:
+    """Return the error that the function raised, by its name."""
+    found = getattr(errors, kind, None)
+    if kind == "InvalidRequest":
+        return InvalidRequest(message, field=message.partition(":")[0])
+    if isinstance(found, type) and issubclass(found, BraidError):
+        return found(message)
+    return StoreError(f"the function that writes failed: {kind}")

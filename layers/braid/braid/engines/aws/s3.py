@@ -1,0 +1,212 @@
+"""The object store in S3: one bucket, the tenant as the first part of every key."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+from botocore.exceptions import ClientError
+
+from braid.engines.aws.clients import TRANSIENT_CODES, code_of, named_errors, open_client, retrying, status_of
+from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
+from braid.ports.state import ObjectInfo
+from braid.ports.state_formats import StoredLines, check_object_key, check_prefix, check_range, check_tenant, parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from braid.settings import Settings
+
+PART_BYTES = 8 * 1024 * 1024
+"""Held in memory of what is read or written. S3 takes 10,000 parts, and so 80 GB, and none below 5 MiB but the last."""
+DELETED_AT_ONCE = 1_000
+"""Keys that S3 takes in one request."""
+_NOT_FOUND = 404
+_PRECONDITION_FAILED = 412
+
+
+class _Client(Protocol):
+    """The calls of an S3 client that are made here."""
+
+    def put_object(self, **request: object) -> dict[str, Any]: ...
+
+    def head_object(self, **request: object) -> dict[str, Any]: ...
+
+    def get_object(self, **request: object) -> dict[str, Any]: ...
+
+    def delete_object(self, **request: object) -> dict[str, Any]: ...
+
+    def delete_objects(self, **request: object) -> dict[str, Any]: ...
+
+    def list_objects_v2(self, **request: object) -> dict[str, Any]: ...
+
+    def create_multipart_upload(self, **request: object) -> dict[str, Any]: ...
+
+    def upload_part(self, **request: object) -> dict[str, Any]: ...
+
+    def complete_multipart_upload(self, **request: object) -> dict[str, Any]: ...
+
+    def abort_multipart_upload(self, **request: object) -> dict[str, Any]: ...
+
+
+class S3ObjectStore:
+    """Objects in a bucket; implements :class:`braid.ports.state.ObjectStore`.
+
+    Parameters
+    ----------
+    client
+        An S3 client.
+    bucket
+        Its name.
+    part_bytes
+        How much is read or written at once.
+    read_attempts
+        How often one part is read: the client tries again only until the first byte has come.
+    """
+
+    def __init__(self, client: _Client, bucket: str, *, part_bytes: int = PART_BYTES, read_attempts: int = 3) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._part_bytes = part_bytes
+        self._read_attempts = read_attempts
+
+    @classmethod
+    def connect(cls, settings: Settings) -> S3ObjectStore:
+        """Return the store that the settings name. Nothing is asked yet.
+
+        Raises
+        ------
+        ConfigurationError
+            If they name none.
+        """
+        if not settings.objects_bucket:
+            message = "BRAID_OBJECTS_BUCKET: is not set"
+            raise ConfigurationError(message)
+        client = open_client("s3", timeout_s=settings.s3_timeout_s, attempts=settings.s3_attempts)
+        return cls(client, settings.objects_bucket, read_attempts=settings.s3_attempts)
+
+    def put(self, tenant_id: str, key: str, content: bytes | BinaryIO) -> ObjectInfo:
+        """Write an object whole or not at all; its version is the ETag."""
+        place = self._place(tenant_id, key)
+        parts = parts_of(content, self._part_bytes)
+        first = next(parts)
+        second = next(parts, None)
+        with named_errors(self._name(key)):
+            if second is None:
+                etag = self._client.put_object(**place, Body=first)["ETag"]
+                return ObjectInfo(key=key, size_bytes=len(first), version=etag)
+            upload = {**place, "UploadId": self._client.create_multipart_upload(**place)["UploadId"]}
+            try:
+                sent: list[dict[str, Any]] = []
+                size = 0
+                for number, part in enumerate(chain((first, second), parts), start=1):
+                    answer = self._client.upload_part(**upload, PartNumber=number, Body=part)
+                    sent.append({"PartNumber": number, "ETag": answer["ETag"]})
+                    size += len(part)
+                etag = self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": sent})["ETag"]
+            except BaseException:
+                # Its parts would be kept, and paid for, unseen.
+                self._abort(upload)
+                raise
+        return ObjectInfo(key=key, size_bytes=size, version=etag)
+
+    def open(self, tenant_id: str, key: str) -> StoredLines:
+        """Begin to read an object.
+
+        Raises
+        ------
+        ObjectMissing
+            If there is none.
+        """
+        place = self._place(tenant_id, key)
+        with named_errors(self._name(key)):
+            try:
+                head = self._client.head_object(**place)
+            except ClientError as error:
+                if status_of(error) != _NOT_FOUND or code_of(error) == "NoSuchBucket":
+                    raise
+                message = f"there is no object {key!r} of tenant {tenant_id}"
+                raise ObjectMissing(message) from None
+        info = ObjectInfo(key=key, size_bytes=head["ContentLength"], version=head["ETag"])
+        return StoredLines(info, lambda: self._parts(place, info, 0, info.size_bytes))
+
+    def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
+        """Return a part of one version of an object."""
+        place = self._place(tenant_id, info.key)
+        check_range(info, start, end)
+        return b"".join(self._parts(place, info, start, end))
+
+    def list(self, tenant_id: str, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the tenant's objects whose key begins with ``prefix``, ordered by key."""
+        folder = f"{check_tenant(tenant_id)}/"
+        request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": folder + check_prefix(prefix)}
+        while True:
+            with named_errors(self._name(prefix)):
+                page = self._client.list_objects_v2(**request)
+            for found in page.get("Contents", []):
+                key = found["Key"].removeprefix(folder)
+                yield ObjectInfo(key=key, size_bytes=found["Size"], version=found["ETag"])
+            if not page.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = page["NextContinuationToken"]
+
+    def delete(self, tenant_id: str, key: str) -> None:
+        """Remove an object; one that does not exist is no error."""
+        with named_errors(self._name(key)):
+            self._client.delete_object(**self._place(tenant_id, key))
+
+    def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
+        """Remove objects, as many in one request as S3 takes.
+
+        Raises
+        ------
+        TransientStoreError
+            If some could not be removed, and trying again may.
+        StoreError
+            If S3 refused some; the others of the request are gone.
+        """
+        folder = f"{check_tenant(tenant_id)}/"
+        places = [{"Key": folder + key} for key in keys]
+        for start in range(0, len(places), DELETED_AT_ONCE):
+            some = places[start : start + DELETED_AT_ONCE]
+            with named_errors(f"bucket {self._bucket}"):
+                answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": some, "Quiet": True})
+            if failed := answer.get("Errors", []):
+                codes = sorted({str(failure.get("Code")) for failure in failed})
+                kind = TransientStoreError if TRANSIENT_CODES.issuperset(codes) else StoreError
+                raise kind(f"bucket {self._bucket}: {len(failed)} objects not removed: {', '.join(codes)}")
+
+    def _place(self, tenant_id: str, key: str) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": f"{check_tenant(tenant_id)}/{check_object_key(key)}"}
+
+    def _name(self, key: str) -> str:
+        return f"bucket {self._bucket}: {key!r}"
+
+    def _abort(self, upload: dict[str, str]) -> None:
+        try:
+            self._client.abort_multipart_upload(**upload)
+        except Exception:  # noqa: BLE001 - the first error is the one to tell; a lifecycle rule removes old parts
+            return
+
+    def _parts(self, place: dict[str, str], info: ObjectInfo, first: int, last: int) -> Iterator[bytes]:
+        """Yield a part of one version of an object, piece by piece; S3 refuses each piece of any other version.
+
+        No connection is held while a part is worked on, however long that takes.
+        """
+        for start in range(first, last, self._part_bytes):
+            end = min(start + self._part_bytes, last) - 1
+            for attempt in retrying(self._read_attempts):
+                with attempt, named_errors(self._name(info.key)):
+                    part = self._read(place, info, f"bytes={start}-{end}")
+            yield part
+
+    def _read(self, place: dict[str, str], info: ObjectInfo, part: str) -> bytes:
+        try:
+            body = self._client.get_object(**place, Range=part, IfMatch=info.version)["Body"]
+        except ClientError as error:
+            if status_of(error) not in {_NOT_FOUND, _PRECONDITION_FAILED}:
+                raise
+            message = f"object {info.key!r} changed while it was read; read it again from its beginning"
+            raise ObjectChanged(message) from error
+        with body:
+            return bytes(body.read())

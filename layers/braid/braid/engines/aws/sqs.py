@@ -1,0 +1,180 @@
+"""The queue in SQS: a FIFO queue, because only those drop what was sent twice."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from braid.engines.aws.clients import TRANSIENT_CODES, named_errors, open_client
+from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.ports.state import Delivery
+from braid.ports.state_formats import check_receive, decode_message, encode_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from braid.ports.state import QueueMessage
+    from braid.settings import Settings
+
+BATCH = 10
+"""Entries that one request may hold."""
+BATCH_BYTES = 256 * 1024
+"""Bytes that the messages of one request may have together."""
+_OLD_RECEIPT = frozenset({"InvalidParameterValue", "ReceiptHandleIsInvalid"})
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Client(Protocol):
+    """The calls of an SQS client that are made here."""
+
+    def send_message_batch(self, **request: object) -> dict[str, Any]: ...
+
+    def receive_message(self, **request: object) -> dict[str, Any]: ...
+
+    def delete_message_batch(self, **request: object) -> dict[str, Any]: ...
+
+    def get_queue_attributes(self, **request: object) -> dict[str, Any]: ...
+
+
+class SqsQueue:
+    """Messages in SQS; implements :class:`braid.ports.state.Queue`.
+
+    The queue's redrive policy sets aside what is handed out too often. A message that cannot be read is left to it.
+
+    Parameters
+    ----------
+    client
+        An SQS client.
+    url
+        Address of a FIFO queue with a redrive policy.
+    """
+
+    def __init__(self, client: _Client, url: str) -> None:
+        self._client = client
+        self._url = url
+        self._name = f"queue {url.rsplit('/', 1)[-1]}"
+
+    @classmethod
+    def connect(cls, settings: Settings) -> SqsQueue:
+        """Return the queue that the settings name. Nothing is asked yet.
+
+        Raises
+        ------
+        ConfigurationError
+            If they name none, or one that is not FIFO.
+        """
+        url = settings.reembed_queue_url
+        if not url.endswith(".fifo"):
+            message = "BRAID_REEMBED_QUEUE_URL: must be the URL of a FIFO queue, which ends in .fifo"
+            raise ConfigurationError(message)
+        return cls(open_client("sqs", timeout_s=settings.sqs_timeout_s, attempts=settings.sqs_attempts), url)
+
+    def send(self, messages: Sequence[QueueMessage]) -> None:
+        """Add messages; when it returns they are durable.
+
+        Raises
+        ------
+        TransientStoreError
+            If some or all were not accepted; sending all of them again adds none twice.
+        """
+        bodies = encode_messages(messages)
+        for batch in _batches(list(zip(messages, bodies, strict=True))):
+            entries = [
+                {
+                    "Id": str(number),
+                    "MessageBody": body,
+                    "MessageDeduplicationId": message.deduplication_id,
+                    # A group of its own: the others of a group wait for the one that is handed out.
+                    "MessageGroupId": message.deduplication_id,
+                }
+                for number, (message, body) in enumerate(batch)
+            ]
+            with named_errors(self._name):
+                answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
+            self._check(answer.get("Failed", []), f"of {len(entries)} messages were not accepted")
+
+    def receive(self, max_messages: int, visibility_s: int) -> list[Delivery]:
+        """Return up to ``max_messages`` that nobody else gets for ``visibility_s`` seconds.
+
+        When the queue fails after some were received, those are returned.
+        """
+        check_receive(max_messages, visibility_s)
+        deliveries: list[Delivery] = []
+        while len(deliveries) < max_messages:
+            try:
+                with named_errors(self._name):
+                    answer = self._client.receive_message(
+                        QueueUrl=self._url,
+                        MaxNumberOfMessages=min(BATCH, max_messages - len(deliveries)),
+                        VisibilityTimeout=visibility_s,
+                        WaitTimeSeconds=0,
+                        MessageSystemAttributeNames=["ApproximateReceiveCount"],
+                    )
+            except StoreError:
+                if deliveries:
+                    return deliveries
+                raise
+            received = answer.get("Messages", [])
+            if not received:
+                break
+            deliveries.extend(delivery for delivery in map(self._delivery, received) if delivery)
+        return deliveries
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        """Remove messages that are done; a receipt that no longer counts is passed over.
+
+        Raises
+        ------
+        TransientStoreError
+            If some were not removed; removing all of them again is no error.
+        """
+        for start in range(0, len(receipts), BATCH):
+            batch = receipts[start : start + BATCH]
+            entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(batch)]
+            with named_errors(self._name):
+                answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
+            failed = [failure for failure in answer.get("Failed", []) if failure["Code"] not in _OLD_RECEIPT]
+            self._check(failed, f"of {len(entries)} messages were not removed")
+
+    def depth(self) -> int:
+        """Return about how many messages wait or are being worked on."""
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        with named_errors(self._name):
+            answer = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=names)
+        return sum(int(answer["Attributes"][name]) for name in names)
+
+    def forget(self, tenant_id: str) -> None:  # noqa: ARG002 - the port's signature
+        """Return None: SQS hands out messages and lets nobody choose among them."""
+        return
+
+    def _delivery(self, received: dict[str, Any]) -> Delivery | None:
+        message = decode_message(received["Body"])
+        if message is None:
+            _LOG.warning("%s: message %s cannot be read", self._name, received["MessageId"])
+            return None
+        receives = int(received["Attributes"]["ApproximateReceiveCount"])
+        return Delivery(message=message, receipt=received["ReceiptHandle"], receives=receives)
+
+    def _check(self, failed: Sequence[dict[str, Any]], what: str) -> None:
+        """Raise for the entries of a batch that failed: the request as a whole succeeds without them."""
+        if not failed:
+            return
+        codes = sorted({failure["Code"] for failure in failed})
+        passing = all(not failure["SenderFault"] or failure["Code"] in TRANSIENT_CODES for failure in failed)
+        kind = TransientStoreError if passing else StoreError
+        raise kind(f"{self._name}: {len(failed)} {what}: {', '.join(codes)}")
+
+
+def _batches(messages: Sequence[tuple[QueueMessage, str]]) -> Iterator[list[tuple[QueueMessage, str]]]:
+    """Yield messages in batches that one request may hold."""
+    batch: list[tuple[QueueMessage, str]] = []
+    size = 0
+    for message, body in messages:
+        if batch and (len(batch) == BATCH or size + len(body) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append((message, body))
+        size += len(body)
+    if batch:
+        yield batch

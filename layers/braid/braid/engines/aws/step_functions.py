@@ -1,0 +1,170 @@
+"""The deployed workflows as state machines: questions are waited for; imports and embedding again are only started."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+from botocore.exceptions import ClientError
+
+from braid.engines.aws.clients import code_of, named_errors, open_client
+from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
+from braid.ingestion.bulk.imports import Import, ImportStatus
+from braid.ingestion.bulk.jobs import JobReport
+from braid.models import Answer
+
+if TYPE_CHECKING:
+    from braid.ingestion.bulk.imports import ImportAsked
+    from braid.models import Query
+    from braid.settings import Settings
+
+_ERRORS = {"InvalidRequest": InvalidRequest, "StoresUnavailable": StoresUnavailable}
+"""How the retrieval workflow fails on purpose."""
+_RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
+
+
+class _Client(Protocol):
+    """The calls of a Step Functions client that are made here."""
+
+    def start_sync_execution(self, **request: object) -> dict[str, Any]: ...
+
+    def start_execution(self, **request: object) -> dict[str, Any]: ...
+
+    def describe_execution(self, **request: object) -> dict[str, Any]: ...
+
+
+class _StateMachine:
+    """A state machine.
+
+    Parameters
+    ----------
+    client
+        A Step Functions client.
+    arn
+        The state machine's ARN.
+    """
+
+    def __init__(self, client: _Client, arn: str) -> None:
+        self._client = client
+        self._arn = arn
+        self._name = f"workflow {arn.rsplit(':', 1)[-1]}"
+
+    @classmethod
+    def _open(cls, arn: str, *, timeout_s: float, attempts: int) -> Self:
+        return cls(open_client("stepfunctions", timeout_s=timeout_s, attempts=attempts), arn)
+
+    def _start(self, execution: str, event: dict[str, str]) -> None:
+        """Start an execution of a name; a request that is sent twice starts it once."""
+        with named_errors(self._name):
+            self._client.start_execution(stateMachineArn=self._arn, name=execution, input=json.dumps(event))
+
+
+class RetrieveWorkflow(_StateMachine):
+    """An Express workflow that takes a question and returns its answer."""
+
+    @classmethod
+    def connect(cls, settings: Settings) -> RetrieveWorkflow:
+        """Return the workflow that the settings name. Nothing is asked yet.
+
+        Raises
+        ------
+        ConfigurationError
+            If they name none.
+        """
+        if not settings.retrieve_state_machine_arn:
+            message = "BRAID_RETRIEVE_STATE_MACHINE_ARN: names no state machine"
+            raise ConfigurationError(message)
+        # One attempt: the workflow tries its own stages again.
+        return cls._open(settings.retrieve_state_machine_arn, timeout_s=settings.retrieve_timeout_s, attempts=1)
+
+    def answer(self, query: Query) -> Answer:
+        """Answer one question.
+
+        Raises
+        ------
+        InvalidRequest, StoresUnavailable
+            As the workflow says.
+        TransientStoreError
+            If it was throttled, unreachable or took too long.
+        StoreError
+            If it failed in another way.
+        """
+        body = json.dumps({"query": query.model_dump(mode="json")})
+        with named_errors(self._name):
+            execution = self._client.start_sync_execution(stateMachineArn=self._arn, input=body)
+        status = execution["status"]
+        if status == "SUCCEEDED":
+            return Answer.model_validate_json(execution["output"])
+        error = execution.get("error", "")
+        message = f"{self._name}: {status} {error}".rstrip()
+        if status == "TIMED_OUT":
+            raise TransientStoreError(message)
+        raise _ERRORS.get(error, StoreError)(message)
+
+
+class IngestWorkflow(_StateMachine):
+    """A Standard workflow, each execution of which writes one object; implements
+    :class:`braid.ingestion.bulk.imports.Imports`.
+    """
+
+    @classmethod
+    def connect(cls, settings: Settings) -> IngestWorkflow:
+        """Return the workflow that the settings name. Nothing is asked yet."""
+        arn = settings.ingest_state_machine_arn
+        return cls._open(arn, timeout_s=settings.states_timeout_s, attempts=settings.states_attempts)
+
+    def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
+        """Start an execution of this name; sent twice, it is started once.
+
+        Raises
+        ------
+        TransientStoreError
+            If Step Functions was throttled, unreachable or failed in itself.
+        StoreError
+            If it refused.
+        """
+        self._start(import_id, {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value})
+
+    def find(self, tenant_id: str, import_id: str) -> Import | None:
+        """Return how far an execution is; None if there is none of this name, or it was started for another tenant."""
+        arn = f"{self._arn.replace(':stateMachine:', ':execution:')}:{import_id}"
+        with named_errors(self._name):
+            try:
+                execution = self._client.describe_execution(executionArn=arn)
+            except ClientError as error:
+                if code_of(error) in {"ExecutionDoesNotExist", "InvalidArn"}:
+                    return None
+                raise
+        # One that an object's arrival started has another input, and none of them is a request's.
+        if json.loads(execution.get("input") or "{}").get("tenant_id") != tenant_id:
+            return None
+        if execution["status"] == "SUCCEEDED" and "output" in execution:
+            report = JobReport.model_validate_json(execution["output"])
+            return Import(id=import_id, status=ImportStatus(report.status.value), report=report)
+        # The status may be seen a moment before the output or the error is.
+        if execution["status"] in _RUNNING or execution["status"] == "SUCCEEDED":
+            return Import(id=import_id, status=ImportStatus.RUNNING)
+        return Import(id=import_id, status=ImportStatus.FAILED, error=execution.get("error") or execution["status"])
+
+
+class ReembedWorkflow(_StateMachine):
+    """A Standard workflow that embeds outdated records again."""
+
+    @classmethod
+    def connect(cls, settings: Settings) -> ReembedWorkflow:
+        """Return the workflow that the settings name. Nothing is asked yet."""
+        arn = settings.reembed_state_machine_arn
+        return cls._open(arn, timeout_s=settings.states_timeout_s, attempts=settings.states_attempts)
+
+    def start(self, tenant_id: str) -> None:
+        """Start an execution for one tenant. It takes over the tenant's job where one is open.
+
+        Raises
+        ------
+        TransientStoreError
+            If Step Functions was throttled, unreachable or failed in itself.
+        StoreError
+            If it refused.
+        """
+        self._start(str(uuid.uuid4()), {"tenant_id": tenant_id})

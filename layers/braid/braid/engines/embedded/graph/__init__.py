@@ -1,0 +1,1 @@
+"""The embedded knowledge graph: SQLite rows and adjacency arrays in memory."""

@@ -1,0 +1,214 @@
+"""Re-embedding over the embedded engine: the next index is more vectors in the same rows.
+
+A record's vectors of both profiles stand beside each other, each in a space of its own, so that filling is writing
+vectors, switching is writing one note, and nothing has to be copied or compared.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from braid.engines.embedded.generations import Generation
+from braid.engines.embedded.jobs import read_note, write_note
+from braid.engines.embedded.search import rows, scan
+from braid.ports.reembedding import Reconciled, Serving, Settled, decode_phase, encode_phase
+from braid.ports.retrieval import ScanPage
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from braid.engines.embedded.search.index import EmbeddedSearchIndex
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.models import Embedding, Record
+    from braid.ports.reembedding import Reembedded
+    from braid.ports.retrieval import SearchHits, SearchRequest
+
+_SERVING = "serving"
+
+
+class EmbeddedMoves:
+    """Moves between profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMoves`.
+
+    Parameters
+    ----------
+    store
+        Where the rows are.
+    index
+        The search index over the same store.
+    """
+
+    grace_s: float = 0.0
+
+    def __init__(self, store: EmbeddedStore, index: EmbeddedSearchIndex) -> None:
+        self._store = store
+        self._index = index
+
+    def serving(self) -> Serving:
+        """Return which profiles are served."""
+        with self._store.read() as connection:
+            return _serving(connection)
+
+    def tenants(self, *, after: str | None = None, limit: int = 500) -> list[str]:
+        """Return the next tenants that have records, in order."""
+        with self._store.read() as connection:
+            found = connection.execute(
+                "SELECT tenant FROM tenants WHERE tenant > ? AND EXISTS"
+                " (SELECT 1 FROM records WHERE records.tenant = tenants.number) ORDER BY tenant LIMIT ?",
+                (after or "", limit),
+            )
+            return [str(row[0]) for row in found]
+
+    def count(
+        self,
+        tenant_id: str,
+        *,
+        schema_below: int | None = None,
+        space_missing: str | None = None,
+        model_missing: str | None = None,
+    ) -> int:
+        """Return how many records meet every condition given."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return 0
+            return scan.count(
+                connection, tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing
+            )
+
+    def write_back(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+        """Write each record that is still as it was read, all in one transaction.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of its space; nothing is written.
+        """
+        self._index.check_vectors(change.write for change in changes)
+        ids = [change.read.id for change in changes]
+        with self._store.transaction() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return Settled(written=0, lost=tuple(ids))
+            found = rows.read_many(connection, tenant, tenant_id, ids, with_vectors=True)
+            now = {record.id: record for record in found}
+            same = [change for change in changes if _is_as_read(change, now.get(change.read.id))]
+            rows.upsert(
+                connection,
+                tenant,
+                (
+                    change.write.model_copy(
+                        update={"embeddings": _merged(now[change.read.id].embeddings, change.write.embeddings)}
+                    )
+                    for change in same
+                ),
+            )
+            if same:
+                Generation.RECORDS.advance(connection, tenant)
+        kept = {change.read.id for change in same}
+        return Settled(written=len(same), lost=tuple(record_id for record_id in ids if record_id not in kept))
+
+    # --- a move -----------------------------------------------------------------------------------------------------
+
+    def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> Serving:  # noqa: ARG002 - rows need no declaring
+        """Begin a move, or go on with the one that goes there already.
+
+        Raises
+        ------
+        InvalidRequest
+            If another move is open, or what was before the last one was not dropped.
+        """
+        with self._store.transaction() as connection:
+            now = _serving(connection)
+            if now.next == target:
+                return now
+            return _serve(connection, now.begun(active, target))
+
+    def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
+        """Return the next records without a vector in one of these spaces, space by space."""
+        number, cursor = decode_phase(after)
+        while number < len(spaces):
+            page = self._index.scan(tenant_id, space_missing=spaces[number], after=cursor, limit=limit)
+            following = (number, page.cursor) if page.cursor else (number + 1, None)
+            if page.records or page.cursor:
+                done = following[0] >= len(spaces)
+                return ScanPage(records=page.records, cursor=None if done else encode_phase(*following))
+            number, cursor = following
+        return ScanPage()
+
+    def fill(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+        """Write the new vectors beside the others; a record that changed is left."""
+        return self.write_back(tenant_id, changes)
+
+    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> Reconciled:  # noqa: ARG002 - the port's signature
+        """Return that nothing differs: both profiles' vectors belong to the same rows."""
+        return Reconciled()
+
+    def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
+        """Return of how many records a vector is missing, counted once a space."""
+        return sum(self.count(tenant_id, space_missing=space) for tenant_id in tenant_ids for space in spaces)
+
+    def search_next(self, request: SearchRequest) -> SearchHits:
+        """Answer from the same rows."""
+        return self._index.search(request)
+
+    def prepare(self) -> None:
+        """Build the vector graphs of the new spaces, which the first question would otherwise wait for."""
+        after: str | None = None
+        while tenants := self.tenants(after=after):
+            for tenant in tenants:
+                self._index.optimise(tenant)
+            after = tenants[-1]
+
+    def switch(self) -> Serving:
+        """Make the next profile the active one, in one transaction; answers kept from before are outdated by it."""
+        with self._store.transaction() as connection:
+            return _serve(connection, _serving(connection).switched())
+
+    def announce_rollback(self) -> Serving:
+        """Return what is served: a roll-back needs no announcing, since every row has both profiles' vectors."""
+        now = self.serving()
+        now.rolled_back()
+        return now
+
+    def rollback(self) -> Serving:
+        """Make the previous profile the active one again, in one transaction."""
+        with self._store.transaction() as connection:
+            return _serve(connection, _serving(connection).rolled_back())
+
+    def drop(self, spaces: Sequence[str]) -> Serving:
+        """Forget the profile that is not active and remove the vectors of its own spaces."""
+        with self._store.transaction() as connection:
+            now = _serving(connection)
+            if now.mirrored is None:
+                return now
+            connection.execute(
+                "DELETE FROM vectors WHERE space IN (SELECT value FROM json_each(?))", (json.dumps(list(spaces)),)
+            )
+            return _serve(connection, Serving(active=now.active))
+
+
+def _serving(connection: sqlite3.Connection) -> Serving:
+    found = read_note(connection, _SERVING)
+    return Serving() if found is None else Serving.model_validate_json(found[1])
+
+
+def _serve(connection: sqlite3.Connection, serving: Serving) -> Serving:
+    write_note(connection, _SERVING, 1, serving.model_dump_json())
+    connection.execute("UPDATE tenants SET record_generation = record_generation + 1")
+    return serving
+
+
+def _is_as_read(change: Reembedded, now: Record | None) -> bool:
+    """Return whether a record is what it was when it was read, vectors aside."""
+    if now is None:
+        return False
+    of_vectors = {"embeddings": change.read.embeddings, "supplied_spaces": change.read.supplied_spaces}
+    return now.model_copy(update=of_vectors) == change.read
+
+
+def _merged(stored: Iterable[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
+    """Return the stored vectors with the new ones instead of those of their spaces."""
+    replaced = {embedding.space for embedding in new}
+    return (*(embedding for embedding in stored if embedding.space not in replaced), *new)

@@ -1,0 +1,1 @@
+"""The embedded search index: SQLite rows, FTS5 words and HNSW vectors."""

@@ -1,0 +1,60 @@
+"""A search request's conditions as SQL over the table ``records``, here called ``r``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from braid.engines.embedded.tables import UNTRUSTED, to_microseconds
+
+if TYPE_CHECKING:
+    from braid.ports.retrieval import SearchRequest
+
+VALID = "((r.valid_at IS NULL OR r.valid_at <= :as_of) AND (r.invalid_at IS NULL OR r.invalid_at > :as_of))"
+"""Whether a row is valid at the moment of asking: 1 or 0."""
+
+
+class Conditions(NamedTuple):
+    """What a row must meet, validity apart: superseded rows are looked at so that they can be counted."""
+
+    where: str
+    values: dict[str, str | int]
+    narrow: bool
+    """Whether there is any condition beyond tenant and schema, so that few rows may be left."""
+
+
+def conditions(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Conditions:
+    """Translate a request; whatever a caller sent is a bound value, never a part of the statement.
+
+    Parameters
+    ----------
+    outdated
+        Ask for what is older than the schema window instead of what is inside.
+    """
+    clauses = ["r.tenant = :tenant"]
+    values: dict[str, str | int] = {"tenant": tenant, "as_of": to_microseconds(request.as_of) or 0}
+    filters = request.filters
+    # A subquery is evaluated once and looked up by hash; it takes any number of values.
+    for column, wanted in (("id", request.ids), ("kind", filters.kinds), ("entity_type", filters.entity_types)):
+        if wanted or (column == "id" and wanted is not None):
+            clauses.append(f"r.{column} IN (SELECT value FROM json_each(:{column}))")  # noqa: S608 - a column's name from above
+            values[column] = json.dumps(list(wanted or ()))
+    for column, exactly in (("task_id", filters.task_id), ("tool_name", filters.tool_name)):
+        if exactly is not None:
+            clauses.append(f"r.{column} = :{column}")
+            values[column] = exactly
+    if filters.trusted_only:
+        # As the partial index has it: looking the few up costs less than reading what every row says.
+        clauses.append(f"r.number NOT IN (SELECT number FROM records WHERE tenant = :tenant AND {UNTRUSTED})")  # noqa: S608 - a constant
+    if filters.time_range is not None:
+        clauses.append("r.timestamp IS NOT NULL")
+        for bound, comparison in (("start", ">="), ("end", "<")):
+            moment = to_microseconds(getattr(filters.time_range, bound))
+            if moment is not None:
+                clauses.append(f"r.timestamp {comparison} :{bound}")
+                values[bound] = moment
+    narrow = len(clauses) > 1
+    if request.min_schema_version > 1:
+        clauses.append(f"r.schema_version {'<' if outdated else '>='} :min_schema_version")
+        values["min_schema_version"] = request.min_schema_version
+    return Conditions(" AND ".join(clauses), values, narrow or outdated)

@@ -1,0 +1,310 @@
+"""The embedded search index."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from braid.deadline import within
+from braid.engines.embedded.generations import Generation, Remembered, delete
+from braid.engines.embedded.search import lexical as words
+from braid.engines.embedded.search import rows
+from braid.engines.embedded.search import scan as scan_rows
+from braid.engines.embedded.search.conditions import conditions
+from braid.engines.embedded.store import VECTORS
+from braid.engines.embedded.validity import Changes
+from braid.engines.spaces import check_vectors
+from braid.errors import DimensionMismatch
+from braid.models import Hit, Kind
+from braid.ports.retrieval import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
+from braid.ports.scan_cursor import check_limit, decode, encode
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from braid.engines.embedded.search.conditions import Conditions
+    from braid.engines.embedded.search.vectors import VectorGraph
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.models import Embedding, Record
+    from braid.ports.retrieval import SearchRequest
+    from braid.ports.writing import Written
+
+_GRAPHS_IN_MEMORY = 32
+
+
+class EmbeddedSearchIndex:
+    """Records in SQLite, words in FTS5, vectors in HNSW; implements :class:`braid.ports.retrieval.SearchIndex`.
+
+    Parameters
+    ----------
+    store
+        Where the rows are.
+    spaces
+        Length of the vectors of each embedding space that there may be; see :func:`braid.engines.spaces.check_vectors`.
+    exact_rows
+        Up to this many rows that meet the conditions, vectors are scored one by one; above, through the graph.
+    question_s
+        Bound on one search in seconds.
+    """
+
+    def __init__(
+        self,
+        store: EmbeddedStore,
+        spaces: Mapping[str, int],
+        *,
+        exact_rows: int | None = None,
+        question_s: float = math.inf,
+    ) -> None:
+        self._store = store
+        self._dimensions = spaces
+        self._question_s = question_s
+        self._exact_rows = exact_rows
+        self._lock = threading.Lock()
+        self._graphs: OrderedDict[tuple[int, str], VectorGraph] = OrderedDict()
+        self._stats: Remembered[IndexStats] = Remembered(store, Generation.RECORDS)
+        self._changes = Changes(store, Generation.RECORDS, ("records",))
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        """Write records whole; of one id twice in a batch the last stands.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of its space; nothing is written.
+        InvalidRequest
+            If a vector is zero, not finite or of an unknown space; nothing is written.
+        """
+        self.check_vectors(records)
+        last = {(record.tenant_id, record.id): record for record in records}
+        ordered = sorted(last.values(), key=lambda record: record.tenant_id)
+        if not ordered:
+            return
+        with self._store.transaction() as connection:
+            for tenant_id, batch in groupby(ordered, key=lambda record: record.tenant_id):
+                tenant = self._store.make_number(connection, tenant_id)
+                rows.upsert(connection, tenant, batch)
+                Generation.RECORDS.advance(connection, tenant)
+
+    def check_vectors(self, records: Iterable[Record]) -> None:
+        """Require that every vector is of a known space and of its length; raises as :meth:`upsert`."""
+        check_vectors(records, self._dimensions)
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        """Remove records and return how many there were; with the last one go the files of the tenant's vectors."""
+        removed = delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
+        if removed:
+            self._store.when_committed(lambda: self._tidy(tenant_id))
+        return removed
+
+    def _tidy(self, tenant_id: str) -> None:
+        """Remove the vector graphs of a tenant without records: they would be made again, and hold what is gone."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
+                return
+        with self._lock:
+            for key in [key for key in self._graphs if key[0] == tenant]:
+                del self._graphs[key]
+        for path in (self._store.folder / VECTORS).glob(f"{tenant}-*"):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def search(self, request: SearchRequest) -> SearchHits:
+        """Answer both strands from one moment of the store.
+
+        Raises
+        ------
+        DimensionMismatch
+            If the question's vector is not as long as those of its space.
+        StoreTooSlow
+            If the time is over.
+        """
+        with within(self._question_s), self._store.read() as connection:
+            tenant = self._store.number(connection, request.tenant_id)
+            if tenant is None or request.ids == ():
+                return SearchHits()
+            vector, lexical, superseded = self._strands(connection, tenant, request, request.k)
+            outdated: dict[str, None] = {}
+            if request.min_schema_version > 1:
+                for strand in self._strands(connection, tenant, request, MAX_OUTDATED, outdated=True)[:2]:
+                    outdated |= dict.fromkeys(record_id for _, record_id in strand)
+            embedding = request.embedding
+            space_empty = embedding is not None and not vector and _only_elsewhere(connection, tenant, embedding.space)
+        return SearchHits(
+            vector=_hits(vector),
+            lexical=_hits(lexical),
+            superseded=len(superseded),
+            outdated=tuple(outdated),
+            space_empty=space_empty,
+        )
+
+    def _strands(
+        self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
+    ) -> tuple[list[tuple[float, str]], list[tuple[float, str]], set[str]]:
+        """Return the vector strand, the lexical one, and the ids of what validity kept out of either."""
+        asked = conditions(request, tenant, outdated=outdated)
+        vector: list[tuple[float, str]] = []
+        lexical: list[tuple[float, str]] = []
+        superseded: set[str] = set()
+        if request.embedding is not None:
+            vector, superseded = self._nearest(connection, tenant, asked, request.embedding, k)
+        if request.text:
+            lexical, superseded_too = words.search(
+                connection, tenant, request.text, asked, k, newest_first=request.newest_first
+            )
+            superseded = superseded | superseded_too
+        return vector, lexical, superseded
+
+    def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
+        """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return []
+            return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
+
+    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Written]:
+        """Return the hash and the models of the records that exist."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            return {} if tenant is None else rows.written(connection, tenant, ids)
+
+    def scan(
+        self,
+        tenant_id: str,
+        *,
+        schema_below: int | None = None,
+        space_missing: str | None = None,
+        model_missing: str | None = None,
+        document: str | None = None,
+        after: str | None = None,
+        limit: int = 500,
+        with_vectors: bool = False,
+    ) -> ScanPage:
+        """Return the next records in the order of their ids, each page as the store is then."""
+        begin = decode(tenant_id, after)
+        check_limit(limit)
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None:
+                return ScanPage()
+            found = scan_rows.page(
+                connection,
+                tenant,
+                tenant_id,
+                schema_below=schema_below,
+                space_missing=space_missing,
+                model_missing=model_missing,
+                document=document,
+                after=begin,
+                limit=limit + 1,
+                with_vectors=with_vectors,
+            )
+        records = tuple(found[:limit])
+        more = len(found) > limit
+        return ScanPage(records=records, cursor=encode(tenant_id, records[-1].id) if more else None)
+
+    def stats(self, tenant_id: str) -> IndexStats:
+        """Return stored counts, counted again only after a write."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
+
+    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when validity changes something; None if there is none."""
+        return self._changes.first_after(tenant_id, after)
+
+    def optimise(self, tenant_id: str) -> None:
+        """Bring a tenant's vector graphs up to date and save them, so that the next process need not; optional."""
+        with self._store.read() as connection:
+            tenant = self._store.number(connection, tenant_id)
+            if tenant is None or self._store.in_transaction:
+                return
+            for space, dimension in self._dimensions.items():
+                if _has_vectors(connection, tenant, space):
+                    rows.check_stored_length(connection, tenant, space, dimension)
+                    self._graph(tenant, space).bring_up_to_date(connection, dimension)
+
+    def _nearest(
+        self, connection: sqlite3.Connection, tenant: int, asked: Conditions, embedding: Embedding, k: int
+    ) -> tuple[list[tuple[float, str]], set[str]]:
+        expected = self._dimensions.get(embedding.space)
+        if expected is None:
+            return [], set()
+        if embedding.dimension != expected:
+            message = (
+                f"embedding: space {embedding.space} holds vectors of {expected} values,"
+                f" the question has one of {embedding.dimension}; embed with the model of that space"
+            )
+            raise DimensionMismatch(message, field="embedding")
+        rows.check_stored_length(connection, tenant, embedding.space, expected)
+        import numpy as np
+
+        from braid.engines.embedded.search import knn
+
+        # What is not committed must not enter a graph that other threads use: it may yet be undone.
+        graph = None if self._store.in_transaction else self._graph(tenant, embedding.space)
+        return knn.search(
+            connection,
+            graph,
+            np.frombuffer(rows.unit(embedding), dtype="<f4"),
+            asked,
+            space=embedding.space,
+            k=k,
+            exact_rows=knn.EXACT_ROWS if self._exact_rows is None else self._exact_rows,
+        )
+
+    def _graph(self, tenant: int, space: str) -> VectorGraph:
+        from braid.engines.embedded.search.vectors import VectorGraph
+
+        with self._lock:
+            graph = self._graphs.get((tenant, space))
+            if graph is None:
+                graph = self._graphs[tenant, space] = VectorGraph(self._store, tenant, space)
+            self._graphs.move_to_end((tenant, space))
+            while len(self._graphs) > _GRAPHS_IN_MEMORY:
+                self._graphs.popitem(last=False)
+            return graph
+
+
+def _has_vectors(connection: sqlite3.Connection, tenant: int, space: str) -> bool:
+    found = connection.execute("SELECT 1 FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant))
+    return found.fetchone() is not None
+
+
+def _only_elsewhere(connection: sqlite3.Connection, tenant: int, space: str) -> bool:
+    """Whether a tenant has vectors, but none in this space."""
+    spaces = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM vectors WHERE space = :space AND tenant = :tenant),"
+        " EXISTS (SELECT 1 FROM vectors WHERE tenant = :tenant)",
+        {"space": space, "tenant": tenant},
+    ).fetchone()
+    return tuple(spaces) == (0, 1)
+
+
+def _hits(found: list[tuple[float, str]]) -> tuple[Hit, ...]:
+    return tuple(Hit(id=record_id, score=score, rank=rank) for rank, (score, record_id) in enumerate(found, start=1))
+
+
+def _count(connection: sqlite3.Connection, tenant: int) -> IndexStats:
+    by_kind: dict[Kind, int] = {}
+    by_type: dict[str, int] = {}
+    newest = 1
+    for kind, entity_type, count, version in connection.execute(
+        "SELECT kind, entity_type, count(*), max(schema_version) FROM records WHERE tenant = ?"
+        " GROUP BY kind, entity_type",
+        (tenant,),
+    ):
+        by_kind[Kind(kind)] = by_kind.get(Kind(kind), 0) + count
+        if entity_type is not None:
+            by_type[entity_type] = by_type.get(entity_type, 0) + count
+        newest = max(newest, version)
+    return IndexStats(
+        records=sum(by_kind.values()), by_kind=by_kind, by_entity_type=by_type, newest_schema_version=newest
+    )

@@ -1,0 +1,233 @@
+"""Records as rows: writing them with their words and vectors, removing them, reading them back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from array import array
+from hashlib import blake2b
+from math import hypot, isfinite
+from typing import TYPE_CHECKING
+
+from braid.deadline import checked
+from braid.engines.embedded.tables import forget_words, to_microseconds, words_table, write_words
+from braid.errors import InvalidRequest, StoreError
+from braid.models import Embedding, Record
+from braid.ports.writing import Written
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+_WRITE = """
+INSERT INTO records (tenant, id, kind, entity_type, schema_version, valid_at, invalid_at, timestamp, task_id, tool_name,
+                     title, aliases, body, content)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, id) DO UPDATE SET
+    kind = excluded.kind, entity_type = excluded.entity_type, schema_version = excluded.schema_version,
+    valid_at = excluded.valid_at, invalid_at = excluded.invalid_at, timestamp = excluded.timestamp,
+    task_id = excluded.task_id, tool_name = excluded.tool_name, title = excluded.title, aliases = excluded.aliases,
+    body = excluded.body, content = excluded.content
+RETURNING number
+"""
+_FLOAT = 4
+
+
+def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record]) -> None:
+    """Write records of one tenant; what has not changed is left as it is.
+
+    Raises
+    ------
+    InvalidRequest
+        If a vector has no direction; the caller's transaction then undoes the rest.
+    StoreError
+        If a vector is not as long as those that the tenant has in its space.
+    """
+    checked: set[str] = set()
+    for record in records:
+        body = record.model_dump_json(exclude={"embeddings", "content", "id", "tenant_id"})
+        old = connection.execute(
+            "SELECT number, title, aliases, content, body FROM records WHERE tenant = ? AND id = ?", (tenant, record.id)
+        ).fetchone()
+        if old is not None and (old[3], old[4]) == (record.content, body):
+            number = old[0]
+        else:
+            number = _write(connection, tenant, record, body, old)
+        for embedding in record.embeddings:
+            if embedding.space not in checked:
+                check_stored_length(connection, tenant, embedding.space, embedding.dimension)
+                checked.add(embedding.space)
+        _write_vectors(connection, tenant, number, record)
+
+
+def _write(
+    connection: sqlite3.Connection,
+    tenant: int,
+    record: Record,
+    body: str,
+    old: tuple[int, str, str, str, str] | None,
+) -> int:
+    words = words_table(tenant)
+    title = record.name or ""
+    if record.source.title and record.source.title != record.name:
+        title = f"{title}\n{record.source.title}" if title else record.source.title
+    aliases = "\n".join(record.aliases)
+    if old is not None:
+        forget_words(connection, words, [old[:4]])
+    row = (
+        tenant,
+        record.id,
+        record.kind,
+        record.entity_type,
+        record.schema_version,
+        to_microseconds(record.valid_at),
+        to_microseconds(record.invalid_at),
+        to_microseconds(record.timestamp),
+        record.task_id,
+        record.tool_name,
+        title,
+        aliases,
+        body,
+        record.content,
+    )
+    # fetchall: a statement that returns rows has written only when it was read to its end.
+    number = int(connection.execute(_WRITE, row).fetchall()[0][0])
+    write_words(connection, words, (number, title, aliases, record.content))
+    return number
+
+
+def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, record: Record) -> None:
+    stored: dict[str, tuple[int, str, bytes]] = {
+        space: (vector_number, model_id, vector)
+        for space, vector_number, model_id, vector in connection.execute(
+            "SELECT space, number, model_id, vector FROM vectors WHERE record = ?", (number,)
+        )
+    }
+    for embedding in record.embeddings:
+        vector = unit(embedding, record_id=record.id)
+        old = stored.pop(embedding.space, None)
+        if old is not None:
+            if old[1:] == (embedding.model_id, vector):
+                continue
+            # A new number rather than a new value: index files know what changed by number.
+            connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
+        connection.execute(
+            "INSERT INTO vectors (tenant, space, record, model_id, key, vector) VALUES (?, ?, ?, ?, ?, ?)",
+            (tenant, embedding.space, number, embedding.model_id, _key(vector), vector),
+        )
+    for old in stored.values():
+        connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
+
+
+def _key(vector: bytes) -> int:
+    """Return 63 bits that are the same for equal vectors and, for all that will ever be stored, only for those."""
+    return int.from_bytes(blake2b(vector, digest_size=8).digest(), "big") >> 1
+
+
+def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str, dimension: int) -> None:
+    """Require that a tenant's stored vectors of a space are as long as the space's model makes them now.
+
+    Raises
+    ------
+    StoreError
+        If they are not: the model of this id was another one when they were written.
+    """
+    row = connection.execute(
+        "SELECT length(vector) FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant)
+    ).fetchone()
+    if row is not None and row[0] != _FLOAT * dimension:
+        message = (
+            f"this tenant's vectors of space {space} have {row[0] // _FLOAT} values and its model makes {dimension};"
+            " give the model a new id and embed again, or remove the records that have them"
+        )
+        raise StoreError(message)
+
+
+def unit(embedding: Embedding, *, record_id: str | None = None) -> bytes:
+    """Return a vector at length 1, so that a dot product is a cosine.
+
+    Raises
+    ------
+    InvalidRequest
+        If a value is NaN or infinite, or all are zero.
+    """
+    values = array("f", embedding.vector)
+    if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
+        values.byteswap()
+    length = hypot(*values)
+    if not isfinite(length) or length == 0.0:
+        whose = "the question" if record_id is None else f"record {record_id}"
+        message = f"embedding: {whose} has a vector in space {embedding.space} that is zero or not finite"
+        raise InvalidRequest(message, field="embedding" if record_id is None else "embeddings")
+    if abs(length - 1.0) <= 1e-4:  # noqa: PLR2004 - as normalised as float32 rounding leaves it
+        return embedding.vector
+    scaled = array("f", (value / length for value in values))
+    if sys.byteorder == "big":  # pragma: no cover
+        scaled.byteswap()
+    return scaled.tobytes()
+
+
+def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> int:
+    """Remove records of one tenant with their words and vectors and return how many there were."""
+    rows = connection.execute(
+        "SELECT number, title, aliases, content FROM records"
+        " WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json.dumps(list(ids))),
+    ).fetchall()
+    forget_words(connection, words_table(tenant), rows)
+    numbers = [(row[0],) for row in rows]
+    connection.executemany("DELETE FROM vectors WHERE record = ?", numbers)
+    connection.executemany("DELETE FROM records WHERE number = ?", numbers)
+    if rows and not connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
+        # Rows that are removed one by one leave their words in the index until it is next merged.
+        table = words_table(tenant)
+        connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")  # noqa: S608 - a table of ours
+    return len(rows)
+
+
+def read_many(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str], *, with_vectors: bool
+) -> list[Record]:
+    """Return the records that exist, in the order of ``ids``."""
+    rows = connection.execute(
+        "SELECT number, id, content, body FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json.dumps(list(ids))),
+    ).fetchall()
+    vectors = read_vectors(connection, [row[0] for row in rows]) if with_vectors else {}
+    found = {
+        record_id: Record(
+            id=record_id,
+            tenant_id=tenant_id,
+            content=content,
+            embeddings=tuple(vectors.get(number, ())),
+            **json.loads(body),
+        )
+        for number, record_id, content, body in checked(rows, every=1)
+    }
+    return [found[record_id] for record_id in dict.fromkeys(ids) if record_id in found]
+
+
+def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, Written]:
+    """Return the hash and the models of the records that exist."""
+    rows = connection.execute(
+        "SELECT r.id, json_extract(r.body, '$.content_hash'), json_group_array(v.model_id)"
+        " FROM json_each(?) AS asked CROSS JOIN records AS r ON r.tenant = ? AND r.id = asked.value"
+        " LEFT JOIN vectors AS v ON v.record = r.number GROUP BY r.number",
+        (json.dumps(list(dict.fromkeys(ids))), tenant),
+    )
+    return {
+        record_id: Written(id=record_id, content_hash=content_hash, model_ids=frozenset(json.loads(model_ids)) - {None})
+        for record_id, content_hash, model_ids in rows
+    }
+
+
+def read_vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, list[Embedding]]:
+    """Return the vectors of some records, by the record's number and in the order of their spaces."""
+    found: dict[int, list[Embedding]] = {}
+    for number, space, model_id, vector in connection.execute(
+        "SELECT record, space, model_id, vector FROM vectors WHERE record IN (SELECT value FROM json_each(?))"
+        " ORDER BY record, space",
+        (json.dumps(numbers),),
+    ):
+        found.setdefault(number, []).append(Embedding(space=space, model_id=model_id, vector=vector))
+    return found

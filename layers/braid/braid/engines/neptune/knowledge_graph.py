@@ -1,0 +1,356 @@
+"""The knowledge graph on Neptune, or any Gremlin endpoint of TinkerPop 3.7.
+
+Traversals are sent as bytecode only, values never become a part of query text, and the number of round trips does not
+grow with the number of seeds, names or hops.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from gremlin_python.process.graph_traversal import __
+from gremlin_python.process.traversal import P
+
+from braid import deadline
+from braid.engines.neptune import elements, reading
+from braid.engines.neptune import neighbourhood as gremlin_neighbourhood
+from braid.engines.neptune import query as gremlin_query
+from braid.engines.neptune.connection import GremlinConnection
+from braid.engines.neptune.expansion import expansion, neighbourhood
+from braid.errors import ConfigurationError, InvalidRequest
+from braid.models import EntityLink, Relationship
+from braid.ports.retrieval import ExpandRequest, Expansion, GraphStats
+from braid.ports.scan_cursor import check_limit, decode, encode
+from braid.ports.writing import GraphPage
+from braid.ranking import graph_walks
+from braid.understanding.name_forms import match_score
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
+
+    from braid.models import Vertex
+    from braid.ports.graph_query import GraphQuery, GraphResult
+    from braid.ports.propagation import PropagateRequest
+    from braid.settings import Settings
+
+BATCH = 50
+"""Vertices or edges written by one traversal: of 200, which have two thousand steps, TinkerPop takes twice as long."""
+_IDS_AT_ONCE = 1_000
+_T = TypeVar("_T")
+
+
+class GremlinGraph:
+    """Entities and what relates them, behind one connection.
+
+    Parameters
+    ----------
+    connection
+        Where traversals are sent.
+    question_s
+        Bound on all attempts of a traversal that a question waits for; the connection's own when None.
+    """
+
+    def __init__(self, connection: GremlinConnection, *, question_s: float | None = None) -> None:
+        self._connection, self._question_s = connection, question_s
+
+    @classmethod
+    def connect(cls, settings: Settings) -> GremlinGraph:
+        """Return the graph that the settings name; nothing is sent yet.
+
+        Raises
+        ------
+        ConfigurationError
+            If the endpoint is no WebSocket address, or must be signed and cannot be.
+        """
+        url = settings.neptune_endpoint
+        if urlsplit(url).scheme not in ("ws", "wss"):
+            message = f"BRAID_NEPTUNE_ENDPOINT {url!r} is not a ws:// or wss:// address"
+            raise ConfigurationError(message)
+        signed = settings.neptune_iam and url.startswith("wss://")
+        return cls(
+            GremlinConnection(
+                url,
+                connect_timeout_s=settings.neptune_connect_timeout_s,
+                read_timeout_s=settings.neptune_read_timeout_s,
+                evaluation_timeout_ms=int(settings.neptune_evaluation_timeout_s * 1_000),
+                attempts=settings.neptune_attempts,
+                headers=iam_headers() if signed else None,
+            ),
+            question_s=settings.neptune_question_s,
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write vertices, then edges; when it returns they are durable.
+
+        Batches are transactions of their own: a failure between them leaves the earlier ones written, and writing
+        everything again completes it.
+
+        Raises
+        ------
+        InvalidRequest
+            If an edge's end is neither stored nor among ``vertices``; nothing is written.
+        """
+        last_vertices = {elements.vertex_id(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
+        last_edges = {elements.edge_id(edge): edge for edge in relationships}
+        self._require_ends(set(last_vertices), list(last_edges.values()))
+        for batch in _batches(list(last_vertices.values()), BATCH):
+            self._connection.submit(partial(elements.write_vertices, vertices=batch))
+        for edges in _batches(list(last_edges.values()), BATCH):
+            self._connection.submit(partial(elements.write_edges, edges=edges))
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        """Remove vertices with their edges and return how many vertices there were."""
+        removed = 0
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
+            present = self._stored(batch)
+            if present:
+                self._connection.submit(partial(_drop, ids=present, tenant_id=tenant_id))
+            removed += len(present)
+        return removed
+
+    def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
+        """Remove edges by their identity and return how many there were."""
+        keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]
+        removed = 0
+        for batch in _batches(list(dict.fromkeys(keys)), _IDS_AT_ONCE):
+            present = [str(found) for found in self._connection.submit(partial(_edge_ids, ids=batch))]
+            if present:
+                self._connection.submit(partial(_drop_edges, ids=present, tenant_id=tenant_id))
+            removed += len(present)
+        return removed
+
+    def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
+        """Return the vertices that exist, in the order of ``ids``."""
+        found: dict[str, Vertex] = {}
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
+            rows = self._connection.submit(partial(reading.vertices, tenant_id=tenant_id, keys=batch))
+            found.update((vertex.id, vertex) for vertex in (reading.vertex_of(tenant_id, row) for row in rows))
+        return [found[name] for name in dict.fromkeys(ids) if name in found]
+
+    def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
+        """Return what is stored under the identities of these edges, whole."""
+        rows: list[Any] = []
+        keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]
+        for batch in _batches(list(dict.fromkeys(keys)), _IDS_AT_ONCE):
+            rows += self._connection.submit(partial(reading.edges, tenant_id=tenant_id, keys=batch))
+        return sorted((reading.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
+
+    def relationships(
+        self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[Relationship]:
+        """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
+        rows: list[Any] = []
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in sorted(set(ids))], _IDS_AT_ONCE):
+            rows += self._connection.submit(partial(reading.edges_at, tenant_id=tenant_id, keys=batch, types=types))
+        for said_by in _batches(sorted(set(evidence)), _IDS_AT_ONCE):
+            rows += self._connection.submit(
+                partial(reading.edges_of_evidence, tenant_id=tenant_id, evidence=said_by, types=types)
+            )
+        found = {edge.identity(): edge for edge in (reading.edge_of(tenant_id, row) for row in rows)}
+        return [found[identity] for identity in sorted(found)]
+
+    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
+        """Return the next vertices in the order of their stored ids, each page as the graph is then."""
+        begin = decode(tenant_id, after)
+        check_limit(limit)
+        rows = self._connection.submit(
+            partial(reading.vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
+        )
+        vertices = tuple(reading.vertex_of(tenant_id, row) for row in rows[:limit])
+        if not vertices:
+            return GraphPage()
+        keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices]
+        edges = self._connection.submit(partial(reading.edges_out_of, tenant_id=tenant_id, keys=keys))
+        relationships = sorted((reading.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
+        return GraphPage(
+            vertices=vertices,
+            relationships=tuple(relationships),
+            cursor=encode(tenant_id, vertices[-1].id) if len(rows) > limit else None,
+        )
+
+    def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
+        """Return the entities of which a name, an alias or a form of one is asked for."""
+        wanted = {elements.link_key(tenant_id, name): name for name in names if name}
+        if not wanted:
+            return []
+        keys = list(wanted)
+        rows = self._ask(
+            lambda g: (
+                elements.valid(
+                    g.V().has(elements.LINK_KEY, P.within(keys)).has(elements.TENANT, tenant_id),
+                    as_of,
+                )
+                .project("id", "name", "type", "has_record", "named", "keys")
+                .by(__.id_())
+                .by(__.values(elements.SHOWN_NAME))
+                .by(__.values(elements.ENTITY_TYPE))
+                .by(__.values(elements.HAS_RECORD))
+                .by(__.values(elements.LINK_NAME))
+                .by(__.values(elements.LINK_KEY).fold())
+            )
+        )
+        return sorted((_link(row, wanted) for row in rows), key=_rank)[:limit]
+
+    def expand(self, request: ExpandRequest) -> Expansion:
+        """Walk from the seeds. One traversal whatever the number of seeds."""
+        if not request.seeds:
+            return Expansion()
+        with self._bounded():
+            (collected,) = self._ask(lambda g: neighbourhood(g, request))
+            return expansion(collected, request)
+
+    def propagate(self, request: PropagateRequest) -> Expansion:
+        """Spread names and hits over their neighbourhood. One traversal whatever the number of seeds."""
+        if not request.seeds():
+            return Expansion()
+        from braid.ranking.pagerank import spread
+
+        with self._bounded():
+            (collected,) = self._ask(lambda g: gremlin_neighbourhood.traversal(g, request))
+            nodes, edges, truncated = gremlin_neighbourhood.gathered(collected, request)
+            return spread(request, nodes, edges, truncated=truncated)
+
+    def query(self, query: GraphQuery) -> GraphResult:
+        """Answer a declarative query. One traversal whatever its number of steps and starts."""
+        with self._bounded():
+            (collected,) = self._ask(lambda g: gremlin_query.traversal(g, query))
+            return graph_walks.answer(query, gremlin_query.gathered(collected, query))
+
+    def stats(self, tenant_id: str) -> GraphStats:
+        """Return stored counts."""
+        (vertices,) = self._ask(lambda g: g.V().has(elements.TENANT, tenant_id).group_count().by(elements.ENTITY_TYPE))
+        (records,) = self._ask(lambda g: g.V().has(elements.TENANT, tenant_id).has(elements.HAS_RECORD, True).count())
+        (edges,) = self._ask(lambda g: g.E().has(elements.TENANT, tenant_id).group_count().by(__.label()))
+        (sources,) = self._ask(
+            lambda g: g.E().has(elements.TENANT, tenant_id).group().by(__.label()).by(__.out_v().dedup().count())
+        )
+        (targets,) = self._ask(
+            lambda g: g.E().has(elements.TENANT, tenant_id).group().by(__.label()).by(__.in_v().dedup().count())
+        )
+        by_entity_type, by_relationship_type = _counts(vertices), _counts(edges)
+        return GraphStats(
+            vertices=sum(by_entity_type.values()),
+            records=int(records),
+            edges=sum(by_relationship_type.values()),
+            by_entity_type=by_entity_type,
+            by_relationship_type=by_relationship_type,
+            sources_by_relationship_type=_counts(sources),
+            targets_by_relationship_type=_counts(targets),
+        )
+
+    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when validity changes something; None if there is none."""
+        found = [
+            *self._ask(lambda g: elements.next_change(g.V(), tenant_id, after)),
+            *self._ask(lambda g: elements.next_change(g.E(), tenant_id, after)),
+        ]
+        return min((elements.moment_of(stored) for stored in found), default=None)
+
+    def _bounded(self) -> AbstractContextManager[None]:
+        """Bound a walk, what is made here of the server's answer included."""
+        return deadline.within(self._question_s or math.inf)
+
+    def _ask(self, build: Callable[[GraphTraversalSource], GraphTraversal]) -> list[Any]:
+        """Run a traversal that a question waits for."""
+        bounds = (self._question_s or math.inf, deadline.left())
+        return self._connection.submit(build, within_s=min(bounds) if min(bounds) < math.inf else None)
+
+    def _require_ends(self, written: set[str], edges: Sequence[Relationship]) -> None:
+        ends = {
+            elements.vertex_id(edge.tenant_id, end) for edge in edges for end in (edge.source, edge.target)
+        } - written
+        missing = set(ends)
+        for batch in _batches(sorted(ends), _IDS_AT_ONCE):
+            missing.difference_update(self._stored(batch))
+        for edge in edges:
+            for end in (edge.source, edge.target):
+                if elements.vertex_id(edge.tenant_id, end) in missing:
+                    message = (
+                        f"relationships: {edge.source} {edge.type} {edge.target}: there is no vertex {end!r}, "
+                        "neither stored nor written with it"
+                    )
+                    raise InvalidRequest(message, field="relationships")
+
+    def _stored(self, ids: Sequence[str]) -> list[str]:
+        return [str(found) for found in self._connection.submit(lambda g: g.V(*ids).id_())]
+
+
+def iam_headers() -> Callable[[str], Mapping[str, str]]:
+    """Return a function that signs a handshake for Neptune, with the credentials of that moment.
+
+    Raises
+    ------
+    ConfigurationError
+        If there are no AWS credentials or no region.
+    """
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.session import Session
+
+    session = Session()
+    credentials, region = session.get_credentials(), session.get_config_variable("region")
+    if credentials is None or not region:
+        missing = "there are no AWS credentials" if credentials is None else "there is no AWS region"
+        message = f"connections to Neptune are signed, and {missing}"
+        raise ConfigurationError(message)
+
+    def headers(url: str) -> Mapping[str, str]:
+        request = AWSRequest(method="GET", url=url.replace("wss://", "https://", 1))
+        SigV4Auth(credentials.get_frozen_credentials(), "neptune-db", region).add_auth(request)
+        return dict(request.headers.items())
+
+    return headers
+
+
+def _drop(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
+    return source.V(*ids).has(elements.TENANT, tenant_id).drop()
+
+
+def _edge_ids(source: GraphTraversalSource, *, ids: Sequence[str]) -> GraphTraversal:
+    return source.E(*ids).id_()
+
+
+def _drop_edges(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
+    return source.E(*ids).has(elements.TENANT, tenant_id).drop()
+
+
+def _rank(link: EntityLink) -> tuple[float, int, str, str]:
+    return (-link.score, -len(link.phrase), link.entity_id, link.phrase)
+
+
+def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
+    """Return an entity's best match: its name, else the longest of its aliases that is asked for."""
+    return min(
+        (
+            EntityLink(
+                entity_id=elements.record_id(row["id"]),
+                name=row["name"],
+                entity_type=row["type"],
+                phrase=wanted[key],
+                score=match_score(wanted[key], is_name=key == row["named"]),
+                has_record=row["has_record"],
+            )
+            for key in row["keys"]
+            if key in wanted
+        ),
+        key=_rank,
+    )
+
+
+def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _counts(counted: Mapping[str, int]) -> dict[str, int]:
+    return {str(key): int(count) for key, count in counted.items()}

@@ -1,0 +1,155 @@
+"""A graph query as one traversal that gathers what it may walk; the walks themselves are chosen on our side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gremlin_python.process.graph_traversal import __
+from gremlin_python.process.traversal import Order, P, T
+
+from braid.engines.neptune import elements
+from braid.engines.neptune.expansion import MOST_EDGES
+from braid.models import Direction
+from braid.ports.graph_query import MAX_FRONTIER
+from braid.ranking.graph_walks import Edge, Gathered, Node, first_starts
+from braid.understanding.linking import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
+
+    from braid.engines.neptune.elements import Reached, Step
+    from braid.models import TimeRange
+    from braid.ports.graph_query import GraphQuery, QueryStep
+
+_VERTICES, _EDGES = "vertices", "edges"
+_OUT_AND_BACK = {Direction.OUT: __.out_e, Direction.IN: __.in_e, Direction.BOTH: __.both_e}
+
+
+def traversal(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal:
+    """Return the traversal that collects, for each step, the edges that it goes along and where they lead.
+
+    Of a vertex with more edges than the fan-out budget come its surest, one more than the budget: that tells a hub from
+    a vertex that just fits. Steps are written out: there is no ``repeat``, and a label is only ever an argument.
+    """
+    bound = first_starts(query)
+    steps = _starts(source, query).order().by(T.id, Order.asc).limit(bound + 1)
+    steps = steps.aggregate(f"{_VERTICES}0").by(elements.ROW)
+    keys = [f"{_VERTICES}0"]
+    for place, step in enumerate(query.steps, start=1):
+        steps = steps.order().by(T.id, Order.asc).limit(MAX_FRONTIER)
+        is_hub = _edges(step).skip(query.fan_out)
+        steps = steps.choose(is_hub, __.local(_surest(step, query)), _walked(step, query))
+        steps = steps.aggregate(f"{_EDGES}{place}").by(elements.ROW)
+        steps = _led_to(_far_ends(steps, step.direction).dedup(), step, query)
+        steps = steps.aggregate(f"{_VERTICES}{place}").by(elements.ROW)
+        keys += [f"{_EDGES}{place}", f"{_VERTICES}{place}"]
+    return steps.cap(*keys)
+
+
+def gathered(collected: Mapping[str, Iterable[str]] | Iterable[str], query: GraphQuery) -> Gathered:
+    """Read what the traversal brought; of a query without steps that is its starts alone."""
+    parts: Mapping[str, Any] = collected if query.steps else {f"{_VERTICES}0": collected}  # type: ignore[assignment]
+    nodes: dict[str, Node] = {}
+    found = _nodes(parts[f"{_VERTICES}0"], nodes)
+    starts = found[: first_starts(query)]
+    truncated = len(found) > len(starts)
+    frontier = starts
+    steps: list[Mapping[str, Sequence[Edge]]] = []
+    for place, step in enumerate(query.steps, start=1):
+        reached = _nodes(parts[f"{_VERTICES}{place}"], nodes)
+        edges = _by_vertex(parts[f"{_EDGES}{place}"], set(frontier), set(reached), step.direction)
+        truncated = truncated or any(len(each) > query.fan_out for each in edges.values())
+        steps.append({vertex: each[: query.fan_out] for vertex, each in edges.items()})
+        frontier = reached[:MAX_FRONTIER]
+        truncated = truncated or (len(reached) > len(frontier) and place < len(query.steps))
+    return Gathered(starts=starts, edges=steps, nodes=nodes, truncated=truncated)
+
+
+def _starts(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal:
+    start = query.start
+    ids = [elements.vertex_id(query.tenant_id, name) for name in dict.fromkeys(start.ids)]
+    steps = source.V(*ids)
+    if start.names:
+        keys = [elements.link_key(query.tenant_id, normalise(name)) for name in start.names]
+        steps = steps.has(elements.LINK_KEY, P.within(keys))
+    steps = elements.valid(steps.has(elements.TENANT, query.tenant_id), query.as_of)
+    return _described(steps, start.entity_types, start.time_range)
+
+
+def _described(steps: GraphTraversal, entity_types: Sequence[str], time_range: TimeRange | None) -> GraphTraversal:
+    if entity_types:
+        steps = steps.has(elements.ENTITY_TYPE, P.within(list(entity_types)))
+    if time_range is not None:
+        steps = steps.has(elements.TIMESTAMP, P.neq(elements.microseconds(None, elements.UNKNOWN_TIME)))
+        if time_range.start is not None:
+            steps = steps.has(elements.TIMESTAMP, P.gte(elements.microseconds(time_range.start, 0)))
+        if time_range.end is not None:
+            steps = steps.has(elements.TIMESTAMP, P.lt(elements.microseconds(time_range.end, 0)))
+    return steps
+
+
+def _led_to(steps: GraphTraversal, step: QueryStep, query: GraphQuery) -> GraphTraversal:
+    """Keep the vertices that a step may lead to."""
+    steps = elements.valid(steps.has(elements.TENANT, query.tenant_id), query.as_of)
+    if step.name is not None:
+        steps = steps.has(elements.LINK_KEY, elements.link_key(query.tenant_id, normalise(step.name)))
+    return _described(steps, step.entity_types, step.time_range)
+
+
+def _edges(step: QueryStep) -> GraphTraversal:
+    return _OUT_AND_BACK[step.direction](*step.types)
+
+
+def _walked(step: QueryStep, query: GraphQuery) -> GraphTraversal:
+    """Return the edges that a step may go along, wherever they lead."""
+    steps = elements.valid(_edges(step).has(elements.TENANT, query.tenant_id), query.as_of)
+    return steps.has(elements.CONFIDENCE, P.gte(float(step.min_confidence))) if step.min_confidence > 0 else steps
+
+
+def _surest(step: QueryStep, query: GraphQuery) -> GraphTraversal:
+    """Return a hub's edges to follow: those that lead to what is asked for, the surest first, then by identity."""
+    steps = _walked(step, query)
+    if step.direction is Direction.BOTH:
+        steps = steps.dedup()  # a loop is one edge, not two
+    steps = steps.order().by(elements.CONFIDENCE, Order.desc).by(elements.IDENTITY, Order.asc).limit(MOST_EDGES)
+    steps = steps.filter_(_led_to(_far_ends(__.identity(), step.direction), step, query))
+    return steps.limit(query.fan_out + 1)
+
+
+def _far_ends(steps: GraphTraversal, direction: Direction) -> GraphTraversal:
+    if direction is Direction.BOTH:
+        return steps.other_v()
+    return steps.in_v() if direction is Direction.OUT else steps.out_v()
+
+
+def _nodes(rows: Iterable[str], nodes: dict[str, Node]) -> list[str]:
+    """Read vertices into ``nodes`` and return their ids in order."""
+    read: list[Reached] = [elements.read_vertex(row) for row in set(rows)]
+    nodes.update(
+        (each.id, Node(each.id, each.entity_type, each.has_record, each.timestamp, each.name or None)) for each in read
+    )
+    return sorted(each.id for each in read)
+
+
+def _by_vertex(
+    rows: Iterable[str], frontier: set[str], reached: set[str], direction: Direction
+) -> dict[str, list[Edge]]:
+    """Return each vertex's edges in the order of the budget.
+
+    A hub's edge may have been brought by its other end too; it then stands behind those that the hub itself brought.
+    """
+    edges: dict[str, list[Edge]] = {}
+    for edge in sorted(map(elements.read_edge, set(rows)), key=lambda edge: (-edge.confidence, edge)):
+        if direction is not Direction.IN and edge.source in frontier and edge.target in reached:
+            edges.setdefault(edge.source, []).append(_edge(edge, inward=False))
+        # A loop, walked both ways, is one edge.
+        again = direction is Direction.BOTH and edge.source == edge.target
+        if direction is not Direction.OUT and not again and edge.target in frontier and edge.source in reached:
+            edges.setdefault(edge.target, []).append(_edge(edge, inward=edge.source != edge.target))
+    return edges
+
+
+def _edge(edge: Step, *, inward: bool) -> Edge:
+    return Edge(edge.source if inward else edge.target, edge.type, edge.confidence, inward, edge.evidence or None)

@@ -1,0 +1,1 @@
+"""Encoders and cross-encoders on ONNX Runtime."""

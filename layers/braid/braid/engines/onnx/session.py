@@ -1,0 +1,122 @@
+"""Open a model folder's graph and tokenizer, and feed the graph what it declares.
+
+NumPy, ONNX Runtime and tokenizers are imported when a model is opened, not when this module is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from braid.errors import ModelTampered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import onnxruntime as ort
+    from tokenizers import Tokenizer
+
+    from braid.engines.onnx.model_files import Manifest, ModelFolder
+
+
+@dataclass(slots=True)
+class LoadedModel:
+    """A session, its tokenizer and how the graph is fed."""
+
+    manifest: Manifest
+    session: ort.InferenceSession
+    tokenizer: Tokenizer
+    dtypes: dict[str, str]
+    output: str
+
+    def feed(self, rows: Sequence[Row]) -> dict[str, np.ndarray[Any, Any]]:
+        """Pad rows to the longest and return the inputs that the graph declares, and no others."""
+        import numpy as np
+
+        longest = max(len(row.ids) for row in rows)
+        feeds: dict[str, np.ndarray[Any, Any]] = {}
+        for name, dtype in self.dtypes.items():
+            fill = self.manifest.pad_token_id if name == "input_ids" else 0
+            values = np.full((len(rows), longest), fill, dtype=dtype)
+            for index, row in enumerate(rows):
+                values[index, : len(row.ids)] = row.value(name)
+            feeds[name] = values
+        return feeds
+
+
+@dataclass(slots=True)
+class Row:
+    """One tokenised text or pair."""
+
+    index: int
+    ids: list[int]
+    types: list[int]
+    unpooled: int = 0
+    """Leading tokens that are attended but not pooled: those of the instruction."""
+
+    def value(self, name: str) -> list[int] | int:
+        """Return what one input of the graph holds for this text; a single number stands for every token."""
+        if name == "input_ids":
+            return self.ids
+        if name == "token_type_ids":
+            return self.types
+        if name == "pooling_mask":
+            return [0] * self.unpooled + [1] * (len(self.ids) - self.unpooled)
+        return 1
+
+
+_DTYPES = {"tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(float)": "float32"}
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids", "pooling_mask"}
+
+
+def load_session(folder: ModelFolder, threads: int) -> LoadedModel:
+    """Open session and tokenizer of a verified folder.
+
+    Raises
+    ------
+    ModelTampered
+        If either cannot be read, or the graph takes other inputs than its manifest says.
+    """
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    # A thread that spins for more work burns the share of a processor that a Lambda pays for.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    manifest = folder.manifest
+    try:
+        session = ort.InferenceSession(str(folder.graph), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime has no common base for what it raises
+        raise ModelTampered(f"{folder.path}: cannot be loaded ({first_line(error)})") from error
+    declared = {node.name: node.type for node in session.get_inputs()}
+    if set(declared) != set(manifest.inputs) or not set(declared) <= _INPUTS or set(declared.values()) - set(_DTYPES):
+        raise ModelTampered(f"{folder.path}: graph takes {sorted(declared)}, manifest says {sorted(manifest.inputs)}")
+    return LoadedModel(
+        manifest=manifest,
+        session=session,
+        tokenizer=read_tokenizer(folder),
+        dtypes={name: _DTYPES[kind] for name, kind in declared.items()},
+        output=session.get_outputs()[0].name,
+    )
+
+
+def read_tokenizer(folder: ModelFolder) -> Tokenizer:
+    """Read the tokenizer, without the padding and truncation that its file may ask for."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(folder.tokenizer))
+    except Exception as error:  # the library raises a bare Exception
+        raise ModelTampered(f"{folder.tokenizer}: cannot be loaded ({first_line(error)})") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its class when it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

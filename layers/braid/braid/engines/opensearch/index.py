@@ -1,0 +1,338 @@
+"""The search index on OpenSearch: a managed domain, a serverless collection, or a local server.
+
+Reads and writes go through an alias, so that a rebuilt index takes over in one step. The filter is inside the ``knn``
+clause, and the words, the vector and their superseded counterparts are asked in one ``_msearch``.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+from braid import deadline
+from braid.engines.opensearch import mapping
+from braid.engines.opensearch import queries as query
+from braid.engines.opensearch.bulk import write
+from braid.engines.opensearch.client import (
+    IndexMissing,
+    P,
+    Patience,
+    R,
+    call,
+    change_timeout_s,
+    complete,
+    open_client,
+    refusal,
+)
+from braid.engines.opensearch.dual_write import everywhere, placed
+from braid.engines.opensearch.embedding_spaces import Spaces
+from braid.engines.opensearch.multi_search import strands
+from braid.engines.opensearch.scan import page
+from braid.errors import StoreError
+from braid.ports.retrieval import IndexStats, ScanPage, SearchHits, SearchRequest
+from braid.ports.writing import Written
+from braid.settings import OpenSearchService, Refresh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from opensearchpy import OpenSearch
+
+    from braid.models import Record
+    from braid.settings import Settings
+
+_READ_AT_ONCE = 500
+
+
+class OpenSearchIndex:
+    """Records with their vectors and words, in OpenSearch.
+
+    Parameters
+    ----------
+    client
+        Made by :func:`braid.engines.opensearch.client.open_client`.
+    settings
+        Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
+    spaces
+        Length of the vectors of each embedding space that there may be.
+    alias
+        Another alias than the settings', which then has to exist, and whose writes stay there.
+    """
+
+    def __init__(
+        self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int], *, alias: str | None = None
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._dimensions = spaces
+        self._alias = alias or settings.opensearch_index
+        self._alone = alias is not None
+        self._beside: dict[str, OpenSearchIndex] = {}
+        self._attempts = settings.opensearch_attempts
+        self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
+        self._spaces = Spaces(client, settings, spaces, alias=self._alias, create=self.create)
+        self._creating = threading.Lock()
+
+    @classmethod
+    def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchIndex:
+        """Return the index that the settings name; nothing is sent yet.
+
+        Raises
+        ------
+        ConfigurationError
+            If requests must be signed and cannot be.
+        """
+        return cls(open_client(settings), settings, spaces)
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+
+    def create(self) -> None:
+        """Create the first index and its alias, unless the alias exists."""
+        with self._creating:
+            if self._call(self._client.indices.exists_alias, name=self._alias):
+                return
+            body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
+            body["aliases"] = {self._alias: {"is_write_index": True}}
+            try:
+                self._call(
+                    self._client.indices.create,
+                    index=f"{self._alias}-000001",
+                    body=body,
+                    request_timeout=change_timeout_s(self._settings),
+                )
+            except StoreError as error:
+                # Another process may have been first.
+                if "resource_already_exists_exception" not in str(error):
+                    raise
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        """Write records whole; when it returns they are stored, and searchable unless ``opensearch_refresh`` is false.
+
+        A record that is stored just so already is left alone: placing its vectors again is most of the cost of a write,
+        and the version that it would replace counts in BM25 until OpenSearch next tidies up.
+
+        Raises
+        ------
+        InvalidRequest
+            If a vector's space is unknown; nothing is written.
+        DimensionMismatch
+            If a vector's length is not that of its space; nothing is written.
+        TransientStoreError
+            If some records were still refused as too many after the last try; the message counts them.
+        """
+        if not records:
+            return
+        self._everywhere(lambda index: index.upsert_here(records))
+
+    def _everywhere(self, write: Callable[[OpenSearchIndex], R]) -> list[R]:
+        """Write to this index and to the one beside it."""
+        if self._alone:
+            return [write(self)]
+
+        def through(alias: str) -> R:
+            if alias == self._alias:
+                return write(self)
+            beside = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
+            return write(self._beside.setdefault(alias, beside))
+
+        return everywhere(self._alias, lambda: placed(self._client, self._alias, attempts=self._attempts), through)
+
+    def upsert_here(self, records: Sequence[Record]) -> None:
+        """Write records to this index alone."""
+        try:
+            self._upsert(records)
+        except IndexMissing:
+            if self._alone:
+                raise
+            # Somebody removed the index since its mapping was read: make it anew.
+            self._spaces.forget()
+            self._upsert(records)
+
+    def _upsert(self, records: Sequence[Record]) -> None:
+        self.prepare_spaces(records)
+        last = {mapping.document_id(record.tenant_id, record.id): mapping.document(record) for record in records}
+        stored = self._fields(list(last), [mapping.DIGEST])
+        self._write(
+            [
+                ({"index": {"_id": key}}, body)
+                for key, body in last.items()
+                if stored.get(key, {}).get(mapping.DIGEST) != body[mapping.DIGEST]
+            ]
+        )
+
+    def prepare_spaces(self, records: Sequence[Record]) -> None:
+        """Give the embedding spaces that records have vectors of their fields.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of its space.
+        """
+        self._spaces.prepare(records, create=not self._alone)
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
+        """Remove records and return how many there were."""
+        if not ids:
+            return 0
+        keys = dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids)
+
+        def remove(index: OpenSearchIndex) -> set[str]:
+            return index.delete_here(list(keys))
+
+        return len(set[str]().union(*self._everywhere(remove)))
+
+    def delete_here(self, keys: Sequence[str]) -> set[str]:
+        """Remove documents from this index alone and return the ids of those that there were."""
+        results = self._write([({"delete": {"_id": key}}, None) for key in keys])
+        return {key for key, result in zip(keys, results, strict=True) if result == "deleted"}
+
+    def search(self, request: SearchRequest) -> SearchHits:
+        """Answer both strands, and what validity and schema kept out of each, in one round trip.
+
+        Only where no vector is found at all, a second one asks whether the tenant has any in that space.
+        """
+        patience = Patience(self._settings)
+        with_vector = request.embedding is not None and self._spaces.has(request.embedding, patience)
+        asked = strands(request, with_vector=with_vector)
+        if request.ids == ():
+            return SearchHits()
+        bodies = asked.bodies()
+        if not bodies:
+            return SearchHits(space_empty=self._only_elsewhere(request, patience))
+        answers = self._ask(bodies, patience)
+        hits = asked.hits(answers)
+        if asked.any_near(answers):
+            return hits
+        return hits.model_copy(update={"space_empty": self._only_elsewhere(request, patience)})
+
+    def _only_elsewhere(self, request: SearchRequest, patience: Patience) -> bool:
+        """Whether the tenant has vectors, but none in the question's space."""
+        embedding = request.embedding
+        if embedding is None:
+            return False
+        asked = [query.any_vector(request.tenant_id, space) for space in (embedding.space, None)]
+        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(asked, patience))
+        return anywhere and not here
+
+    def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
+        """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
+        keys = list(dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids))
+        if not keys:
+            return []
+        bodies = [
+            query.by_keys(tenant_id, keys[start : start + _READ_AT_ONCE], with_vectors=with_vectors)
+            for start in range(0, len(keys), _READ_AT_ONCE)
+        ]
+        records = (
+            mapping.record_of(hit["_source"]) for answer in self._msearch(bodies) for hit in answer["hits"]["hits"]
+        )
+        found = {record.id: record for record in records}
+        return [found[record_id] for record_id in ids if record_id in found]
+
+    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Written]:
+        """Return the hash and the models of the records that exist, those not yet searchable included."""
+        keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
+        try:
+            found = self._fields(list(keys), [mapping.CONTENT_HASH, mapping.MODEL_IDS])
+        except IndexMissing:
+            return {}
+        return {
+            keys[key]: Written(
+                id=keys[key],
+                content_hash=source.get(mapping.CONTENT_HASH),
+                model_ids=source.get(mapping.MODEL_IDS, ()),
+            )
+            for key, source in found.items()
+        }
+
+    def scan(
+        self,
+        tenant_id: str,
+        *,
+        schema_below: int | None = None,
+        space_missing: str | None = None,
+        model_missing: str | None = None,
+        document: str | None = None,
+        after: str | None = None,
+        limit: int = 500,
+        with_vectors: bool = False,
+    ) -> ScanPage:
+        """Return the next records in the order of their ids, each page as the index is then."""
+        return page(
+            self._client,
+            self._alias,
+            tenant_id=tenant_id,
+            query=query.outdated_clause(
+                tenant_id,
+                schema_below=schema_below,
+                space_missing=space_missing,
+                model_missing=model_missing,
+                document=document,
+            ),
+            after=after,
+            limit=limit,
+            with_vectors=with_vectors,
+            attempts=self._attempts,
+        )
+
+    def stats(self, tenant_id: str) -> IndexStats:
+        """Return stored counts."""
+        (answer,) = self._msearch([query.stats(tenant_id)])
+        return query.stats_of(answer)
+
+    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when validity changes something; None if there is none."""
+        (answer,) = self._msearch([query.next_change(tenant_id, after)])
+        return query.next_change_of(answer)
+
+    # --- the calls themselves ---
+
+    def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._spaces.forgotten_on_failure():
+            return call(self._attempts, function, *args, **kwargs)
+
+    def _msearch(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
+        timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
+        return self._call(self._answers, bodies, request_timeout=timeout_s)
+
+    def _ask(self, bodies: Sequence[dict[str, Any]], patience: Patience) -> list[Mapping[str, Any]]:
+        with self._spaces.forgotten_on_failure():
+            return patience.call(self._answers, bodies=bodies)
+
+    def _answers(self, bodies: Sequence[dict[str, Any]], *, request_timeout: float) -> list[Mapping[str, Any]]:
+        lines = [line for body in bodies for line in ("{}", json.dumps(body))]
+        body = "\n".join(lines) + "\n"
+        answer = self._client.msearch(body=body, index=self._alias, request_timeout=request_timeout)
+        return [complete(response) for response in answer["responses"]]
+
+    def _entries(self, keys: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+        answer = self._client.mget(index=self._alias, body={"ids": list(keys)}, _source_includes=list(fields))
+        entries: list[dict[str, Any]] = answer["docs"]
+        for entry in entries:
+            if "error" in entry:
+                raise refusal(int(entry["error"].get("status", 0)), entry["error"])
+        return entries
+
+    def _fields(self, keys: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return some fields of the documents that exist, those not yet searchable included."""
+        sources: dict[str, dict[str, Any]] = {}
+        for start in range(0, len(keys), _READ_AT_ONCE):
+            for entry in self._call(self._entries, keys[start : start + _READ_AT_ONCE], fields):
+                if entry["found"]:
+                    sources[entry["_id"]] = entry["_source"]
+        return sources
+
+    def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
+        refresh = Refresh.NONE if self._serverless else self._settings.opensearch_refresh
+        return write(
+            self._client,
+            self._alias,
+            operations,
+            refresh=str(refresh),
+            attempts=self._attempts,
+            timeout_s=change_timeout_s(self._settings),
+        )

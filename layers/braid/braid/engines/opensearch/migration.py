@@ -1,0 +1,373 @@
+"""Re-embedding over OpenSearch: the next index stands beside the active one, and an alias tells which is which.
+
+The aliases are all that says whether there is a move, so that a switch is one request that changes them together. Which
+profile an index is for stands in the ``_meta`` of its mappings, so that the profile changes with the alias.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from braid.engines.opensearch import mapping
+from braid.engines.opensearch import queries as query
+from braid.engines.opensearch.client import IndexMissing, P, R, call, change_timeout_s, open_client
+from braid.engines.opensearch.conditional_writes import ConditionalWriter
+from braid.engines.opensearch.dual_write import next_alias, previous_alias
+from braid.engines.opensearch.index import OpenSearchIndex
+from braid.errors import StoreError
+from braid.ports.reembedding import Reconciled, Serving, Settled, decode_phase, encode_phase
+from braid.ports.retrieval import ScanPage
+from braid.settings import OpenSearchService
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from opensearchpy import OpenSearch
+
+    from braid.ports.reembedding import Reembedded
+    from braid.ports.retrieval import SearchHits, SearchRequest
+    from braid.settings import Settings
+
+_META = "braid"
+_PROFILE, _ANNOUNCED, _SPACES = "profile", "announced", "spaces"
+
+
+class _Place(NamedTuple):
+    """The index behind an alias."""
+
+    name: str
+    mappings: dict[str, Any]
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return dict(self.mappings.get("_meta", {}).get(_META, {}))
+
+    @property
+    def profile(self) -> str | None:
+        return self.meta.get(_PROFILE)
+
+
+class OpenSearchMoves:
+    """Moves between profiles in OpenSearch; implements :class:`braid.ports.reembedding.IndexMoves`.
+
+    Parameters
+    ----------
+    client
+        Made by :func:`braid.engines.opensearch.client.open_client`.
+    settings
+        Those that begin with ``opensearch_`` and ``profile_``, and ``shared_dir`` for the index template.
+    spaces
+        Length of the vectors of each embedding space that there may be.
+    """
+
+    def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int]) -> None:
+        self._client = client
+        self._settings = settings
+        self._attempts = settings.opensearch_attempts
+        self._alias = settings.opensearch_index
+        self._next, self._previous = next_alias(self._alias), previous_alias(self._alias)
+        self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
+        self._index = OpenSearchIndex(client, settings, spaces)
+        self._beside = {
+            alias: OpenSearchIndex(client, settings, spaces, alias=alias) for alias in (self._next, self._previous)
+        }
+        self._writer = ConditionalWriter(client, settings)
+        self.grace_s = settings.profile_cache_s
+
+    @classmethod
+    def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchMoves:
+        """Return the moves of the index that the settings name; nothing is sent yet.
+
+        Raises
+        ------
+        ConfigurationError
+            If requests must be signed and cannot be.
+        """
+        return cls(open_client(settings), settings, spaces)
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+
+    def serving(self) -> Serving:
+        """Return which profiles are served, from one quick request: a question may wait for it."""
+        return _serving(self._places(attempts=1, timeout_s=self._settings.profile_timeout_s))
+
+    def tenants(self, *, after: str | None = None, limit: int = 500) -> list[str]:
+        """Return the next tenants that have records, in order."""
+        pages: dict[str, Any] = {"size": limit, "sources": [{"tenant": {"terms": {"field": "tenant_id"}}}]}
+        if after is not None:
+            pages["after"] = {"tenant": after}
+        body = {"size": 0, "track_total_hits": False, "aggs": {"tenants": {"composite": pages}}}
+        try:
+            answer = self._call(self._client.search, index=self._alias, body=body)
+        except IndexMissing:
+            return []
+        return [str(bucket["key"]["tenant"]) for bucket in answer["aggregations"]["tenants"]["buckets"]]
+
+    def count(
+        self,
+        tenant_id: str,
+        *,
+        schema_below: int | None = None,
+        space_missing: str | None = None,
+        model_missing: str | None = None,
+    ) -> int:
+        """Return how many records of the active index meet every condition given."""
+        clause = query.outdated_clause(
+            tenant_id,
+            schema_below=schema_below,
+            space_missing=space_missing,
+            model_missing=model_missing,
+            document=None,
+        )
+        try:
+            return self._count(self._alias, clause)
+        except IndexMissing:
+            return 0
+
+    def write_back(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+        """Write each record that is still as it was read, in the active index and then in the one beside it.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of its space; nothing is written.
+        """
+        if not changes:
+            return Settled(written=0)
+        self._index.prepare_spaces([change.write for change in changes])
+        settled = self._writer.update(self._alias, tenant_id, changes)
+        for alias in self._places():
+            if alias != self._alias:
+                self._beside[alias].prepare_spaces([change.write for change in changes])
+                self._writer.update(alias, tenant_id, changes)
+        return settled
+
+    # --- a move -----------------------------------------------------------------------------------------------------
+
+    def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> Serving:
+        """Begin a move, or go on with the one that goes there already.
+
+        Raises
+        ------
+        InvalidRequest
+            If another move is open, or the index before the last one was not dropped.
+        """
+        self._index.create()
+        places = self._places()
+        now = _serving(places)
+        if now.next == target:
+            return now
+        following = now.begun(active, target)
+        if places[self._alias].profile is None:
+            self._note(places[self._alias], {_PROFILE: active})
+        body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
+        for space, dimension in spaces.items():
+            body["mappings"]["properties"][mapping.vector_field(space)] = mapping.vector_mapping(
+                dimension,
+                engine=self._settings.opensearch_engine,
+                on_disk=self._settings.opensearch_on_disk,
+                serverless=self._serverless,
+            )
+        body["mappings"]["_meta"] = {_META: {_PROFILE: target, _SPACES: sorted(spaces)}}
+        body["aliases"] = {self._next: {"is_write_index": True}}
+        try:
+            self._change(self._client.indices.create, index=self._following_name(), body=body)
+        except StoreError as error:
+            # Another process may have been first.
+            if "resource_already_exists_exception" not in str(error):
+                raise
+            return _serving(self._places())
+        return following
+
+    def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
+        """Return the next records that the next index lacks, and then those that it has without such a vector."""
+        number, cursor = decode_phase(after)
+        if after is None:
+            self._refresh()
+        if number == 0:
+            page = self._index.scan(tenant_id, after=cursor, limit=limit)
+            there = self._writer.states(self._next, tenant_id, [record.id for record in page.records])
+            records = tuple(record for record in page.records if record.id not in there)
+        else:
+            page = self._beside[self._next].scan(tenant_id, space_missing=spaces[number - 1], after=cursor, limit=limit)
+            records = page.records
+        if page.cursor:
+            return ScanPage(records=records, cursor=encode_phase(number, page.cursor))
+        return ScanPage(records=records, cursor=encode_phase(number + 1, None) if number < len(spaces) else None)
+
+    def fill(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+        """Write records to the next index, with what the active one has of its spaces and with the new vectors."""
+        if not changes:
+            return Settled(written=0)
+        target = self._place(self._next)
+        return self._writer.copy(
+            self._alias, self._next, tenant_id, changes, spaces=frozenset(target.meta.get(_SPACES, ()))
+        )
+
+    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> Reconciled:
+        """Take out of the next index what is not just so in the active one; filling again then puts it right."""
+        number, cursor = decode_phase(after)
+        if after is None:
+            self._refresh()
+        scanned = self._index if number == 0 else self._beside[self._next]
+        page = scanned.scan(tenant_id, after=cursor, limit=limit)
+        repaired = self._writer.remove_different(
+            self._alias, self._next, tenant_id, [record.id for record in page.records]
+        )
+        if page.cursor:
+            following: str | None = encode_phase(number, page.cursor)
+        else:
+            following = encode_phase(1, None) if number == 0 else None
+        return Reconciled(cursor=following, compared=len(page.records), repaired=repaired)
+
+    def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
+        """Return by how many records the two indexes differ, and of how many a vector is missing, from two requests."""
+        if not tenant_ids:
+            return 0
+        self._refresh()
+        active, following = (self._by_tenant(alias, tenant_ids, spaces) for alias in (self._alias, self._next))
+        none = query.TenantCounts(records=0, missing=0)
+        return sum(
+            abs(active.get(tenant, none).records - following.get(tenant, none).records)
+            + following.get(tenant, none).missing
+            for tenant in tenant_ids
+        )
+
+    def search_next(self, request: SearchRequest) -> SearchHits:
+        """Answer from the next index."""
+        return self._beside[self._next].search(request)
+
+    def prepare(self) -> None:
+        """Make what was written searchable."""
+        self._refresh()
+
+    def switch(self) -> Serving:
+        """Make the next index the active one, in one request.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no next index.
+        """
+        places = self._places()
+        following = _serving(places).switched()
+        self._note(places[self._next], {_ANNOUNCED: None})
+        self._swap(places[self._next].name, places[self._alias].name, self._next, self._previous)
+        return following
+
+    def announce_rollback(self) -> Serving:
+        """Note the previous profile in the active index, which has the vectors of both and so answers either.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no previous index.
+        """
+        places = self._places()
+        now = _serving(places)
+        now.rolled_back()
+        self._note(places[self._alias], {_ANNOUNCED: now.previous})
+        return _serving(self._places())
+
+    def rollback(self) -> Serving:
+        """Make the previous index the active one again, in one request.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no previous index.
+        """
+        places = self._places()
+        now = _serving(places)
+        now.rolled_back()
+        self._note(places[self._previous], {_ANNOUNCED: None})
+        self._swap(places[self._previous].name, places[self._alias].name, self._previous, self._next)
+        return _serving(self._places())
+
+    def drop(self, spaces: Sequence[str]) -> Serving:  # noqa: ARG002 - vectors go with their index
+        """Remove the index that is not active, if there is one."""
+        for alias, place in self._places().items():
+            if alias != self._alias:
+                self._change(self._client.indices.delete, index=place.name, ignore_unavailable=True)
+        return self.serving()
+
+    # --- the calls themselves ---
+
+    def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return call(self._attempts, function, *args, **kwargs)
+
+    def _change(self, function: Callable[..., object], **kwargs: object) -> None:
+        self._call(function, **kwargs, request_timeout=change_timeout_s(self._settings))
+
+    def _places(self, *, attempts: int | None = None, timeout_s: float | None = None) -> dict[str, _Place]:
+        """Return the indexes behind the alias and behind those beside it, as there are any."""
+        wanted = (self._alias, self._next, self._previous)
+        found = call(
+            attempts or self._attempts,
+            self._client.indices.get,
+            index=",".join(wanted),
+            ignore_unavailable=True,
+            request_timeout=timeout_s or self._settings.opensearch_timeout_s,
+        )
+        return {
+            alias: _Place(name, body.get("mappings", {}))
+            for name, body in found.items()
+            for alias in body.get("aliases", {})
+            if alias in wanted
+        }
+
+    def _place(self, alias: str) -> _Place:
+        places = self._places()
+        if alias not in places:
+            message = f"the search index has no alias {alias}"
+            raise IndexMissing(message)
+        return places[alias]
+
+    def _note(self, place: _Place, changes: Mapping[str, Any]) -> None:
+        meta = {name: value for name, value in {**place.meta, **changes}.items() if value is not None}
+        others = {name: value for name, value in place.mappings.get("_meta", {}).items() if name != _META}
+        self._change(self._client.indices.put_mapping, index=place.name, body={"_meta": {**others, _META: meta}})
+
+    def _swap(self, rising: str, falling: str, left: str, taken: str) -> None:
+        """Give one index the alias and the other one the alias beside it."""
+        actions = [
+            {"remove": {"index": falling, "alias": self._alias}},
+            {"add": {"index": rising, "alias": self._alias, "is_write_index": True}},
+            {"remove": {"index": rising, "alias": left}},
+            {"add": {"index": falling, "alias": taken, "is_write_index": True}},
+        ]
+        self._change(self._client.indices.update_aliases, body={"actions": actions})
+
+    def _following_name(self) -> str:
+        """Return the name of an index that does not exist yet."""
+        existing = self._call(self._client.indices.get, index=f"{self._alias}-*", allow_no_indices=True)
+        numbered = (re.fullmatch(rf"{re.escape(self._alias)}-(\d{{6}})", name) for name in existing)
+        return f"{self._alias}-{max((int(match[1]) for match in numbered if match), default=0) + 1:06d}"
+
+    def _count(self, alias: str, clause: dict[str, Any]) -> int:
+        return int(self._call(self._client.count, index=alias, body={"query": clause})["count"])
+
+    def _by_tenant(self, alias: str, tenant_ids: Sequence[str], spaces: Sequence[str]) -> dict[str, query.TenantCounts]:
+        answer = self._call(self._client.search, index=alias, body=query.by_tenant(tenant_ids, spaces))
+        return query.tenant_counts(answer)
+
+    def _refresh(self) -> None:
+        """Make what was written searchable; a serverless collection does so by itself, a little later."""
+        if not self._serverless:
+            self._call(self._client.indices.refresh, index=f"{self._alias},{self._next}", ignore_unavailable=True)
+
+
+def _serving(places: Mapping[str, _Place]) -> Serving:
+    roles: dict[str, str | None] = {"active": None, "next": None, "previous": None, "leaving": None}
+    for alias, place in places.items():
+        role = alias.rpartition("_")[2]
+        if role in {"next", "previous"}:
+            roles[role] = place.profile
+        else:
+            announced = place.meta.get(_ANNOUNCED)
+            roles["active"] = announced or place.profile
+            roles["leaving"] = place.profile if announced else None
+    return Serving(**roles)

@@ -1,0 +1,1 @@
+"""Hosted rerankers, and the choice among all rerankers."""

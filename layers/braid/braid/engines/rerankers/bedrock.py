@@ -1,0 +1,212 @@
+"""Amazon Bedrock's Rerank operation: the service's own models score question and text together.
+
+``boto3`` is imported when the client is opened.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+from braid.engines.rerankers.budget import Budget, TryAgain
+from braid.engines.rerankers.texts import prepare, tokens
+from braid.errors import ConfigurationError, RerankFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from botocore.exceptions import ClientError
+
+    from braid.engines.rerankers.budget import Deadline
+    from braid.engines.rerankers.texts import Prepared
+    from braid.settings import Settings
+
+CHUNKS_A_QUERY = 100
+"""Chunks of text that are billed as one query."""
+CHUNK_TOKENS = 512
+"""Tokens of one chunk, the question's included; a longer text is split into several."""
+MAX_CHARACTERS = 32_000
+"""Most characters of a question or text that the operation takes."""
+USD_PER_1000_QUERIES = {"amazon.rerank-v1:0": 1.0, "cohere.rerank-v3-5:0": 2.0}
+"""Assumed prices, for estimates, which a setting overrides; a model that is not here costs as much as the dearest."""
+_PAGES = 10
+"""Most pages that one answer may have: it holds places and scores, and is nearly always one."""
+_AGAIN = frozenset(
+    {
+        "BadGatewayException",
+        "DependencyFailedException",
+        "InternalServerException",
+        "ServiceUnavailableException",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+_TOO_MANY, _SERVER_FAULT = 429, 500
+
+
+class _Client(Protocol):
+    """The call of a ``bedrock-agent-runtime`` client that is made here."""
+
+    def rerank(self, **request: object) -> dict[str, Any]: ...
+
+
+class BedrockReranker:
+    """Implements :class:`braid.ports.retrieval.Reranker`. Make one with :meth:`connect`; safe to share between threads.
+
+    Parameters
+    ----------
+    client
+        A ``bedrock-agent-runtime`` client that does not try again by itself.
+    model_arn
+        ARN of a rerank model.
+    window
+        Tokens that a question and one text may have together; what is beyond is not sent.
+    usd_per_1000_queries
+        Price; the assumed price of the model when None.
+    attempts
+        How often a call is made at most.
+    """
+
+    def __init__(
+        self,
+        client: _Client,
+        model_arn: str,
+        *,
+        window: int = CHUNK_TOKENS,
+        usd_per_1000_queries: float | None = None,
+        attempts: int = 2,
+    ) -> None:
+        self.name = f"bedrock {model_arn.rpartition('/')[2]}"
+        self._client = client
+        self._model_arn = model_arn
+        self._window = window
+        if usd_per_1000_queries is None:
+            model = model_arn.rpartition("/")[2]
+            usd_per_1000_queries = USD_PER_1000_QUERIES.get(model, max(USD_PER_1000_QUERIES.values()))
+        self._usd: float = usd_per_1000_queries
+        self._budget = Budget(self.name, attempts=attempts)
+
+    @classmethod
+    def connect(cls, settings: Settings) -> BedrockReranker:
+        """Open a client. Nothing is asked yet.
+
+        Raises
+        ------
+        ConfigurationError
+            If there is no region to ask in.
+        """
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+
+        model = settings.bedrock_rerank_model
+        region = settings.bedrock_region or (model.split(":")[3] if model.startswith("arn:") else "")
+        config = Config(
+            connect_timeout=settings.rerank_timeout_s,
+            read_timeout=settings.rerank_timeout_s,
+            retries={"mode": "standard", "total_max_attempts": 1},
+        )
+        try:
+            client = boto3.client("bedrock-agent-runtime", region_name=region or None, config=config)
+        except BotoCoreError as error:
+            raise ConfigurationError(f"BRAID_BEDROCK_REGION: {error}") from error
+        if not model.startswith("arn:"):
+            model = f"arn:{client.meta.partition}:bedrock:{client.meta.region_name}::foundation-model/{model}"
+        return cls(
+            client,
+            model,
+            window=settings.rerank_window or CHUNK_TOKENS,
+            usd_per_1000_queries=settings.bedrock_usd_per_1000_queries,
+            attempts=settings.rerank_attempts,
+        )
+
+    def cost_usd(self, query: str, texts: Sequence[str]) -> float:
+        """Return the price in US dollars of one call: a query a hundred chunks, and a text of 512 tokens is one."""
+        if self._window <= CHUNK_TOKENS:
+            return self._price_of_chunks(sum(bool(text.strip()) for text in texts))
+        return self._price(prepare(query, texts, window=self._window, characters=MAX_CHARACTERS))
+
+    def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
+        """Return one score in [0, 1] a text, in the order of ``texts``; a text without a word has 0.
+
+        Raises
+        ------
+        RerankFailed
+            If the service refuses, fails, does not answer within ``timeout_s`` seconds, or answers with something else
+            than a score a text.
+        """
+        prepared = prepare(query, texts, window=self._window, characters=MAX_CHARACTERS)
+        if not prepared.texts:
+            return [0.0] * prepared.count
+        price = self._price(prepared)
+        found = self._budget.run(
+            lambda deadline: list(self._results(prepared, deadline)), timeout_s=timeout_s, cost_usd=price
+        )
+        try:
+            return prepared.scores(found, self.name)
+        except RerankFailed as error:
+            raise RerankFailed(str(error), cost_usd=price) from None
+
+    def _price(self, prepared: Prepared) -> float:
+        if self._window <= CHUNK_TOKENS:
+            return self._price_of_chunks(len(prepared.texts))
+        room = max(1, CHUNK_TOKENS - tokens(prepared.question))
+        return self._price_of_chunks(sum(max(1, math.ceil(tokens(text) / room)) for text in prepared.texts))
+
+    def _price_of_chunks(self, chunks: int) -> float:
+        return math.ceil(chunks / CHUNKS_A_QUERY) * self._usd / 1000
+
+    def _results(self, prepared: Prepared, deadline: Deadline) -> Iterator[tuple[object, object]]:
+        request = _request(self._model_arn, prepared)
+        for _ in range(_PAGES):
+            answer = self._call(request)
+            results = answer.get("results")
+            if not isinstance(results, list) or not all(isinstance(result, dict) for result in results):
+                raise RerankFailed(f"reranker {self.name}: the answer is not of the documented shape")
+            for result in results:
+                yield result.get("index"), result.get("relevanceScore")
+            if not answer.get("nextToken") or not deadline.left():
+                return
+            request = {**request, "nextToken": answer["nextToken"]}
+
+    def _call(self, request: dict[str, object]) -> dict[str, Any]:
+        from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, HTTPClientError
+        from botocore.exceptions import ConnectionError as NoConnection
+
+        try:
+            return self._client.rerank(**request)
+        except ClientError as error:
+            code, status = _code_and_status(error)
+            if code in _AGAIN or status == _TOO_MANY or status >= _SERVER_FAULT:
+                raise TryAgain(code) from error
+            # What the service says of a refusal may quote the request.
+            raise RerankFailed(f"reranker {self.name}: {code}") from error
+        except (NoConnection, HTTPClientError, ConnectTimeoutError) as error:
+            raise TryAgain(type(error).__name__) from error
+        except BotoCoreError as error:
+            # No credentials, or a request that the client itself will not send.
+            raise RerankFailed(f"reranker {self.name}: {type(error).__name__}") from error
+
+
+def _request(model_arn: str, prepared: Prepared) -> dict[str, object]:
+    return {
+        "queries": [{"type": "TEXT", "textQuery": {"text": prepared.question}}],
+        "sources": [
+            {"type": "INLINE", "inlineDocumentSource": {"type": "TEXT", "textDocument": {"text": text}}}
+            for text in prepared.texts
+        ],
+        "rerankingConfiguration": {
+            "type": "BEDROCK_RERANKING_MODEL",
+            "bedrockRerankingConfiguration": {
+                # Every text needs a score: what the ranking profile puts first may not be what is most relevant.
+                "numberOfResults": len(prepared.texts),
+                "modelConfiguration": {"modelArn": model_arn},
+            },
+        },
+    }
+
+
+def _code_and_status(error: ClientError) -> tuple[str, int]:
+    answer: dict[str, Any] = dict(error.response)
+    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return str(answer.get("Error", {}).get("Code", "")), int(status)

@@ -1,0 +1,101 @@
+"""Which engine stands behind each kind of reranker, opened when it is first asked."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from braid.errors import ConfigurationError, ModelError, RerankFailed
+from braid.models import RerankerKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from braid.ports.retrieval import Reranker
+    from braid.settings import Settings
+
+
+class Rerankers:
+    """The rerankers of one process.
+
+    Parameters
+    ----------
+    settings
+        What each needs; checked when it is opened, because a question may ask for another than the settings choose.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._opened: dict[RerankerKind, Reranker] = {}
+        self._opening = threading.Lock()
+
+    def lazy(self, kind: RerankerKind) -> LazyReranker:
+        """Return a reranker that is opened when it is first asked."""
+        return LazyReranker(kind, self)
+
+    def open(self, kind: RerankerKind) -> Reranker:
+        """Open a reranker, once a process.
+
+        Raises
+        ------
+        ConfigurationError, ModelError
+            If a setting that it needs is missing, or its model is.
+        """
+        with self._opening:
+            if kind not in self._opened:
+                self._opened[kind] = self._make(kind)
+            return self._opened[kind]
+
+    def _make(self, kind: RerankerKind) -> Reranker:
+        settings = self._settings
+        match kind:
+            case RerankerKind.NONE:
+                raise ConfigurationError("there is no reranker of the kind none")
+            case RerankerKind.BEDROCK:
+                from braid.engines.rerankers.bedrock import BedrockReranker
+
+                return BedrockReranker.connect(settings)
+            case RerankerKind.VOYAGE:
+                from braid.engines.rerankers.voyage import VoyageReranker
+
+                return VoyageReranker.connect(settings)
+            case RerankerKind.ONNX:
+                from braid.engines.onnx.models import OnnxCrossEncoder
+
+                if not settings.reranker_model:
+                    raise ConfigurationError("reranker onnx needs BRAID_RERANKER_MODEL")
+                folder = settings.models_path() / settings.reranker_model
+                return OnnxCrossEncoder.load(folder, threads=settings.encoder_threads)
+
+
+class LazyReranker:
+    """A reranker that is opened when it is first asked; one that cannot be opened is lost, and no more than that."""
+
+    def __init__(self, kind: RerankerKind, rerankers: Rerankers) -> None:
+        self.name: str = kind.value
+        self._kind = kind
+        self._rerankers = rerankers
+
+    def cost_usd(self, query: str, texts: Sequence[str]) -> float:
+        """Return the estimated price in US dollars of one such call.
+
+        Raises
+        ------
+        ConfigurationError, ModelError
+            If it cannot be opened.
+        """
+        return self._rerankers.open(self._kind).cost_usd(query, texts)
+
+    def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
+        """Return one score in [0, 1] a text.
+
+        Raises
+        ------
+        RerankFailed
+            If it cannot be opened, fails or needs more than ``timeout_s`` seconds.
+        """
+        try:
+            reranker = self._rerankers.open(self._kind)
+        except (ConfigurationError, ModelError) as error:
+            raise RerankFailed(str(error)) from error
+        return reranker.rerank(query, texts, timeout_s=timeout_s)

@@ -1,0 +1,1 @@
+"""Writing and deleting: checks, supersession, both stores, bulk imports and repair."""

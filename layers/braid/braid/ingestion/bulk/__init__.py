@@ -1,0 +1,1 @@
+"""Importing an object of many lines in repeatable steps."""

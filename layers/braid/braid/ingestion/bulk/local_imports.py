@@ -1,0 +1,194 @@
+"""Objects written on a thread of this process, by the steps that the deployed workflow takes.
+
+How it ended is noted beside the steps' own notes, so that it can be asked after a restart.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, StoreError
+from braid.ingestion.bulk import steps
+from braid.ingestion.bulk.imports import INCOMPLETE, INTERRUPTED, Import, ImportStatus
+from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, JobReport, JobStatus, Lost, Page, Split
+from braid.ingestion.bulk.small_objects import read_object
+from braid.models import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from braid.ingestion.bulk.imports import ImportAsked
+    from braid.ingestion.bulk.steps import FileStore
+
+WAITING: Final = 20
+"""Objects that may be written or wait for it in one process."""
+WAITING_PER_TENANT: Final = 5
+"""Those of one tenant among them."""
+RETRY_AFTER_S: Final = 10
+"""After which whoever was refused may ask again: an object takes seconds to minutes."""
+
+
+class _Note(Frozen):
+    """What is kept of an import from here; ``process`` is the one that does it."""
+
+    process: int
+    status: ImportStatus
+    error: str | None = None
+
+
+class ImportsHere:
+    """Writes objects on a thread of this process: of the tenants in turn, of each in the order in which it asked.
+
+    Parameters
+    ----------
+    store
+        Where the objects are, and what is written to.
+    on_failure
+        Called with the id and the error of what failed for another reason than its content.
+    """
+
+    def __init__(self, store: FileStore, on_failure: Callable[[str, Exception], None] = lambda *_: None) -> None:
+        self._store = store
+        self._on_failure = on_failure
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="braid-import")
+        self._mine: set[tuple[str, str]] = set()
+        self._turns: dict[str, deque[tuple[str, ImportAsked]]] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+
+    def close(self) -> None:
+        """Stop after the batch that is being written; what is not done counts as interrupted."""
+        self._stopping.set()
+        self._pool.shutdown(cancel_futures=True)
+
+    def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
+        """Note the import and let it wait for its turn.
+
+        Raises
+        ------
+        QuotaExceeded
+            If too many of this tenant wait already.
+        QueueFull
+            If too many wait already.
+        """
+        with self._lock:
+            if sum(tenant == tenant_id for tenant, _ in self._mine) >= WAITING_PER_TENANT:
+                message = f"{WAITING_PER_TENANT} imports of this tenant wait already; begin another when one has ended"
+                raise QuotaExceeded(message, retry_after_s=RETRY_AFTER_S)
+            if len(self._mine) >= WAITING:
+                message = f"{WAITING} imports wait already, of all tenants together; begin another when one has ended"
+                raise QueueFull(message, retry_after_s=RETRY_AFTER_S)
+            self._mine.add((tenant_id, import_id))
+        try:
+            self._note(tenant_id, import_id, ImportStatus.RUNNING)
+            with self._lock:  # held while it is submitted, so that the thread finds it in its turn
+                self._pool.submit(self._run_next)
+                self._turns.setdefault(tenant_id, deque()).append((import_id, asked))
+        except BaseException:
+            self._forget(tenant_id, import_id)
+            raise
+
+    def find(self, tenant_id: str, import_id: str) -> Import | None:
+        """Return how far it is."""
+        with self._lock:
+            mine = (tenant_id, import_id) in self._mine  # before the note is read: it is written first
+        note = self._noted(tenant_id, import_id)
+        if note is None:
+            return None
+        if note.status is ImportStatus.RUNNING and not mine and not _runs_elsewhere(note.process):
+            return Import(id=import_id, status=ImportStatus.FAILED, error=INTERRUPTED)
+        report = None
+        if note.status in {ImportStatus.WRITTEN, ImportStatus.WITH_ERRORS}:
+            report = self._report(tenant_id, import_id)
+        return Import(id=import_id, status=note.status, error=note.error, report=report)
+
+    def _run_next(self) -> None:
+        """Write the next object of the tenant that has waited the longest for its turn."""
+        with self._lock:
+            tenant_id = next(iter(self._turns))
+            waiting = self._turns.pop(tenant_id)
+            import_id, asked = waiting.popleft()
+            if waiting:
+                self._turns[tenant_id] = waiting  # at the end
+        self._run(tenant_id, import_id, asked)
+
+    def _run(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
+        status, error = ImportStatus.FAILED, None
+        try:
+            report = self._written(tenant_id, import_id, asked)
+            if report is None:
+                error = INTERRUPTED
+            elif report.status in {JobStatus.WRITTEN, JobStatus.WITH_ERRORS}:
+                status = ImportStatus(report.status.value)
+            else:
+                error = "ObjectChanged" if report.status is JobStatus.CHANGED else INCOMPLETE
+        except Exception as failure:  # noqa: BLE001 - nobody waits for it: it is noted, and whoever asks is told
+            error = type(failure).__name__
+            self._on_failure(import_id, failure)
+        finally:
+            with suppress(StoreError):
+                self._note(tenant_id, import_id, status, error)
+            self._forget(tenant_id, import_id)
+
+    def _written(self, tenant_id: str, import_id: str, asked: ImportAsked) -> JobReport | None:
+        """Take the workflow's steps one after another; None when it is to stop."""
+        event = {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value}
+        job = steps.split(Split(job=import_id, event=event), self._store)
+        cursor = Cursor()
+        while True:
+            page = steps.page(Page(job=job, cursor=cursor), self._store)
+            for place in page.batches:
+                if self._stopping.is_set():
+                    return None
+                try:
+                    steps.batch(Batch(job=job, phase=page.phase, batch=place), self._store)
+                except BraidError as error:
+                    note = Lost(job=job, phase=page.phase, batch=place, error=type(error).__name__)
+                    steps.lost(note, self._store)
+            if page.done:
+                return steps.finish(Finish(job=job), self._store)
+            cursor = page.next
+
+    def _forget(self, tenant_id: str, import_id: str) -> None:
+        with self._lock:
+            self._mine.discard((tenant_id, import_id))
+
+    def _note(self, tenant_id: str, import_id: str, status: ImportStatus, error: str | None = None) -> None:
+        note = _Note(process=os.getpid(), status=status, error=error)
+        self._store.objects.put(tenant_id, _note_key(import_id), note.model_dump_json().encode())
+
+    def _noted(self, tenant_id: str, import_id: str) -> _Note | None:
+        try:
+            return _Note.model_validate_json(read_object(self._store.objects, tenant_id, _note_key(import_id)))
+        except ObjectMissing:
+            return None
+
+    def _report(self, tenant_id: str, import_id: str) -> JobReport | None:
+        try:
+            return JobReport.model_validate_json(
+                read_object(self._store.objects, tenant_id, f"ingest/{import_id}/report.json")
+            )
+        except ObjectMissing:
+            return None
+
+
+def _note_key(import_id: str) -> str:
+    return f"ingest/{import_id}/import.json"
+
+
+def _runs_elsewhere(process: int) -> bool:
+    """Whether another process of this machine has this number; one that was started anew may have its old one."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,120 @@
+"""What of a file's batch is written when, so that the order of the lines does not matter.
+
+All records and entities first; then all edges; then what records supersede; then what edges supersede, which writes
+none of these edges again. An edge that the file ends keeps the end that is stored of it, which is there when the file
+was written before.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from braid.ingestion.bulk.fingerprints import mark_of, marked
+from braid.ingestion.bulk.jobs import Phase
+from braid.ingestion.supersession import SUPERSEDES
+from braid.ingestion.writing import Places, WriteRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from braid.ingestion.supersession import Identity
+    from braid.models import Record, Relationship
+
+_EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
+_ENDED, _STATED = "ended", "stated"
+_ESCAPED = re.compile(rb"\\u00[4-7]")
+"""A letter of ASCII that JSON has as a number, as it may in any word; no writer does that to plain text."""
+
+
+def phases_of(line: bytes) -> set[Phase]:
+    """Return the phases in which a line may have something to write, without reading it; any where that is hidden."""
+    if _ESCAPED.search(line):
+        return set(Phase)
+    edge, ending = _EDGE in line, _ENDING in line
+    may = {
+        Phase.ITEMS: True,
+        Phase.EDGES: edge,
+        Phase.LINKS: ending or (edge and _LINK in line),
+        Phase.ENDS: edge and ending,
+    }
+    return {phase for phase, holds in may.items() if holds}
+
+
+def marked_by(line: bytes) -> bool:
+    """Whether :func:`marks_of` may have anything of a line, without reading it."""
+    phases = phases_of(line)
+    return Phase.EDGES in phases and bool(phases & {Phase.LINKS, Phase.ENDS})
+
+
+def marks_of(request: WriteRequest) -> Iterator[bytes]:
+    """Yield marks of which edges the edges of a request supersede, and of its ``SUPERSEDES`` edges."""
+    for _, edge in _last(request):
+        yield from (mark_of(_ENDED, key.identity()) for key in edge.supersedes)
+        if edge.type == SUPERSEDES:
+            yield mark_of(_STATED, edge.identity())
+
+
+def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], marks: bytes) -> WriteRequest:
+    """Return what of a batch is written in a phase.
+
+    Parameters
+    ----------
+    refused
+        Places of which something was refused in a phase before; nothing more of them is written.
+    marks
+        Those of all lines of the file, as :func:`marks_of` has them, in order; the last phase needs none.
+    """
+    if phase is Phase.ITEMS:
+        places = Places(records=request.places.records, vertices=request.places.vertices)
+        return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
+    chosen = [(place, edge) for place, edge in _edges(request, phase) if place not in refused]
+    superseding = _superseding(request, refused, marks) if phase is Phase.LINKS else []
+    return WriteRequest(
+        tenant_id=request.tenant_id,
+        ended_apart=frozenset(edge.identity() for _, edge in chosen if marked(marks, mark_of(_ENDED, edge.identity()))),
+        records=tuple(record for _, record in superseding),
+        relationships=tuple(edge for _, edge in chosen),
+        places=Places(
+            records=tuple(place for place, _ in superseding), relationships=tuple(place for place, _ in chosen)
+        ),
+        missing=request.missing,
+        partial=True,
+        supersede_only=phase in (Phase.LINKS, Phase.ENDS),
+    )
+
+
+def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relationship]]:
+    """Yield the edges of a phase with their places.
+
+    What they themselves supersede may be written by another batch at this moment, until the last phase.
+    """
+    for place, edge in _last(request):
+        if phase is Phase.ENDS:
+            if edge.supersedes:
+                yield place, edge
+        elif (edge.type == SUPERSEDES) is (phase is Phase.LINKS):
+            yield place, edge.model_copy(update={"supersedes": ()})
+
+
+def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
+    """Return edges with their places; of one identity the last stands."""
+    placed = zip(request.places.relationships, request.relationships, strict=True)
+    return {edge.identity(): (place, edge) for place, edge in placed}.values()
+
+
+def _superseding(request: WriteRequest, refused: Collection[str], marks: bytes) -> list[tuple[str, Record]]:
+    """Return the records that supersede others with their places, without what an edge of the file states as well.
+
+    What is stated is so, whatever a record makes of it.
+    """
+    found: list[tuple[str, Record]] = []
+    for place, record in zip(request.places.records, request.records, strict=True):
+        left = tuple(old for old in record.supersedes if not marked(marks, mark_of(_STATED, _link(record.id, old))))
+        if left and place not in refused:
+            found.append((place, record.model_copy(update={"supersedes": left})))
+    return found
+
+
+def _link(new: str, old: str) -> Identity:
+    return (new, SUPERSEDES, old, "")

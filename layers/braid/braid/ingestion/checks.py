@@ -1,0 +1,281 @@
+"""What a write may not contain, found before any of it is written, and the vertices that its records and edges need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from braid.errors import InvalidRequest
+from braid.ingestion.requests import ItemError, MissingEnds
+from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
+from braid.ingestion.supplied_vectors import NOT_ALLOWED, supplied_vector_problem
+from braid.models import Kind, Record, Relationship, Vertex
+from braid.models.record_limits import too_much
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from braid.ingestion.requests import WriteRequest, WriteStore
+    from braid.ingestion.supersession import Identity
+
+DOCUMENT = "Document"
+"""Type of the vertex of a record that states none."""
+_Named = TypeVar("_Named", Record, Vertex)
+
+
+@dataclass
+class Accepted:
+    """What of a request is right, and so is to be written."""
+
+    records: list[Record] = field(default_factory=list)
+    vertices: list[Vertex] = field(default_factory=list)
+    """Those that are new or differ from the stored ones."""
+    edges: list[Relationship] = field(default_factory=list)
+    """Those that are new or differ from the stored ones."""
+    stated: set[Identity] = field(default_factory=set)
+    """All that are right, those that are stored just so among them."""
+    stubs: int = 0
+    supersession: Supersession = field(default_factory=Supersession)
+    errors: list[ItemError] = field(default_factory=list)
+
+
+@dataclass
+class Given:
+    """What is left of a request while it is checked."""
+
+    request: WriteRequest
+    records: dict[str, Record]
+    vertices: dict[str, Vertex]
+    edges: dict[Identity, Relationship]
+    edge_places: dict[Identity, str]
+    in_graph: dict[str, Vertex] = field(default_factory=dict)
+    """What the graph holds under the ids of these records and vertices."""
+
+
+def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
+    """Return the vertex through which edges lead to a record; names that only the stored one has are kept."""
+    return Vertex(
+        id=record.id,
+        tenant_id=record.tenant_id,
+        entity_type=record.entity_type or DOCUMENT,
+        name=record.name or record.source.title or (stored.name if stored else None),
+        aliases=record.aliases or (stored.aliases if stored else ()),
+        has_record=True,
+        timestamp=record.timestamp,
+        valid_at=record.valid_at,
+        invalid_at=record.invalid_at,
+    )
+
+
+def check(request: WriteRequest, store: WriteStore) -> Accepted:
+    """Return what of a request may be written and what is wrong with the rest; nothing is written here.
+
+    Raises
+    ------
+    InvalidRequest
+        If an item is another tenant's.
+    """
+    _own(request)
+    accepted = Accepted()
+    given = Given(
+        request=request,
+        records=_once(request, "records", request.records, accepted.errors),
+        vertices=_once(request, "vertices", request.vertices, accepted.errors),
+        edges={edge.identity(): edge for edge in request.relationships},
+        edge_places={
+            edge.identity(): request.place("relationships", at) for at, edge in enumerate(request.relationships)
+        },
+    )
+    _refuse_too_much(given, accepted.errors)
+    if not request.supersede_only:
+        _refuse_vectors(given, store, accepted.errors)
+    _refuse_newer(given, store, accepted.errors)
+    named = sorted({*given.records, *given.vertices})
+    given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
+    if request.partial and request.missing is MissingEnds.REFUSE:
+        _refuse_astray(given, store, accepted.errors)
+    if request.supersede_only:
+        _refuse_unwritten(given, store, accepted.errors)
+    _find_supersession(given, store, accepted)
+    if request.supersede_only:
+        given.records = {}
+    _join(given, store, accepted)
+    return accepted
+
+
+def _refuse_astray(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+    """Refuse edges that supersede something and lead nowhere, so that nothing ends by what is not written."""
+    tenant_id = given.request.tenant_id
+    ending = {name: edge for name, edge in given.edges.items() if edge.supersedes or edge.type == SUPERSEDES}
+    absent = {end for edge in ending.values() for end in (edge.source, edge.target)}
+    absent -= {*given.records, *given.vertices}
+    absent -= {vertex.id for vertex in store.graph.get_many(tenant_id, sorted(absent))} if absent else set()
+    absent -= set(store.index.written(tenant_id, sorted(absent))) if absent else set()
+    for identity, edge in ending.items():
+        sides = (("source", edge.source), ("target", edge.target))
+        if missing := [(side, end) for side, end in sides if end in absent]:
+            errors += _dangling(edge, given.edge_places[identity], missing)
+            del given.edges[identity]
+
+
+def _refuse_unwritten(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+    """Refuse records that an earlier request was to write and that are not there: they end nothing."""
+    names = sorted(given.records)
+    present = store.index.written(given.request.tenant_id, names) if names else {}
+    for name in [name for name in names if name not in present]:
+        message = f"there is no record {name!r}, which would supersede others"
+        errors.append(ItemError(place=_place(given.request, name), id=name, field="id", message=message))
+        del given.records[name]
+
+
+def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> None:
+    """Find what is superseded, leaving out one after the other what is wrong about it."""
+    later = given.request.supersede_later
+    refused_ids: set[str] = set()
+    while True:
+        records = given.records
+        if later:  # what they are superseded by counts nevertheless
+            records = {name: record.model_copy(update={"supersedes": ()}) for name, record in records.items()}
+        found = find(records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids)
+        for refused in found.refused:
+            if isinstance(refused, RefusedRecord):
+                place, name = _place(given.request, refused.id), refused.id
+                given.records.pop(name, None)
+                refused_ids.add(name)
+            else:
+                place, name = given.edge_places[refused.identity], refused.identity[0]
+                given.edges.pop(refused.identity, None)
+            accepted.errors.append(ItemError(place=place, id=name, field="supersedes", message=refused.message))
+        if not found.refused:
+            break
+    accepted.supersession = found.supersession
+    given.edges |= {edge.identity(): edge for edge in found.made}
+
+
+def _place(request: WriteRequest, record_id: str) -> str:
+    """Return where the first record of an id stands."""
+    return next(request.place("records", at) for at, record in enumerate(request.records) if record.id == record_id)
+
+
+def _own(request: WriteRequest) -> None:
+    tenants = {item.tenant_id for items in (request.records, request.vertices, request.relationships) for item in items}
+    for other in sorted(tenants - {request.tenant_id}):
+        message = f"tenant_id: an item is tenant {other!r}'s and the request {request.tenant_id!r}'s"
+        raise InvalidRequest(message, field="tenant_id")
+
+
+def _once(request: WriteRequest, what: str, items: Sequence[_Named], errors: list[ItemError]) -> dict[str, _Named]:
+    """Return items by their ids; one whose id stands there already is wrong."""
+    first: dict[str, str] = {}
+    kept: dict[str, _Named] = {}
+    for position, item in enumerate(items):
+        place = request.place(what, position)
+        if item.id in first:
+            message = f"{item.id!r} stands already at {first[item.id]}"
+            errors.append(ItemError(place=place, id=item.id, field="id", message=message))
+            continue
+        first[item.id] = place
+        kept[item.id] = item
+    return kept
+
+
+def _refuse_too_much(given: Given, errors: list[ItemError]) -> None:
+    """Refuse records and vertices that hold more than one may."""
+    if given.request.supersede_only:
+        return  # an earlier request wrote these records
+    kept: tuple[tuple[str, dict[str, Any]], ...] = (("records", given.records), ("vertices", given.vertices))
+    for what, items in kept:
+        places = {item.id: at for at, item in reversed(list(enumerate(getattr(given.request, what))))}
+        for name, item in list(items.items()):
+            if found := too_much(item):
+                place = given.request.place(what, places[name])
+                errors.append(ItemError(place=place, id=name, field=found.field, message=found.message))
+                del items[name]
+
+
+def _refuse_newer(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+    request, records = given.request, given.records
+    newest = max((record.schema_version for record in records.values()), default=1)
+    if newest == 1 or newest <= (current := store.schemas.current(request.tenant_id)):
+        return
+    for record in [record for record in records.values() if record.schema_version > current]:
+        del records[record.id]
+        message = f"{record.schema_version} is newer than the current version {current} of tenant {record.tenant_id!r}"
+        place = _place(request, record.id)
+        errors.append(ItemError(place=place, id=record.id, field="schema_version", message=message))
+
+
+def _refuse_vectors(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+    """Refuse records that bring vectors which they may not, or which are none of the model that they name."""
+    for record in [record for record in given.records.values() if record.embeddings]:
+        problems = (supplied_vector_problem(one, store.spaces) for one in record.embeddings)
+        message = next(filter(None, problems), None) if store.allow_supplied_vectors else NOT_ALLOWED
+        if message:
+            del given.records[record.id]
+            place = _place(given.request, record.id)
+            errors.append(ItemError(place=place, id=record.id, field="embeddings", message=message))
+
+
+def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
+    """Join edges with what they lead to, and records with their vertices."""
+    tenant_id, records, vertices = given.request.tenant_id, given.records, given.vertices
+    ends = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
+    outside = sorted(ends - set(records) - set(vertices))
+    in_graph = {vertex.id: vertex for vertex in store.graph.get_many(tenant_id, outside)} | given.in_graph
+    unsure = [name for name in outside if not _has_record(in_graph, name)]
+    unsure += [name for name in vertices if name not in records]
+    indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
+    unjoined = sorted(indexed.intersection(outside) - set(in_graph))
+    found = store.index.get_many(tenant_id, unjoined) if unjoined else []
+    wanted: dict[str, Vertex] = {}
+    for name, vertex in vertices.items():
+        wanted[name] = vertex.model_copy(update={"has_record": name in records or name in indexed})
+    for record in (*records.values(), *found):
+        if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in ends or record.id in in_graph):
+            wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))
+    stored = _edges_as_stored(given, store, in_graph)
+    rewrite = given.request.rewrite
+    for identity, edge in given.edges.items():
+        if given.request.supersede_only and edge.supersedes and identity in stored:
+            continue  # not written again: the same edge may since have been stated otherwise
+        sides = (("source", edge.source), ("target", edge.target))
+        missing = [(side, end) for side, end in sides if end not in wanted and end not in in_graph]
+        if missing and given.request.missing is MissingEnds.REFUSE:
+            accepted.errors += _dangling(edge, given.edge_places.get(identity, edge.source), missing)
+            continue
+        accepted.stubs += len({end for _, end in missing})
+        wanted.update((end, Vertex(id=end, tenant_id=tenant_id)) for _, end in missing)
+        before = stored.get(identity)
+        meant = accepted.supersession.edge(edge.model_copy(update={"supersedes": ()}))
+        if before is not None and (identity in accepted.supersession.edges or identity in given.request.ended_apart):
+            # What ends it may bear no date, and then ends it now: the first time counts.
+            meant = ended(meant, before.invalid_at)
+        accepted.stated.add(identity)
+        if rewrite or meant != before:
+            accepted.edges.append(meant)
+    vertices_meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
+    accepted.vertices = [vertex for vertex in vertices_meant if rewrite or vertex != in_graph.get(vertex.id)]
+    accepted.records = list(records.values())
+
+
+def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[Identity, Relationship]:
+    """Return what is stored of the edges of a request; none can be of which an end is not."""
+    possible = [edge for edge in given.edges.values() if edge.source in in_graph and edge.target in in_graph]
+    stored = store.graph.as_stored(given.request.tenant_id, possible) if possible else []
+    return {edge.identity(): edge for edge in stored}
+
+
+def _has_record(in_graph: Mapping[str, Vertex], name: str) -> bool:
+    return name in in_graph and in_graph[name].has_record
+
+
+def _dangling(edge: Relationship, place: str, missing: Iterable[tuple[str, str]]) -> list[ItemError]:
+    return [
+        ItemError(
+            place=place,
+            id=edge.source,
+            field=side,
+            message=f"{end!r} is neither a vertex nor a record, in {edge.source!r} {edge.type} {edge.target!r}",
+        )
+        for side, end in missing
+    ]

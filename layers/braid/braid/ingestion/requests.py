@@ -1,0 +1,145 @@
+"""What is written, where to, and what a write says it did."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from braid.models import Frozen, Record, Relationship, TenantId, Vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from braid.model_profiles import ModelConfig
+    from braid.ports.retrieval import Encoder, SchemaRegistry, SearchIndex
+    from braid.ports.state import ObjectStore
+    from braid.ports.writing import WritableGraph
+
+
+class MissingEnds(StrEnum):
+    """What becomes of an edge that leads to nothing stored."""
+
+    REFUSE = "refuse"
+    STUB = "stub"
+    """A vertex without a name is made there, which a later write completes."""
+
+
+class Places(Frozen):
+    """Where each item stands in what the caller wrote, such as ``corpus.jsonl:12``; its position when not given."""
+
+    records: tuple[str, ...] = ()
+    vertices: tuple[str, ...] = ()
+    relationships: tuple[str, ...] = ()
+
+
+class WriteRequest(Frozen):
+    """What one tenant writes. Writing it again changes nothing."""
+
+    tenant_id: TenantId
+    records: tuple[Record, ...] = ()
+    vertices: tuple[Vertex, ...] = ()
+    """Vertices with a record need not be given: they are made of the record when an edge leads there."""
+    relationships: tuple[Relationship, ...] = ()
+    places: Places = Places()
+    missing: MissingEnds = MissingEnds.REFUSE
+    partial: bool = False
+    """Whether what is right is written when something is wrong; else nothing is."""
+    supersede_later: bool = False
+    """Whether what records say they supersede is left to a later request, which has it as ``SUPERSEDES`` edges."""
+    supersede_only: bool = False
+    """Whether an earlier request wrote the records, and the edges that supersede others: only what they supersede ends
+    now, and is noted by ``SUPERSEDES`` edges."""
+    ended_apart: frozenset[tuple[str, str, str, str]] = frozenset()
+    """Identities of edges that something ends which is not of this request: an end that is stored of them stays."""
+    rewrite: bool = False
+    """Whether vertices and edges that are stored just so are written again: what a store keeps of them has changed."""
+
+    def place(self, what: str, position: int) -> str:
+        """Return where an item stands: ``what`` is ``records``, ``vertices`` or ``relationships``."""
+        given: tuple[str, ...] = getattr(self.places, what)
+        return given[position] if given else f"{what}[{position}]"
+
+
+class ItemError(Frozen):
+    """Why one item is not written."""
+
+    place: str
+    id: str | None = None
+    field: str | None = None
+    message: str
+
+    def __str__(self) -> str:
+        """Return one line: place, field and what is wrong."""
+        return f"{self.place}: {self.field}: {self.message}" if self.field else f"{self.place}: {self.message}"
+
+
+class WriteReport(Frozen):
+    """What one write did."""
+
+    tenant_id: TenantId
+    written: int = 0
+    """Records that are new or have changed."""
+    unchanged: int = 0
+    """Records that were stored just so."""
+    embedded: int = 0
+    """Records for which a model was asked; a record whose text has not changed keeps its vectors."""
+    vertices: int = 0
+    """Vertices that are new or have changed."""
+    relationships: int = 0
+    """Edges of the request that hold now, those that were stored just so among them."""
+    unchanged_relationships: int = 0
+    """Edges that were stored just so, and are not written again."""
+    superseded: int = 0
+    """Records and edges that hold no longer since this write."""
+    stubs: int = 0
+    errors: tuple[ItemError, ...] = ()
+    embed_seconds: float = 0.0
+    write_seconds: float = 0.0
+
+
+class WriteStore(Protocol):
+    """What is written to, such as :func:`braid.app.wired` returns."""
+
+    @property
+    def index(self) -> SearchIndex:
+        """Where records are."""
+
+    @property
+    def graph(self) -> WritableGraph:
+        """Where vertices and edges are."""
+
+    @property
+    def schemas(self) -> SchemaRegistry:
+        """Which says what is newer than the current schema."""
+
+    def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
+        """Commit what is written inside, and a new write generation of the tenant: together, where the stores can.
+
+        Stores that cannot commit together are written one after the other, and the generation begins in any case.
+        """
+
+    @property
+    def notes(self) -> ObjectStore | None:
+        """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
+
+    def version(self, tenant_id: str) -> int | None:
+        """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
+
+    @property
+    def spaces(self) -> Mapping[str, ModelConfig]:
+        """Every embedding space that there may be vectors of, with the model that makes them."""
+
+    @property
+    def allow_supplied_vectors(self) -> bool:
+        """Whether records may bring vectors of their own."""
+
+    def models(self) -> tuple[ModelConfig, ...]:
+        """Return the models in whose spaces a record is embedded."""
+
+    def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
+        """Load one of them."""
+
+    def now(self) -> datetime:
+        """Return the present moment, in UTC."""

@@ -1,0 +1,302 @@
+"""What holds no longer since something else does: found before a write, ended by it, and never in a circle.
+
+A record names what it supersedes, or a ``SUPERSEDES`` edge leads there; the graph keeps the edge, so that the older one
+stays ended when it is written again. With a record end its vertex and the edges that it alone is the evidence of,
+whichever of them is written first.
+Entities are not ended: a thing that another follows is still what it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from braid.models import Kind, Record, Relationship, Vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from braid.ingestion.requests import WriteStore
+
+    Identity = tuple[str, str, str, str]
+
+SUPERSEDES = "SUPERSEDES"
+_Ending = TypeVar("_Ending", Record, Vertex, Relationship)
+
+
+@dataclass
+class Supersession:
+    """Since when what holds no longer."""
+
+    records: dict[str, datetime] = field(default_factory=dict)
+    evidence: dict[str, datetime] = field(default_factory=dict)
+    """Stored records that ended before, and that the request's edges have as evidence."""
+    edges: dict[Identity, datetime] = field(default_factory=dict)
+
+    def record(self, record: Record) -> Record:
+        """Return a record with its end, if it has one."""
+        return ended(record, self.records.get(record.id))
+
+    def vertex(self, vertex: Vertex) -> Vertex:
+        """Return a vertex with its end, if it has one."""
+        return ended(vertex, self.records.get(vertex.id))
+
+    def edge(self, edge: Relationship) -> Relationship:
+        """Return an edge with its end: its own, or that of its evidence."""
+        said = edge.evidence
+        said_until = (self.records.get(said) or self.evidence.get(said)) if said else None
+        return ended(ended(edge, self.edges.get(edge.identity())), said_until)
+
+    def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[Identity]) -> int:
+        """End what is stored, but for the records and edges that were written just now.
+
+        Returns
+        -------
+        int
+            How many records and edges this ended.
+        """
+        others = sorted(set(self.records) - records)
+        present = sorted(store.index.written(tenant_id, others)) if others else []
+        stored = store.index.get_many(tenant_id, present, with_vectors=True) if present else []
+        if ended_records := _differing(stored, self.record):
+            store.index.upsert(ended_records)
+        vertices = store.graph.get_many(tenant_id, others) if others else []
+        ended_vertices = _differing(vertices, self.vertex)
+        held = [edge for edge in self._stored_edges(store, tenant_id) if edge.identity() not in edges]
+        ended_edges = _differing(held, self.edge)
+        if ended_vertices or ended_edges:
+            store.graph.upsert(ended_vertices, ended_edges)
+        return len(ended_records) + len(ended_edges)
+
+    def _stored_edges(self, store: WriteStore, tenant_id: str) -> list[Relationship]:
+        found: dict[Identity, Relationship] = {}
+        if self.records:
+            said = store.graph.relationships(tenant_id, evidence=sorted(self.records))
+            found.update((edge.identity(), edge) for edge in said)
+        found.update((edge.identity(), edge) for edge in _edges_named(self.edges, store, tenant_id))
+        return list(found.values())
+
+
+class RefusedRecord(NamedTuple):
+    """A record whose supersession is wrong."""
+
+    id: str
+    message: str
+
+
+class RefusedEdge(NamedTuple):
+    """An edge whose supersession is wrong."""
+
+    identity: Identity
+    message: str
+
+
+@dataclass
+class Found:
+    """What a request's items say of supersession."""
+
+    supersession: Supersession
+    made: list[Relationship]
+    """The ``SUPERSEDES`` edges, with the moment that each counts from."""
+    refused: list[RefusedRecord | RefusedEdge] = field(default_factory=list)
+    """Some that are wrong; without them the rest is to be looked at again."""
+
+
+def find(
+    records: Mapping[str, Record],
+    edges: Mapping[Identity, Relationship],
+    in_graph: Collection[str],
+    store: WriteStore,
+    tenant_id: str,
+    *,
+    refused: Collection[str] = (),
+) -> Found:
+    """Return what records and edges of one request supersede.
+
+    Parameters
+    ----------
+    records, edges
+        Those of the request, by id and by identity.
+    in_graph
+        Records of the request that have a vertex already, and so may be superseded already.
+    store
+        What is superseded may be stored.
+    refused
+        Records of the request that are wrong, and so are left out.
+    """
+    links, named = _links(records, edges, tenant_id)
+    ends = {end for link in links.values() for end in (link.source, link.target)}
+    stored = _stored_links(store, tenant_id, ends | {name for name in in_graph if name in records})
+    known = {**_stored_records(store, tenant_id, ends - set(records)), **records}
+    found = Found(Supersession(), [])
+    found.refused += [
+        RefusedRecord(named[identity], wrong)
+        for identity, link in links.items()
+        if identity in named and (wrong := _wrong(link, known.get(link.target), refused))
+    ]
+    found.refused = found.refused or _in_a_circle(links, named, stored)
+    if found.refused:
+        return found
+    for identity, link in links.items():
+        before = stored.get(identity)
+        at = _begins(known.get(link.source)) or (before and before.valid_at) or store.now()
+        dated = link if link.valid_at or link.timestamp else link.model_copy(update={"valid_at": at})
+        found.made.append(dated)
+        stored[identity] = dated
+    found.supersession.records = _ended_records(stored.values(), known)
+    found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
+    if refused_edge := _find_edges(edges, store, tenant_id, found.supersession):
+        found.refused.append(refused_edge)
+    return found
+
+
+def _links(
+    records: Mapping[str, Record], edges: Mapping[Identity, Relationship], tenant_id: str
+) -> tuple[dict[Identity, Relationship], dict[Identity, str]]:
+    """Return the ``SUPERSEDES`` edges of a request, and which record named those that are not given as edges."""
+    links = {identity: edge for identity, edge in edges.items() if edge.type == SUPERSEDES}
+    named: dict[Identity, str] = {}
+    for record in records.values():
+        for old in record.supersedes:
+            link = Relationship(tenant_id=tenant_id, source=record.id, type=SUPERSEDES, target=old)
+            links.setdefault(link.identity(), link)
+            named[link.identity()] = record.id
+    return links, named
+
+
+def _in_a_circle(
+    links: Mapping[Identity, Relationship], named: Mapping[Identity, str], stored: Mapping[Identity, Relationship]
+) -> list[RefusedRecord | RefusedEdge]:
+    """Refuse one item of the request that would close a circle, if any does."""
+    circle = _circle([(link.source, link.target) for link in (*stored.values(), *links.values())])
+    for identity, link in links.items():
+        if (link.source, link.target) in circle:
+            way = " → ".join([link.source, *_way(circle, link.target)])
+            message = f"{link.source!r} would be superseded by itself: {way}"
+            if identity in named:
+                return [RefusedRecord(named[identity], message)]
+            return [RefusedEdge(identity, message)]
+    return []
+
+
+def _ended_evidence(
+    edges: Iterable[Relationship], records: Collection[str], store: WriteStore, tenant_id: str
+) -> dict[str, datetime]:
+    """Return since when which of the edges' evidence holds no longer, but for records of the request itself."""
+    evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
+    links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
+    return _ended_records(links, _stored_records(store, tenant_id, evidence & {link.target for link in links}))
+
+
+def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
+    """Return since when which of the known records hold no longer: the earliest that a link says."""
+    until: dict[str, datetime] = {}
+    for link in links:
+        old, since = known.get(link.target), link.valid_at or link.timestamp
+        if old is not None and old.kind is not Kind.ENTITY and since is not None:
+            until[old.id] = min(until.get(old.id, since), since)
+    return until
+
+
+def _find_edges(
+    edges: Mapping[Identity, Relationship], store: WriteStore, tenant_id: str, supersession: Supersession
+) -> RefusedEdge | None:
+    """Note which edges end because another edge says so."""
+    pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
+    if not pairs:
+        return None
+    absent = {key.identity() for _, key in pairs} - set(edges)
+    known = {edge.identity() for edge in _edges_named(absent, store, tenant_id)} | set(edges)
+    edge_circle = _circle([(edge.identity(), key.identity()) for edge, key in pairs])
+    for edge, key in pairs:
+        if key.identity() not in known:
+            message = f"there is no edge {key.source!r} {key.type} {key.target!r}"
+            return RefusedEdge(edge.identity(), message)
+        if (edge.identity(), key.identity()) in edge_circle:
+            message = f"{edge.source!r} {edge.type} {edge.target!r} would be superseded by itself"
+            return RefusedEdge(edge.identity(), message)
+        at = edge.valid_at or edge.timestamp or store.now()
+        supersession.edges[key.identity()] = min(supersession.edges.get(key.identity(), at), at)
+    return None
+
+
+def ended(one: _Ending, at: datetime | None) -> _Ending:
+    """Return what holds until ``at`` at the latest, though never until before it began."""
+    if at is None:
+        return one
+    at = max(at, one.valid_at) if one.valid_at else at
+    return one if one.invalid_at is not None and one.invalid_at <= at else one.model_copy(update={"invalid_at": at})
+
+
+def _differing(before: Sequence[_Ending], change: Callable[[_Ending], _Ending]) -> list[_Ending]:
+    """Return what is changed, as it is then."""
+    return [after for one in before if (after := change(one)) != one]
+
+
+def _begins(record: Record | None) -> datetime | None:
+    return None if record is None else record.valid_at or record.timestamp
+
+
+def _wrong(link: Relationship, old: Record | None, refused: Collection[str]) -> str | None:
+    if old is None and link.target in refused:
+        return f"{link.target!r}, which {link.source!r} supersedes, is refused itself"
+    if old is None:
+        return f"there is no record {link.target!r}, which {link.source!r} supersedes"
+    if old.kind is Kind.ENTITY:
+        return f"{link.target!r}, which {link.source!r} supersedes, is an entity; only what is said ends"
+    return None
+
+
+def _stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
+    present = sorted(store.index.written(tenant_id, sorted(ids))) if ids else []
+    return {record.id: record for record in store.index.get_many(tenant_id, present)} if present else {}
+
+
+def _edges_named(identities: Collection[Identity], store: WriteStore, tenant_id: str) -> list[Relationship]:
+    named = [
+        Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
+        for source, kind, target, predicate in identities
+    ]
+    return store.graph.as_stored(tenant_id, named) if named else []
+
+
+def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Identity, Relationship]:
+    """Return every stored ``SUPERSEDES`` edge that is reached from these ids along such edges."""
+    found: dict[Identity, Relationship] = {}
+    seen: set[str] = set()
+    while ids:
+        touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,))
+        found.update((edge.identity(), edge) for edge in touching)
+        seen |= ids
+        ids = {edge.target for edge in touching} - seen
+    return found
+
+
+_Node = TypeVar("_Node", bound="Hashable")
+
+
+def _circle(pairs: Sequence[tuple[_Node, _Node]]) -> dict[tuple[_Node, _Node], None]:
+    """Return the pairs of one circle among pairs of new and old, in order; none when there is no circle."""
+    sorter: TopologicalSorter[_Node] = TopologicalSorter()
+    for new, old in pairs:
+        if new == old:
+            return {(new, old): None}
+        sorter.add(new, old)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        nodes: list[_Node] = list(reversed(error.args[1]))
+        return dict.fromkeys(pairwise(nodes))
+    return {}
+
+
+def _way(circle: Mapping[tuple[str, str], None], start: str) -> list[str]:
+    """Return the way round a circle, from one of its members to the one before it."""
+    after = dict(circle.keys())
+    way = [start]
+    while after[way[-1]] != start:
+        way.append(after[way[-1]])
+    return way

@@ -1,0 +1,58 @@
+"""Notes of writes to stores that cannot commit together, kept until each is done.
+
+Before such a write its edges and vertices are noted in the object store, with the hashes of its records; after it the
+note is removed. A note that stays tells of a write that broke off: of the records that have reached the index,
+``braid repair`` then writes the edges that have not reached the graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from braid.ingestion.bulk.small_objects import read_object
+from braid.models import Frozen, RecordId, Relationship, TenantId, Vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from braid.ingestion.requests import WriteRequest
+    from braid.ports.state import ObjectStore
+
+_FOLDER = "ingest/unfinished/"  # the functions that write may write there
+
+
+class UnfinishedWrite(Frozen):
+    """What a write was about to write to the graph."""
+
+    tenant_id: TenantId
+    records: dict[RecordId, str]
+    """Hashes of all records of the write, by their ids."""
+    vertices: tuple[Vertex, ...]
+    relationships: tuple[Relationship, ...]
+
+
+@contextmanager
+def noted(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | None) -> Iterator[None]:
+    """Note a write while it is done; one that breaks off stays noted until it is repeated or repaired."""
+    if objects is None or not (write.vertices or write.relationships):
+        yield
+        return
+    key = _key(request)
+    objects.put(write.tenant_id, key, write.model_dump_json().encode())
+    yield
+    objects.delete(write.tenant_id, key)
+
+
+def unfinished(tenant_id: str, objects: ObjectStore) -> Iterator[tuple[str, UnfinishedWrite]]:
+    """Yield the writes of a tenant that broke off or are being done, with the keys of their notes."""
+    for info in list(objects.list(tenant_id, _FOLDER)):
+        yield info.key, UnfinishedWrite.model_validate_json(read_object(objects, tenant_id, info.key))
+
+
+def _key(request: WriteRequest) -> str:
+    """Return the key of a write's note: the same when it is repeated, and when all of it is written anew."""
+    named = [[one.id for one in request.records], [one.id for one in request.vertices]]
+    text = repr([*named, [edge.identity() for edge in request.relationships]])
+    return _FOLDER + hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,254 @@
+"""Writing: records, vertices and relationships of one tenant into the search index and the knowledge graph.
+
+Checked as a whole first, then embedded, then written in one transaction: index, graph, what is superseded, and the
+tenant's generation. The embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
+written in that order: whoever is stopped between two of these repeats the write, and what was done already is found
+unchanged. A record is identified by its id and by the hash of what was given; one that is stored just so is neither
+embedded nor written again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from braid.errors import InvalidRequest
+from braid.ingestion.checks import check
+from braid.ingestion.requests import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
+from braid.ingestion.unfinished_writes import UnfinishedWrite, noted
+from braid.models import Embedding, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from braid.ingestion.checks import Accepted
+    from braid.ports.retrieval import Encoder
+    from braid.ports.writing import Written
+
+__all__ = [
+    "BATCH",
+    "ItemError",
+    "MissingEnds",
+    "Places",
+    "WriteReport",
+    "WriteRequest",
+    "WriteStore",
+    "content_hash",
+    "require_written",
+    "write",
+]
+
+BATCH = 512
+"""Records that are embedded, and sent to the index, at once."""
+_FORMAT = "1"
+"""Changes when what is written for the same input changes, so that it is written anew."""
+_NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
+"""What is not part of a record as it was given: made here, or counted later."""
+
+
+def content_hash(record: Record) -> str:
+    """Return SHA-256, in hexadecimal, of a record as it is given to be written."""
+    given = record.model_dump_json(exclude=_NOT_GIVEN if not record.embeddings else _NOT_GIVEN - {"embeddings"})
+    return hashlib.sha256(f"{_FORMAT}\n{given}".encode()).hexdigest()
+
+
+def write(
+    request: WriteRequest,
+    store: WriteStore,
+    *,
+    threads: int | None = None,
+    batch: int = BATCH,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> WriteReport:
+    """Check and write; when it returns without raising, what it counts is durable and no older answer is kept.
+
+    Parameters
+    ----------
+    request
+        What to write.
+    store
+        Where to, such as :func:`braid.app.wired` returns.
+    threads
+        Threads of the encoder.
+    batch
+        Records that are embedded, and sent to the index, at once.
+    on_progress
+        Called with the number of records embedded and the number of all that have to be.
+
+    Returns
+    -------
+    WriteReport
+        With one error for each item that is wrong. Unless the request is ``partial``, nothing is written then.
+
+    Raises
+    ------
+    InvalidRequest
+        If an item is another tenant's.
+    StoreError, ModelError
+        As the engines and the encoder. Of embedded stores nothing is written then; repeating the write completes it.
+    """
+    tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
+    version = store.version(tenant_id)
+    accepted = check(request, store)
+    if accepted.errors and not request.partial:
+        return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
+    # Before the transaction: others write while the models work.
+    embedded = encoding.records(accepted.records, batch, on_progress)
+    began = time.perf_counter()
+    with store.transaction(tenant_id):
+        if store.version(tenant_id) != version:  # somebody else wrote meanwhile, on which this write may depend
+            accepted = check(request, store)
+            if accepted.errors and not request.partial:
+                return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
+            embedded = encoding.records(accepted.records, batch)
+        whole = UnfinishedWrite(
+            tenant_id=tenant_id,
+            records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
+            vertices=tuple(accepted.vertices),
+            relationships=tuple(accepted.edges),
+        )
+        with noted(whole, request, store.notes):
+            superseded = _put(tenant_id, accepted, embedded, store, batch)
+    return WriteReport(
+        tenant_id=tenant_id,
+        written=len(embedded),
+        unchanged=len(accepted.records) - len(embedded),
+        embedded=len(encoding.asked),
+        vertices=len(accepted.vertices),
+        relationships=len(accepted.stated),
+        unchanged_relationships=len(accepted.stated) - len(accepted.edges),
+        superseded=superseded,
+        stubs=accepted.stubs,
+        errors=tuple(accepted.errors),
+        embed_seconds=encoding.seconds,
+        write_seconds=time.perf_counter() - began,
+    )
+
+
+def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:
+    """Write to the index, then to the graph, then what is superseded; return how much of that there was."""
+    supersession = accepted.supersession
+    records = [supersession.record(record) for record in embedded]
+    for start in range(0, len(records), batch):
+        store.index.upsert(records[start : start + batch])
+    if accepted.vertices or accepted.edges:
+        store.graph.upsert(accepted.vertices, accepted.edges)
+    ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
+    written = {record.id for record in embedded}
+    return ended + supersession.apply(store, tenant_id, records=written, edges=accepted.stated)
+
+
+def require_written(report: WriteReport) -> WriteReport:
+    """Return a report without errors.
+
+    Raises
+    ------
+    InvalidRequest
+        If it has any; names the first few items and their fields.
+    """
+    if not report.errors:
+        return report
+    shown = [str(error) for error in report.errors[:10]]
+    more = len(report.errors) - len(shown)
+    raise InvalidRequest("\n".join([*shown, *([f"and {more} more"] if more else [])]), field=report.errors[0].field)
+
+
+class _Prepared(NamedTuple):
+    record: Record
+    kept: dict[str, Embedding]
+    """Vectors that need not be made, by the id of their model."""
+
+
+class _Encoding:
+    """Gives the records of one write their vectors, each of which is made once.
+
+    Attributes
+    ----------
+    asked
+        Ids of the records for which a model was asked.
+    seconds
+        Time that the models took.
+    """
+
+    def __init__(self, store: WriteStore, threads: int | None) -> None:
+        self.asked: set[str] = set()
+        self.seconds = 0.0
+        self._store, self._threads = store, threads
+        self._made: dict[tuple[str, str], Embedding] = {}
+
+    def records(
+        self, given: Sequence[Record], batch: int, on_progress: Callable[[int, int], None] | None = None
+    ) -> list[Record]:
+        """Return the records that are new, have changed or lack a vector, with their hashes and vectors."""
+        if not given:
+            return []
+        models = self._store.models()
+        stored = self._store.index.written(given[0].tenant_id, [record.id for record in given])
+        changed = _changed(given, stored, frozenset(model.id for model in models))
+        # Whatever model may be missing is looked for before the first write.
+        encoders = [self._store.encoder_for(model, threads=self._threads) for model in models] if changed else []
+        # Similar lengths together: padding is the cost of a batch.
+        changed.sort(key=lambda record: (len(record.text()), record.id))
+        done: list[Record] = []
+        for start in range(0, len(changed), batch):
+            done += self._batch(changed[start : start + batch], stored, encoders)
+            if on_progress:
+                on_progress(len(done), len(changed))
+        return done
+
+    def _batch(
+        self, records: Sequence[Record], stored: Mapping[str, Written], encoders: Sequence[Encoder]
+    ) -> list[Record]:
+        """Return records with a vector of each model: the one given, the stored one of the same text, or a new one.
+
+        A stored one that was given counts no more when it is not given again, nor does one whose model is gone.
+        """
+        old = {}
+        if known := [record.id for record in records if record.id in stored and stored[record.id].model_ids]:
+            found = self._store.index.get_many(records[0].tenant_id, known, with_vectors=True)
+            old = {record.id: record for record in found}
+        prepared: list[_Prepared] = []
+        for record in records:
+            before = old.get(record.id)
+            same: list[Embedding] = []
+            if before is not None and before.text() == record.text():
+                made = self._store.spaces.keys() - set(before.supplied_spaces)
+                same = [embedding for embedding in before.embeddings if embedding.space in made]
+            kept = {embedding.model_id: embedding for embedding in (*same, *record.embeddings)}
+            prepared.append(_Prepared(record, kept))
+        began = time.perf_counter()
+        for encoder in encoders:
+            self._encode(encoder, [one for one in prepared if encoder.model_id not in one.kept])
+        self.seconds += time.perf_counter() - began
+        return [
+            one.record.model_copy(
+                update={
+                    "embeddings": tuple(one.kept.values()),
+                    "supplied_spaces": tuple(sorted(embedding.space for embedding in one.record.embeddings)),
+                }
+            )
+            for one in prepared
+        ]
+
+    def _encode(self, encoder: Encoder, lacking: Sequence[_Prepared]) -> None:
+        """Give what lacks the encoder's vector one."""
+        new = [one for one in lacking if (encoder.model_id, one.record.id) not in self._made]
+        vectors = encoder.encode([one.record.text() for one in new]) if new else []
+        for one, vector in zip(new, vectors, strict=True):
+            made = Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector)
+            self._made[encoder.model_id, one.record.id] = made
+            self.asked.add(one.record.id)
+        for one in lacking:
+            one.kept[encoder.model_id] = self._made[encoder.model_id, one.record.id]
+
+
+def _changed(records: Sequence[Record], stored: Mapping[str, Written], models: frozenset[str]) -> list[Record]:
+    """Return the records that are new, have changed or lack a vector, each with its hash."""
+    changed: list[Record] = []
+    for record in records:
+        given = content_hash(record)
+        known = stored.get(record.id)
+        if known is None or known.content_hash != given or not models <= known.model_ids:
+            changed.append(record.model_copy(update={"content_hash": given}))
+    return changed

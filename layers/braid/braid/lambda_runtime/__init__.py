@@ -1,0 +1,1 @@
+"""What Lambda handlers share: logs, metrics, traces, warm-up and batches."""

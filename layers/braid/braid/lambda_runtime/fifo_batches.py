@@ -1,0 +1,63 @@
+"""Batches of messages from a FIFO queue: one that fails stays in the queue, and what does not wait for it is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, process_partial_response
+
+from braid.lambda_runtime.observability import stage_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+
+def batch_handler(
+    work_off: Callable[[str], object], on_failure: Callable[[str, Exception], None]
+) -> Callable[[dict[str, Any], LambdaContext], PartialItemFailureResponse]:
+    """Make the handler of a batch of messages.
+
+    Groups of messages are what must stay in order: one group's failure does not hold up the others.
+
+    Parameters
+    ----------
+    work_off
+        Does what one message's body asks for.
+    on_failure
+        Called with the id of a message and why it failed; the error's text may quote what was sent.
+
+    Returns
+    -------
+    Callable
+        ``handler(event, context)``, which returns the messages that are to stay in the queue. Its redrive policy sets
+        them aside after some tries.
+    """
+
+    def one(record: SQSRecord) -> None:
+        try:
+            work_off(record.body)
+        except Exception as error:
+            on_failure(record.message_id, error)
+            raise
+
+    def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+        processor = SqsFifoPartialProcessor(skip_group_on_error=True)
+        processor.raise_on_entire_batch_failure = False
+        return process_partial_response(event=event, record_handler=one, processor=processor, context=context)
+
+    return handler
+
+
+def log_refused(stage: str) -> Callable[[str, Exception], None]:
+    """Return what writes a line of a stage's log about a message that failed, and nothing that the message said."""
+
+    def log(message_id: str, error: Exception) -> None:
+        # Not the error's text: it may quote what was sent.
+        fields = {"message_id": message_id, "error": type(error).__name__, "field": getattr(error, "field", None)}
+        stage_logger(stage).warning("message refused", extra=fields)
+
+    return log

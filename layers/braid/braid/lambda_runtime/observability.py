@@ -1,0 +1,272 @@
+"""What every function shares: parse the event, run one stage, dump the result, and log, count and trace it on the way.
+
+Nothing here writes the text of a question or of a record, unless ``BRAID_LOG_QUERIES`` is true. Outside Lambda, metrics
+and traces are off and logs go to standard error, so that a handler called in process leaves standard output alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aws_lambda_powertools import Logger, Tracer
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from aws_lambda_powertools.utilities.parser import ValidationError, parse
+
+from braid.errors import BraidError, InvalidRequest
+from braid.models import Answer, Frozen, Plan, Query
+from braid.retrieval import slow_answers
+from braid.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from braid.settings import Settings
+
+    Handler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
+
+NAMESPACE = "Braid"
+"""Where metrics stand unless ``POWERTOOLS_METRICS_NAMESPACE`` names another place, as the template does."""
+
+Request = TypeVar("Request", bound=Frozen)
+Response = TypeVar("Response", bound=Frozen)
+
+
+def stage_handler(
+    stage: str,
+    request: type[Request],
+    run: Callable[[Request], Response],
+    *,
+    measure: Callable[[Response], Mapping[str, int | float]] | None = None,
+    count: Callable[[], Mapping[str, int]] | None = None,
+) -> Handler:
+    """Make the Lambda handler of one stage.
+
+    Called while ``app.py`` is imported, so that a wrong setting fails the cold start and not the first question.
+
+    Parameters
+    ----------
+    stage
+        Name of the stage: the service of its logs, metrics and traces, and its key in ``slow_stage_ms``.
+    request
+        What the event must be.
+    run
+        The stage itself; what it imports heavily it imports when it is first called.
+    measure
+        Figures of a response, by the names of their metrics: whole numbers are counts, a ``…Latency`` is in ms.
+    count
+        Returns what was counted since it was last called, by the names of the metrics, such as hits of caches.
+
+    Returns
+    -------
+    Callable
+        ``handler(event, context)`` that returns what ``run`` returned, as JSON values. It raises
+        :class:`~braid.errors.InvalidRequest`, naming the field, if the event is not a ``request``, and otherwise what
+        ``run`` raises: the state machine matches on the class names.
+
+    Raises
+    ------
+    ConfigurationError
+        If a setting is missing or malformed.
+    """
+    settings = load_settings()
+    logger = stage_logger(stage)
+    cold = True
+
+    def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+        nonlocal cold
+        # One set of counters an invocation: in process, stages and questions overlap.
+        metrics = _metrics(stage)
+        if cold:
+            metrics.add_metric(name="ColdStart", unit=MetricUnit.Count, value=1)
+            cold = False
+        started = time.perf_counter()
+        try:
+            parsed = _parse(event, request)
+            result = run(parsed)
+            for name, figure in (measure(result) if measure else {}).items():
+                metrics.add_metric(name=name, unit=_unit(name, figure), value=figure)
+        except Exception as error:
+            _log_failure(logger, error)
+            metrics.add_metric(name="Errors", unit=MetricUnit.Count, value=1)
+            metrics.add_metadata(key="error", value=type(error).__name__)
+            raise
+        finally:
+            elapsed_ms = (time.perf_counter() - started) * 1000
+            for name, number in (count() if count else {}).items():
+                metrics.add_metric(name=name, unit=MetricUnit.Count, value=number)
+            metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
+            if _in_lambda():
+                metrics.flush_metrics()
+        _log_latency(logger, settings, stage, parsed, elapsed_ms)
+        if isinstance(result, Answer):
+            _log_slow_answer(logger, settings, parsed, result)
+        return result.model_dump(mode="json")
+
+    return logger.inject_lambda_context(_traced(stage, handler), log_event=False)
+
+
+class RequestLog:
+    """What is written of the requests of one function: figures, and never what was asked or answered.
+
+    Parameters
+    ----------
+    service
+        Name of the function in logs and metrics.
+    """
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._logger = stage_logger(service)
+
+    def done(
+        self,
+        *,
+        route: str | None,
+        method: str,
+        status: int,
+        tenant_id: str | None,
+        request_id: str | None,
+        elapsed_ms: float,
+        counts: Mapping[str, int],
+    ) -> None:
+        """Write one request.
+
+        Parameters
+        ----------
+        route
+            The rule and not the path, which holds ids; None is a path that is none.
+        counts
+            What was counted on the way, by the names of the metrics, such as hits of caches.
+        """
+        fields = {"route": route, "method": method, "status": status, "tenant_id": tenant_id}
+        self._logger.info(
+            "request done", extra={**fields, "latency_ms": round(elapsed_ms, 1), "function_request_id": request_id}
+        )
+        if _in_lambda():
+            metrics = _metrics(self._service)
+            metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
+            metrics.add_metric(name=f"Status{status // 100}xx", unit=MetricUnit.Count, value=1)
+            for name, number in counts.items():
+                metrics.add_metric(name=name, unit=MetricUnit.Count, value=number)
+            metrics.add_metadata(key="route", value=route)
+            metrics.flush_metrics()
+
+    def failed(
+        self, error: str, request_id: str | None, *, reason: str | None = None, where: Sequence[str] = ()
+    ) -> None:
+        """Write a failure: the kind of error, and what a store said or the lines where it happened."""
+        fields = {"error": error, "reason": reason, "where": list(where), "function_request_id": request_id}
+        self._logger.error("request failed", extra=fields)
+
+
+def request_log(service: str) -> RequestLog:
+    """Return what writes down the requests of one function.
+
+    Raises
+    ------
+    ConfigurationError
+        If a setting is missing or malformed: a function that answers requests reads its settings first of all.
+    """
+    load_settings()
+    return RequestLog(service)
+
+
+def _metrics(service: str) -> EphemeralMetrics:
+    return EphemeralMetrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or NAMESPACE, service=service)
+
+
+def _unit(name: str, figure: float) -> MetricUnit:
+    if name.endswith("Latency"):
+        return MetricUnit.Milliseconds
+    return MetricUnit.Count if isinstance(figure, int) else MetricUnit.NoUnit
+
+
+def _in_lambda() -> bool:
+    return "AWS_LAMBDA_FUNCTION_NAME" in os.environ
+
+
+class _CurrentStream(logging.Handler):
+    """Write to what is standard output (in Lambda) or standard error (elsewhere) at that moment.
+
+    Loggers live as long as the process; a stream remembered by one may have been replaced and closed since.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        stream = sys.stdout if _in_lambda() else sys.stderr
+        stream.write(self.format(record) + "\n")
+        stream.flush()
+
+
+@cache
+def stage_logger(stage: str) -> Logger:
+    """Return the logger of a stage or function.
+
+    Its times are written as Lambda reads them, which takes a line with any other for information, whatever its level.
+    """
+    return Logger(service=stage, logger_handler=_CurrentStream(), use_rfc3339=True)
+
+
+def _traced(stage: str, handler: Handler) -> Handler:
+    if not _in_lambda():
+        # Even a tracer that is switched off imports the X-Ray SDK and botocore, a quarter of a second.
+        return handler
+    # Answers and errors may quote text, so both stay out. Nothing to patch: no stage calls through botocore.
+    tracer = Tracer(service=stage, auto_patch=False)
+    return tracer.capture_lambda_handler(handler, capture_response=False, capture_error=False)
+
+
+def _parse(event: dict[str, Any], request: type[Request]) -> Request:
+    try:
+        return parse(event=event, model=request)
+    except ValidationError as error:
+        # Not "from error": pydantic's own text repeats the input, and a printed chain would show it.
+        raise InvalidRequest.from_validation(error) from None
+
+
+def _log_failure(logger: Logger, error: Exception) -> None:
+    fields: dict[str, object] = {"error": type(error).__name__}
+    if isinstance(error, InvalidRequest):
+        logger.warning("request refused", extra=fields | {"field": error.field})
+    elif isinstance(error, BraidError):
+        logger.error("stage failed", extra=fields | {"reason": str(error)})
+    else:
+        # A library's message may hold what it was given; the runtime reports the stack.
+        logger.error("stage failed", extra=fields)
+
+
+def _log_latency(logger: Logger, settings: Settings, stage: str, parsed: Frozen, elapsed_ms: float) -> None:
+    limit_ms = settings.slow_stage_ms.get(stage)
+    fields: dict[str, object] = {
+        "latency_ms": round(elapsed_ms, 1),
+        **_described(parsed, with_text=settings.log_queries),
+    }
+    if limit_ms is not None and elapsed_ms > limit_ms:
+        logger.warning("slow stage", extra=fields | {"limit_ms": limit_ms})
+    else:
+        logger.info("stage done", extra=fields)
+
+
+def _log_slow_answer(logger: Logger, settings: Settings, parsed: Frozen, answer: Answer) -> None:
+    if why := slow_answers.described(answer, settings.slow_total_ms, with_text=settings.log_queries):
+        logger.warning("slow answer", extra={**_described(parsed, with_text=settings.log_queries), **why})
+
+
+def _described(parsed: Frozen, *, with_text: bool) -> Mapping[str, object]:
+    """Return the plan, and the question if it may be shown, of a request that carries them."""
+    fields: dict[str, object] = {}
+    plan = getattr(parsed, "plan", None)
+    if isinstance(plan, Plan):
+        # Reasons quote names that the question mentions.
+        fields["plan"] = plan.model_dump(mode="json", exclude=None if with_text else {"reasons"})
+    query = parsed if isinstance(parsed, Query) else getattr(parsed, "query", None)
+    if with_text and isinstance(query, Query):
+        fields["query"] = query.text
+    return fields

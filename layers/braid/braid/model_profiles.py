@@ -1,0 +1,181 @@
+"""Which model embeds which kind of question: model configurations and the profiles that choose among them.
+
+Configuration is ``models/profiles.json`` in the shared folder. Nothing here loads a model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, StringConstraints, model_validator
+
+from braid.errors import ConfigurationError
+from braid.models import EmbeddingType, Frozen, TemporalContext, TimeRange
+from braid.settings.config_files import read_config
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+AUTO = "auto"
+"""The value of ``BRAID_EMBEDDING_MODEL`` that lets the question choose."""
+
+ModelId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
+"""Lower-case words joined by single hyphens, so that an id is a folder name and, with underscores, a field name."""
+
+
+class ModelConfig(Frozen):
+    """One embedding model: what it is, what it costs and what it is told before a question."""
+
+    id: ModelId
+    base: str
+    """Hub id of the weights."""
+    revision: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")] | None = None
+    """Commit on the hub that the weights are taken from, so that an export is of the same weights each time."""
+    dimension: Annotated[int, Field(ge=1)]
+    max_tokens: Annotated[int, Field(ge=8)]
+    quantised: bool
+    memory_mb: Annotated[int, Field(ge=1)]
+    """Budget for the process that holds it."""
+    latency_ms: Annotated[int, Field(ge=1)]
+    """Budget for one short question, warm."""
+    pooling: str
+    time_context: bool = True
+    """Whether a temporal question's time and relation are part of the embedded text."""
+    instructions: dict[EmbeddingType, str] = Field(default_factory=dict)
+
+    def instruction(self, embedding_type: EmbeddingType) -> str:
+        """Return what the model is told before a question of this type, empty for a model without instructions."""
+        return self.instructions.get(embedding_type, "")
+
+
+class Profiles(Frozen):
+    """Every configured model, and the profiles: for each embedding type, the id of its model."""
+
+    models: tuple[ModelConfig, ...]
+    profiles: dict[str, dict[EmbeddingType, ModelId]]
+
+    @model_validator(mode="after")
+    def _profiles_name_known_models(self) -> Profiles:
+        known = [model.id for model in self.models]
+        if len(set(known)) != len(known):
+            message = "models: two have the same id"
+            raise ValueError(message)
+        for name, chosen in self.profiles.items():
+            if missing := [str(kind) for kind in EmbeddingType if kind not in chosen]:
+                message = f"profiles.{name}: no model for {', '.join(missing)}"
+                raise ValueError(message)
+            if unknown := sorted(set(chosen.values()) - set(known)):
+                message = f"profiles.{name}: unknown model {', '.join(unknown)}"
+                raise ValueError(message)
+        return self
+
+    def spaces(self) -> dict[str, ModelConfig]:
+        """Return every embedding space that there may be vectors of, with the model that makes them."""
+        return {space_of(model): model for model in self.models}
+
+    def dimensions(self) -> dict[str, int]:
+        """Return the length of the vectors of every embedding space."""
+        return {space: model.dimension for space, model in self.spaces().items()}
+
+    def model(self, model_id: str) -> ModelConfig:
+        """Return one configuration.
+
+        Raises
+        ------
+        ConfigurationError
+            If there is no such model; the message names those that there are.
+        """
+        for model in self.models:
+            if model.id == model_id:
+                return model
+        known = ", ".join(sorted(model.id for model in self.models))
+        raise ConfigurationError(f"BRAID_EMBEDDING_MODEL: unknown model {model_id!r}; known are {AUTO}, {known}")
+
+
+def load_profiles(shared_dir: Path) -> Profiles:
+    """Read ``models/profiles.json``.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is missing or malformed; the message names the file and the field.
+    """
+    return read_config(Profiles, shared_dir / "models" / "profiles.json", where="BRAID_SHARED_DIR names its folder")
+
+
+def resolve(profiles: Profiles, profile: str, embedding_type: EmbeddingType, forced_model: str = AUTO) -> ModelConfig:
+    """Choose the model that embeds a question.
+
+    Parameters
+    ----------
+    profiles : Profiles
+        What is configured.
+    profile : str
+        Name of the profile (``BRAID_MODEL_PROFILE``).
+    embedding_type : EmbeddingType
+        Kind of question.
+    forced_model : str
+        ``auto``, or the id of a configured model that then serves every type (``BRAID_EMBEDDING_MODEL``).
+
+    Raises
+    ------
+    ConfigurationError
+        If the profile or the model is unknown; the message names the known ones.
+    """
+    if forced_model != AUTO:
+        return profiles.model(forced_model)
+    chosen = profiles.profiles.get(profile)
+    if chosen is None:
+        known = ", ".join(sorted(profiles.profiles))
+        raise ConfigurationError(f"BRAID_MODEL_PROFILE: unknown profile {profile!r}; known are {known}")
+    return profiles.model(chosen[embedding_type])
+
+
+def models_of(profiles: Profiles, profile: str, forced_model: str = AUTO) -> tuple[ModelConfig, ...]:
+    """Return the distinct models that serve a profile, in the order of the embedding types.
+
+    Raises
+    ------
+    ConfigurationError
+        As :func:`resolve`.
+    """
+    chosen = [resolve(profiles, profile, kind, forced_model) for kind in EmbeddingType]
+    return tuple({model.id: model for model in chosen}.values())
+
+
+def space_of(model: ModelConfig | str) -> str:
+    """Return the embedding space of a model or model id: its id as a field name. Two ids never share a space."""
+    model_id = model if isinstance(model, str) else model.id
+    return model_id.replace("-", "_")
+
+
+def embedded_text(
+    query_text: str, embedding_type: EmbeddingType, temporal_context: TemporalContext | None, model: ModelConfig
+) -> str:
+    """Return the text of a question that is embedded: with its time and relation when it is temporal.
+
+    The form is ``{query} [Time: {time_range}] [Relation: {relation}]``; a part that is not known is left out.
+    """
+    if embedding_type is not EmbeddingType.TEMPORAL or temporal_context is None or not model.time_context:
+        return query_text
+    parts = [query_text]
+    if temporal_context.time_range is not None and (described := _describe(temporal_context.time_range)):
+        parts.append(f"[Time: {described}]")
+    if temporal_context.relation is not None:
+        parts.append(f"[Relation: {temporal_context.relation}]")
+    return " ".join(parts)
+
+
+def _describe(time_range: TimeRange) -> str:
+    """Say an interval in words that a model has read; the end is exclusive."""
+    if time_range.start and time_range.end:
+        return f"{_moment(time_range.start)} to {_moment(time_range.end)}"
+    if time_range.start:
+        return f"since {_moment(time_range.start)}"
+    return f"before {_moment(time_range.end)}" if time_range.end else ""
+
+
+def _moment(value: datetime) -> str:
+    midnight = not (value.hour or value.minute or value.second or value.microsecond)
+    return value.strftime("%Y-%m-%d") if midnight else value.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,290 @@
+"""What re-embedding asks of the stores: where records lack vectors, safe writing back, and a move to other models.
+
+A *model profile* is active, and questions are embedded by its models. A move to another profile fills the *next* index
+beside the active one, switches to it in one act, and keeps the *previous* one so that it can be switched back. While
+there is a next or a previous index, every write of records lands in it too.
+
+::
+
+    active ──begin──> active + next ──switch──> active + previous ──drop──> active
+                        │     ^                      │
+                        │     └──────rollback────────┘
+                        └──drop──> active
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
+
+from pydantic import Field, StringConstraints
+
+from braid.errors import InvalidRequest
+from braid.models import Frozen, Record, RecordId, TenantId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from braid.ports.retrieval import ScanPage, SearchHits, SearchRequest
+
+ProfileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+JobName = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]
+
+
+class Serving(Frozen):
+    """Which profiles' vectors the index holds. At most one of ``next`` and ``previous`` is set."""
+
+    active: ProfileName | None = None
+    """Profile whose models embed questions; None where no move ever was, and the settings tell."""
+    next: ProfileName | None = None
+    """Profile that a move fills an index for."""
+    previous: ProfileName | None = None
+    """Profile that was active before the last move and can be again."""
+    leaving: ProfileName | None = None
+    """Profile of the active index while a roll-back is announced: its vectors are still asked for here and there."""
+
+    @property
+    def mirrored(self) -> ProfileName | None:
+        """The other profile, that writes have to serve as well."""
+        return self.next or self.leaving or self.previous
+
+    def begun(self, active: str, target: str) -> Serving:
+        """Return what is served once a move has begun.
+
+        Raises
+        ------
+        InvalidRequest
+            If another index stands beside the active one already.
+        """
+        if self.next is not None:
+            message = f"profile: a move to profile {self.next} is open; finish it or roll it back first"
+            raise InvalidRequest(message, field="profile")
+        self.stay()
+        if self.previous is not None:
+            message = f"profile: profile {self.previous} is still kept for a roll-back; drop it first"
+            raise InvalidRequest(message, field="profile")
+        return Serving(active=self.active or active, next=target)
+
+    def switched(self) -> Serving:
+        """Return what is served after the switch.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no next index.
+        """
+        if self.next is None:
+            message = "profile: no move is open; begin one first"
+            raise InvalidRequest(message, field="profile")
+        return Serving(active=self.next, previous=self.active)
+
+    def rolled_back(self) -> Serving:
+        """Return what is served after going back.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no previous index.
+        """
+        if self.previous is None:
+            message = "rollback: there is no previous index to go back to"
+            raise InvalidRequest(message, field="rollback")
+        return Serving(active=self.previous, next=self.leaving or self.active)
+
+    def stay(self) -> None:
+        """Make sure that no roll-back is under way.
+
+        Raises
+        ------
+        InvalidRequest
+            If one was announced and not done yet.
+        """
+        if self.leaving is not None:
+            message = f"rollback: a roll-back to profile {self.active} is under way; finish it by rolling back again"
+            raise InvalidRequest(message, field="rollback")
+
+
+class Reembedded(Frozen):
+    """A record with new vectors, to be written back if nobody changed it meanwhile."""
+
+    read: Record
+    """As it was when it was read; its vectors do not matter."""
+    write: Record
+    """As it is to be. Its vectors replace those of their spaces, and those of other spaces stay as they are."""
+
+
+class Settled(Frozen):
+    """What became of records that were written back."""
+
+    written: int = Field(ge=0)
+    lost: tuple[RecordId, ...] = ()
+    """Changed or removed since they were read, and so left for the next pass."""
+
+
+class Reconciled(Frozen):
+    """What comparing a part of two indexes came to."""
+
+    cursor: str | None = None
+    """What the next part is asked with; None when there is none."""
+    compared: int = 0
+    repaired: int = 0
+    """Records of the next index that were missing, superfluous or not as in the active one."""
+
+
+@runtime_checkable
+class IndexMoves(Protocol):
+    """The index as re-embedding sees it; beside a :class:`~braid.ports.retrieval.SearchIndex` of the same store."""
+
+    grace_s: float
+    """For how many seconds others may still act on an earlier answer of :meth:`serving`; 0 where nobody keeps it."""
+
+    def serving(self) -> Serving:
+        """Return which profiles are served."""
+
+    def tenants(self, *, after: str | None = None, limit: int = 500) -> list[TenantId]:
+        """Return the next tenants that have records, in order."""
+
+    def count(
+        self,
+        tenant_id: str,
+        *,
+        schema_below: int | None = None,
+        space_missing: str | None = None,
+        model_missing: str | None = None,
+    ) -> int:
+        """Return how many records of the active index meet every condition given, as those of ``SearchIndex.scan``."""
+
+    def write_back(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+        """Write each record that is still as it was read, in the active index and in the one beside it.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of its space; nothing is written.
+        """
+
+    # --- a move -----------------------------------------------------------------------------------------------------
+
+    def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> Serving:
+        """Begin a move; one that goes there already goes on.
+
+        Parameters
+        ----------
+        active
+            Profile of what is there, noted if none was.
+        target
+            Profile to move to.
+        spaces
+            Embedding spaces that the next index holds, and the length of their vectors: those of both profiles.
+
+        Raises
+        ------
+        InvalidRequest
+            If another move is open, or the index before the last one was not dropped.
+        """
+
+    def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
+        """Return the next records that the next index lacks, or has without a vector in one of these spaces.
+
+        A cursor stays good when the process that asked is gone. Records come without vectors.
+        """
+
+    def fill(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+        """Write records to the next index, with what the active one has of its spaces and with the new vectors.
+
+        What is there already and differs from what was read is not written over, and what is removed from the active
+        index meanwhile does not stay in the next one.
+        """
+
+    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> Reconciled:
+        """Compare the next part of both indexes, vectors aside, and bring the next one into line."""
+
+    def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
+        """Return how many records of these tenants, up to 1,000, :meth:`pending` would return.
+
+        0 says that the next index is whole, as far as they go. It takes no more requests for many than for one.
+        """
+
+    def search_next(self, request: SearchRequest) -> SearchHits:
+        """Answer from the next index, as ``SearchIndex.search`` from the active one."""
+
+    def prepare(self) -> None:
+        """Do what makes the first question after the switch as fast as any other."""
+
+    def switch(self) -> Serving:
+        """Make the next index and its profile the active ones, in one act; keep the other as the previous one.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no next index.
+        """
+
+    def announce_rollback(self) -> Serving:
+        """Let questions be embedded by the previous profile again, which the active index still answers in full.
+
+        Until :meth:`rollback` writes go on serving both profiles. Announcing again changes nothing.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no previous index.
+        """
+
+    def rollback(self) -> Serving:
+        """Make the previous index and its profile the active ones again, in one act; keep the other as the next one.
+
+        Raises
+        ------
+        InvalidRequest
+            If there is no previous index.
+        """
+
+    def drop(self, spaces: Sequence[str]) -> Serving:
+        """Remove the index that is not active, and these spaces, which only its profile has, if there is one."""
+
+
+class JobRecord(Frozen):
+    """What is remembered of a job, so that whoever goes on with it knows where."""
+
+    name: JobName
+    revision: int = Field(ge=1)
+    body: str
+
+
+@runtime_checkable
+class JobStore(Protocol):
+    """Job records: written often, lost never."""
+
+    def get(self, name: str) -> JobRecord | None:
+        """Return a job as last written, None when there is none."""
+
+    def put(self, record: JobRecord) -> bool:
+        """Write a job if its revision is the next one; False, and nothing written, if somebody else was first."""
+
+    def names(self) -> list[str]:
+        """Return the names of all jobs, in order."""
+
+    def remove(self, name: str) -> bool:
+        """Remove a job and return whether there was one; whoever works on it fails at its next note."""
+
+
+def encode_phase(phase: int, cursor: str | None) -> str:
+    """Return the cursor of several scans in turn: in which of them, and where in it."""
+    return f"{phase:d}:{cursor or ''}"
+
+
+def decode_phase(text: str | None) -> tuple[int, str | None]:
+    """Read what :func:`encode_phase` wrote; None begins the first scan.
+
+    Raises
+    ------
+    InvalidRequest
+        If it was not written there.
+    """
+    if text is None:
+        return 0, None
+    phase, _, cursor = text.partition(":")
+    if not phase.isascii() or not phase.isdigit():
+        message = "after: this is no cursor that a scan returned"
+        raise InvalidRequest(message, field="after")
+    return int(phase), cursor or None

@@ -1,0 +1,1 @@
+"""From several lists to one: fusion, PageRank, scoring, freshness, confidence and citations. Pure."""

@@ -1,0 +1,165 @@
+"""Combining ranked lists into one. Pure: hits in, candidates out, the same input always in the same order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from braid.models import Candidate, Fusion, GraphHit, Hit, Path, Source, Weights
+from braid.ranking.scoring import clamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+RANK_CONSTANT = 60
+MAX_PATHS = 3
+
+
+def reciprocal_rank_fusion(
+    runs: Sequence[tuple[float, Mapping[str, int]]], rank_constant: int = RANK_CONSTANT
+) -> dict[str, float]:
+    """Return ``Σ weight / (rank_constant + rank)`` for each id.
+
+    Parameters
+    ----------
+    runs
+        Pairs of a run's weight and its ranks by id, from 1.
+    rank_constant
+        60 in Cormack, Clarke and Büttcher (SIGIR 2009).
+    """
+    scores: defaultdict[str, float] = defaultdict(float)
+    for weight, ranks in runs:
+        for identity, rank in ranks.items():
+            scores[identity] += weight / (rank_constant + rank)
+    return dict(scores)
+
+
+def stretch(scores: Mapping[str, float]) -> dict[str, float]:
+    """Min-max normalise one run, so that runs of different spread can be added.
+
+    A run of equal scores maps to 1: it says that all are as good, not that none is.
+    """
+    if not scores:
+        return {}
+    low, high = min(scores.values()), max(scores.values())
+    if high - low <= 0:
+        return dict.fromkeys(scores, 1.0)
+    return {identity: (score - low) / (high - low) for identity, score in scores.items()}
+
+
+def fuse(
+    *,
+    vector: Sequence[Hit],
+    lexical: Sequence[Hit],
+    graph: Iterable[GraphHit],
+    weights: Weights,
+    method: Fusion = Fusion.WEIGHTED,
+    rank_constant: int = RANK_CONSTANT,
+    propagated: Sequence[GraphHit] = (),
+) -> list[Candidate]:
+    """Combine the strands' hits into candidates, best first, ties by id.
+
+    ``weighted`` adds each strand's score times its weight. ``rrf`` adds weighted reciprocal ranks, divided by the
+    most that can be reached, so that both methods end on the same scale. A graph score is the best of all walks and
+    name matches that reached the record. ``propagate`` ranks by the hits of propagation, which began at the text's hits
+    and the names; what it did not reach follows, in the order of the weighted sum.
+
+    Parameters
+    ----------
+    propagated
+        Those of ``graph`` that are hits of propagation.
+    """
+    found: defaultdict[str, list[GraphHit]] = defaultdict(list)
+    for walked in graph:
+        found[walked.id].append(walked)
+    strands = {Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)}
+    strands[Source.GRAPH] = best_scores(hit for hits_of_one in found.values() for hit in hits_of_one)
+    combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant)
+    if method is Fusion.PROPAGATE:
+        combined = behind(best_scores(propagated), combined)
+    ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)
+    for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
+        for hit in hits:
+            ranks[hit.id][source] = hit.rank
+    # Names and walks come ranked together, and of several runs: here each has its place in what its strand found.
+    for source in (Source.KNOWLEDGE, Source.GRAPH):
+        # One of the graph without a path is where propagation began, and nothing that the graph found.
+        own = (hit for hit in graph if hit.source is source and (hit.path.types or source is Source.KNOWLEDGE))
+        for identity, rank in _ranks(best_scores(own)).items():
+            ranks[identity][source] = rank
+    candidates = [
+        Candidate(
+            id=identity,
+            combined_score=score,
+            vector_score=strands[Source.VECTOR].get(identity),
+            lexical_score=strands[Source.LEXICAL].get(identity),
+            graph_score=strands[Source.GRAPH].get(identity),
+            ranks={source: ranks[identity][source] for source in Source if source in ranks[identity]},
+            sources=tuple(source for source in Source if source in ranks[identity]),
+            reasons=tuple(dict.fromkeys(hit.reason for hit in _best_first(found[identity]) if hit.reason)),
+            paths=_paths(found[identity]),
+        )
+        for identity, score in combined.items()
+    ]
+    return sorted(candidates, key=lambda candidate: (-candidate.combined_score, candidate.id))
+
+
+def behind(first: Mapping[str, float], rest: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores of ``first``, and below the least of them those of ``rest`` that it lacks, scaled to fit."""
+    least = min(first.values(), default=1.0)
+    return {identity: score * least for identity, score in rest.items()} | dict(first)
+
+
+def best_scores(hits: Iterable[Hit | GraphHit]) -> dict[str, float]:
+    """Return each id's best score."""
+    best: dict[str, float] = {}
+    for hit in hits:
+        best[hit.id] = max(hit.score, best.get(hit.id, 0.0))
+    return best
+
+
+def combine(
+    strands: Mapping[Source, Mapping[str, float]], *, weights: Weights, method: Fusion, rank_constant: int
+) -> dict[str, float]:
+    """Return the fused score, in [0, 1], of every id that a strand found.
+
+    Parameters
+    ----------
+    strands
+        Scores by id of the vector, the lexical and the graph strand.
+    """
+    weighted = [
+        (weights.vector, strands[Source.VECTOR]),
+        (weights.lexical, strands[Source.LEXICAL]),
+        (weights.graph, strands[Source.GRAPH]),
+    ]
+    if method is Fusion.RRF:
+        ranked = reciprocal_rank_fusion([(weight, _ranks(scores)) for weight, scores in weighted], rank_constant)
+        combined = {identity: score * (rank_constant + 1) for identity, score in ranked.items()}
+    else:
+        combined = weighted_sum(weighted)
+    return {identity: clamp(score) for identity, score in combined.items()}
+
+
+def weighted_sum(strands: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+    """Return ``Σ weight × score`` for each id; a strand that did not find it adds nothing."""
+    combined: defaultdict[str, float] = defaultdict(float)
+    for weight, scores in strands:
+        for identity, score in scores.items():
+            combined[identity] += weight * score
+    return dict(combined)
+
+
+def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
+    ordered = sorted(scores, key=lambda identity: (-scores[identity], identity))
+    return {identity: rank for rank, identity in enumerate(ordered, start=1)}
+
+
+def _best_first(hits: Iterable[GraphHit]) -> list[GraphHit]:
+    return sorted(hits, key=lambda hit: (-hit.score, len(hit.path.types), hit.path.ids))
+
+
+def _paths(hits: Sequence[GraphHit]) -> tuple[Path, ...]:
+    """Keep the best few distinct walks; a record that the question names needs none."""
+    walks = dict.fromkeys(hit.path for hit in _best_first(hits) if hit.path.types)
+    return tuple(walks)[:MAX_PATHS]

@@ -1,0 +1,149 @@
+"""From what an engine gathered for a graph query to its answer: the same walks, order and ties whatever the engine."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from braid.deadline import checked
+from braid.models import GraphHit, Path
+from braid.ports.graph_query import MAX_FRONTIER, MAX_STARTS, MAX_WALKS, GraphResult, QueryOrder, QueryReturn
+from braid.ranking.scoring import clamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+from braid.ports.graph_query import GraphQuery
+
+
+class Node(NamedTuple):
+    """A vertex."""
+
+    id: str
+    entity_type: str
+    has_record: bool
+    timestamp: datetime | None
+    name: str | None
+
+
+class Edge(NamedTuple):
+    """An edge, seen from the vertex that it is walked from."""
+
+    target: str
+    type: str
+    confidence: float
+    inward: bool
+    evidence: str | None
+
+
+class Gathered(NamedTuple):
+    """All that a query may walk, within its bounds."""
+
+    starts: Sequence[str]
+    edges: Sequence[Mapping[str, Sequence[Edge]]]
+    """For each step: the edges to follow from a vertex, in the order of the budget and no more than it."""
+    nodes: Mapping[str, Node]
+    truncated: bool
+
+
+class _Walk(NamedTuple):
+    """A path with its score; of two to the same vertex the smaller is the better."""
+
+    negative_score: float
+    ids: tuple[str, ...]
+    types: tuple[str, ...]
+    inward: tuple[bool, ...]
+    evidence: tuple[str | None, ...]
+
+
+def first_starts(query: GraphQuery) -> int:
+    """Return how many vertices a query begins at."""
+    return MAX_FRONTIER if query.steps else MAX_STARTS
+
+
+def answer(query: GraphQuery, gathered: Gathered) -> GraphResult:
+    """Walk what was gathered, and return the hits that the query asks for."""
+    walks = [_Walk(-1.0, (start,), (), (), ()) for start in gathered.starts]
+    truncated = gathered.truncated
+    for place, edges in enumerate(gathered.edges, start=1):
+        extended = _extended(walks, edges)
+        if place == len(gathered.edges) and query.returns is QueryReturn.NODES:
+            walks = _best_of_each(extended)
+        else:
+            walks = heapq.nsmallest(MAX_WALKS + 1, extended, key=_without_evidence)
+            truncated = truncated or len(walks) > MAX_WALKS
+            walks = walks[:MAX_WALKS]
+    chosen = _ordered(walks, query, gathered.nodes)[: query.limit]
+    return GraphResult(
+        hits=tuple(_hit(walk, rank, gathered.nodes) for rank, walk in enumerate(chosen, start=1)), truncated=truncated
+    )
+
+
+def _extended(walks: Iterable[_Walk], edges: Mapping[str, Sequence[Edge]]) -> Iterable[_Walk]:
+    for walk in checked(walks):
+        seen: set[tuple[str, str, bool]] = set()
+        for edge in edges.get(walk.ids[-1], ()):
+            way = edge[:2] + edge[3:4]
+            # Edges that differ in their predicate alone are one way, and the surest of them comes first.
+            if edge.target in walk.ids or way in seen:
+                continue
+            seen.add(way)
+            yield _Walk(
+                walk.negative_score * edge.confidence,
+                (*walk.ids, edge.target),
+                (*walk.types, edge.type),
+                (*walk.inward, edge.inward),
+                (*walk.evidence, edge.evidence),
+            )
+
+
+def _best_of_each(walks: Iterable[_Walk]) -> list[_Walk]:
+    """Return the best walk to each vertex."""
+    best: dict[str, _Walk] = {}
+    for walk in walks:
+        known = best.get(walk.ids[-1])
+        if known is None or walk[:4] < known[:4]:
+            best[walk.ids[-1]] = walk
+    return list(best.values())
+
+
+def _without_evidence(walk: _Walk) -> tuple[float, tuple[str, ...], tuple[str, ...], tuple[bool, ...]]:
+    return walk[:4]
+
+
+def _ordered(walks: list[_Walk], query: GraphQuery, nodes: Mapping[str, Node]) -> list[_Walk]:
+    """Order walks; sorting is stable, so that the later keys are sorted by first."""
+    walks = sorted(walks, key=lambda walk: (walk.negative_score, walk.ids[-1], walk.ids, walk.types, walk.inward))
+    if query.order_by is QueryOrder.SCORE:
+        return sorted(walks, key=lambda walk: walk.negative_score, reverse=query.descending is False)
+    values = {walk.ids[-1]: _value(nodes[walk.ids[-1]], query.order_by) for walk in walks}
+    known = [walk for walk in walks if values[walk.ids[-1]] is not None]
+    known.sort(key=lambda walk: values[walk.ids[-1]], reverse=bool(query.descending))
+    return known + [walk for walk in walks if values[walk.ids[-1]] is None]
+
+
+def _value(node: Node, order: QueryOrder) -> Any:  # noqa: ANN401 - what compares with its like: texts, or moments
+    if order is QueryOrder.TIMESTAMP:
+        return node.timestamp
+    return node.name if order is QueryOrder.NAME else node.id
+
+
+def _hit(walk: _Walk, rank: int, nodes: Mapping[str, Node]) -> GraphHit:
+    node = nodes[walk.ids[-1]]
+    return GraphHit(
+        id=node.id,
+        score=clamp(abs(walk.negative_score)),
+        rank=rank,
+        path=Path(
+            ids=walk.ids,
+            types=walk.types,
+            names=tuple(nodes[name].name or name for name in walk.ids),
+            inward=walk.inward,
+            evidence=walk.evidence if any(walk.evidence) else (),
+        ),
+        has_record=node.has_record,
+        name=node.name,
+        entity_type=node.entity_type,
+        timestamp=node.timestamp,
+    )

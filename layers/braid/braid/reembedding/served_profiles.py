@@ -1,0 +1,68 @@
+"""Which model profiles are served, as a warm process knows it: read now and then, never at a question's cost."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from braid.errors import StoreError
+from braid.ports.reembedding import Serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LOG = logging.getLogger(__name__)
+
+
+class ServedProfiles:
+    """What an index serves, read again after a while.
+
+    Parameters
+    ----------
+    read
+        Asks the index.
+    default
+        Profile of an index that no move ever was on, and of one that does not answer and never did.
+    keep_s
+        For how many seconds an answer counts, and for how many a failing index is not asked again.
+    clock
+        Seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Serving],
+        default: str,
+        *,
+        keep_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read = read
+        self._default = default
+        self._keep_s = keep_s
+        self._clock = clock
+        self._known = Serving()
+        self._until = float("-inf")
+        self._lock = threading.Lock()
+
+    def active(self) -> str:
+        """Return the profile whose models embed questions."""
+        return self._now().active or self._default
+
+    def all(self) -> tuple[str, ...]:
+        """Return the profiles in whose spaces records are written, the active one first."""
+        serving = self._now()
+        active = serving.active or self._default
+        return (active,) if serving.mirrored in {None, active} else (active, str(serving.mirrored))
+
+    def _now(self) -> Serving:
+        with self._lock:
+            if self._clock() >= self._until:
+                try:
+                    self._known = self._read()
+                except StoreError as error:
+                    _LOG.warning("the active model profile cannot be read: %s: %s", type(error).__name__, error)
+                self._until = self._clock() + self._keep_s
+            return self._known

@@ -1,0 +1,115 @@
+"""Whether another profile finds what the active one finds: questions whose answers are known, asked of both."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from braid.model_profiles import resolve
+from braid.models import Embedding, EmbeddingType, Frozen, RecordId, TenantId, Text
+from braid.ports.retrieval import SearchRequest
+from braid.reembedding.jobs import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from braid.models import Record
+    from braid.ports.retrieval import SearchHits
+    from braid.reembedding.tools import Tools
+
+FIRST: Final = 10
+_WORDS: Final = 12
+_TENANTS: Final = 20
+_LOOKED_AT: Final = 500
+
+
+class Question(Frozen):
+    """A question and the records that answer it."""
+
+    tenant_id: TenantId
+    text: Text
+    relevant: tuple[RecordId, ...]
+
+
+def compare(tools: Tools, before: str, after: str, questions: Sequence[Question] = ()) -> Check:
+    """Ask both profiles and return how much of the known answers each has among its first ten by vectors alone.
+
+    Parameters
+    ----------
+    before, after
+        The active profile and the next one.
+    questions
+        Judged ones; without any, each of a sample of the records is asked for by its name or its first words.
+    """
+    judged = bool(questions)
+    asked = list(questions) or sample(tools)
+    if not asked:
+        return Check(asked=0, recall_before=1.0, recall_after=1.0, overlap=1.0)
+    now = tools.now()
+    recalls: list[tuple[float, float]] = []
+    overlaps: list[float] = []
+    old, new = _vectors(tools, before, asked), _vectors(tools, after, asked)
+    for question, old_vector, new_vector in zip(asked, old, new, strict=True):
+        found_before = _ids(tools.index.search(_request(question, old_vector, now)))
+        found_after = _ids(tools.moves.search_next(_request(question, new_vector, now)))
+        relevant = set(question.relevant)
+        recalls.append((len(relevant & found_before) / len(relevant), len(relevant & found_after) / len(relevant)))
+        most = max(len(found_before), len(found_after))
+        overlaps.append(len(found_before & found_after) / most if most else 1.0)
+    return Check(
+        asked=len(asked),
+        recall_before=sum(recall for recall, _ in recalls) / len(asked),
+        recall_after=sum(recall for _, recall in recalls) / len(asked),
+        overlap=sum(overlaps) / len(asked),
+        judged=judged,
+    )
+
+
+def sample(tools: Tools) -> list[Question]:
+    """Return questions made from the records themselves: the same ones as long as the records are the same.
+
+    They are spread over the tenants; of each, the first records by the hash of their ids are taken.
+    """
+    tenants = tools.moves.tenants(limit=_LOOKED_AT)
+    tenants = tenants[:: max(1, len(tenants) // _TENANTS)][:_TENANTS]
+    if not tenants:
+        return []
+    each = -(-tools.limits.sample // len(tenants))
+    now = tools.now()
+    questions: list[Question] = []
+    for tenant in tenants:
+        records = [record for record in tools.index.scan(tenant, limit=_LOOKED_AT).records if _answers(record, now)]
+        records.sort(key=lambda record: hashlib.sha256(record.id.encode()).digest())
+        questions += [
+            Question(tenant_id=tenant, text=_said(record), relevant=(record.id,)) for record in records[:each]
+        ]
+    return questions[: tools.limits.sample]
+
+
+def _answers(record: Record, now: datetime) -> bool:
+    """Return whether a question could find the record: it is valid and has words."""
+    begun = record.valid_at is None or record.valid_at <= now
+    return begun and (record.invalid_at is None or now < record.invalid_at) and bool(_said(record))
+
+
+def _said(record: Record) -> str:
+    """Return what somebody might ask who looks for the record: the beginning of its text, without its name if long."""
+    return " ".join((record.content or record.text()).split()[:_WORDS])
+
+
+def _vectors(tools: Tools, profile: str, questions: Sequence[Question]) -> list[Embedding]:
+    model = resolve(tools.profiles, profile, EmbeddingType.GENERAL)
+    encoder = tools.encoder_for(model)
+    vectors = encoder.encode(
+        [question.text for question in questions], instruction=model.instruction(EmbeddingType.GENERAL)
+    )
+    return [Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector) for vector in vectors]
+
+
+def _request(question: Question, embedding: Embedding, now: datetime) -> SearchRequest:
+    return SearchRequest(tenant_id=question.tenant_id, embedding=embedding, k=FIRST, as_of=now)
+
+
+def _ids(hits: SearchHits) -> set[str]:
+    return {hit.id for hit in hits.vector}

@@ -1,0 +1,1 @@
+"""Caches of answers, contexts, question vectors and graph look-ups."""

@@ -1,0 +1,92 @@
+"""The caches that the settings switch on, over the engines' own cache."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from braid import __version__
+from braid.retrieval.caches.answers import AnswerCache, ContextCache
+from braid.retrieval.caches.embeddings import EmbeddingCache
+from braid.retrieval.caches.graph import GraphMemory
+from braid.retrieval.caches.namespace import CacheCounts, CacheName, Generations, Shelf, key_of
+from braid.settings import EngineKind
+
+if TYPE_CHECKING:
+    from braid.app import Wired
+    from braid.ports.retrieval import KnowledgeGraph
+
+
+class Caches:
+    """Each cache, or None where it is switched off or there is nothing to keep it in.
+
+    Parameters
+    ----------
+    wired
+        Whose settings, engines and clock.
+    """
+
+    def __init__(self, wired: Wired) -> None:
+        self._wired = wired
+        self._settings = wired.settings
+        self.counts = CacheCounts()
+        self._somewhere = self._settings.engine is EngineKind.EMBEDDED or bool(self._settings.cache_table)
+
+    @property
+    def asks_validity(self) -> bool:
+        """Whether anything is kept for which it has to be known when validity next changes something."""
+        return self._somewhere and bool(self._settings.cache_result_s or self._settings.cache_context_s)
+
+    @cached_property
+    def embeddings(self) -> EmbeddingCache | None:
+        """Vectors of questions."""
+        shelf = self._shelf(CacheName.EMBEDDING, self._settings.cache_embedding_s)
+        return EmbeddingCache(shelf) if shelf else None
+
+    @cached_property
+    def answers(self) -> AnswerCache | None:
+        """Answers to questions."""
+        shelf = self._shelf(CacheName.RESULT, self._settings.cache_result_s)
+        if shelf is None:
+            return None
+        return AnswerCache(shelf, self._generations, fingerprint=self.fingerprint, now=self._wired.now)
+
+    @cached_property
+    def contexts(self) -> ContextCache | None:
+        """What contexts are built from."""
+        shelf = self._shelf(CacheName.CONTEXT, self._settings.cache_context_s)
+        if shelf is None:
+            return None
+        return ContextCache(shelf, self._generations, fingerprint=self.fingerprint, now=self._wired.now)
+
+    def graph(self, tenant_id: str) -> KnowledgeGraph:
+        """Return the graph as one stage asks it, with what this process remembers of it."""
+        memory = self._graph_memory
+        return (
+            memory.of(self._wired.graph, tenant_id, self._generations.read(tenant_id)) if memory else self._wired.graph
+        )
+
+    def fingerprint(self) -> str:
+        """Return what an answer depends on besides question and store: settings, models, fitted parameters."""
+        return self._fingerprint
+
+    @cached_property
+    def _graph_memory(self) -> GraphMemory | None:
+        entries = self._settings.cache_graph_entries
+        return GraphMemory(entries, self.counts) if entries and self._somewhere else None
+
+    @cached_property
+    def _generations(self) -> Generations:
+        return Generations(self._wired.cache, settle_s=self._settings.settle_s())
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        # A setting too many only costs misses; one that is forgotten would cost wrong answers.
+        settings = self._settings.model_dump_json(exclude={"voyage_api_key"})
+        parameters = self._wired.fitted.parameters.model_dump_json()
+        return key_of(__version__, settings, self._wired.profiles.model_dump_json(), parameters)
+
+    def _shelf(self, name: CacheName, ttl_s: int) -> Shelf | None:
+        if not (ttl_s and self._somewhere):
+            return None
+        return Shelf(name, self._wired.cache, ttl_s=ttl_s, counts=self.counts)

@@ -1,0 +1,1 @@
+"""Contexts: what to show a language model before it answers."""

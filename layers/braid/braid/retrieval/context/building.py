@@ -1,0 +1,338 @@
+"""Memory: the context of the next answer, from the conversation, what is stored and what was done.
+
+Like :mod:`braid.retrieval.pipeline`, this knows ports and no engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from braid.errors import InvalidRequest, StoreError
+from braid.models import ContextRole, Filters, Kind, Query, Ranking
+from braid.ranking.freshness import FOREVER
+from braid.retrieval.caches.answers import Retrieved
+from braid.retrieval.context import selection
+from braid.retrieval.context.episodes import EPISODES, search_episodes
+from braid.retrieval.context.fence import Wrapping
+from braid.retrieval.context.selection import Context, ContextRequest, ContextSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from braid.models import Answer, Record
+    from braid.ports.retrieval import SearchIndex
+    from braid.retrieval.caches.answers import ContextCache
+    from braid.retrieval.context.selection import ContextItem
+
+KNOWLEDGE = tuple(kind for kind in Kind if kind not in EPISODES)
+"""What the semantic source searches: episodes have a source of their own, and would be shown twice."""
+_LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class ContextLimits:
+    """What the settings say of contexts."""
+
+    enabled: bool = True
+    working_state: bool = True
+    semantic: bool = True
+    episodic: bool = True
+    window: int = 10
+    semantic_limit: int = 5
+    episodic_limit: int = 5
+    min_final: float = 0.5
+    limit: int = 10
+    fence: bool = True
+    role: ContextRole = ContextRole.ASSISTANT
+
+
+class Memory(Protocol):
+    """What is asked for a context."""
+
+    @property
+    def index(self) -> SearchIndex:
+        """The search index, where episodes are."""
+
+    @property
+    def context_limits(self) -> ContextLimits:
+        """What the settings say of contexts."""
+
+    @property
+    def retrieved_before(self) -> ContextCache | None:
+        """What was retrieved for earlier contexts; None when that is not kept."""
+
+    def answer(self, query: Query) -> Answer:
+        """Answer a question by the retrieval workflow."""
+
+    def now(self) -> datetime:
+        """Return the present moment, in UTC."""
+
+
+# --- the context of the next answer ---------------------------------------------------------------------------------
+
+
+def build_context(
+    query: str,
+    messages: Sequence[dict[str, Any]],
+    task_id: str | None = None,
+    *,
+    tenant_id: str,
+    memory: Memory,
+    tool_name: str | None = None,
+    working_state: bool = True,
+    semantic: bool = True,
+    episodic: bool = True,
+    ranking: Ranking = Ranking.RECENCY,
+    role: ContextRole | None = None,
+    untrusted: bool = False,
+    nonce: str | None = None,
+) -> Context:
+    """Choose what to show a model before it answers: of the conversation, of what is stored, of what was done.
+
+    Parameters
+    ----------
+    query
+        What is asked next, 1 to 10,000 characters.
+    messages
+        The conversation so far, oldest first, in any chat format; what is kept of it comes back exactly as it came.
+    task_id, tool_name
+        Only episodes of this task, of this tool.
+    tenant_id
+        Whose memory.
+    memory
+        What is asked, such as :func:`braid.app.wired` returns.
+    working_state, semantic, episodic
+        Whether to use this source; one that the settings switch off stays off.
+    ranking
+        How relevance and recency make the final score.
+    role
+        Whose words messages with retrieved text are said to be; the settings' choice when not given.
+    untrusted
+        Whether records that are marked as not trusted may be shown.
+    nonce
+        Makes the keys of the fences around retrieved text: equal ones for equal answers. Nobody who writes records may
+        know it; a random one when not given.
+
+    Raises
+    ------
+    InvalidRequest
+        If an argument is not as it must be; names it. A source that is lost raises nothing.
+    """
+    try:
+        request = ContextRequest(
+            query=query,
+            tenant_id=tenant_id,
+            messages=tuple(messages),
+            task_id=task_id,
+            tool_name=tool_name,
+            working_state=working_state,
+            semantic=semantic,
+            episodic=episodic,
+            ranking=ranking,
+            role=role,
+            untrusted=untrusted,
+        )
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error) from None
+    return run(request, memory, nonce=nonce)
+
+
+def run(request: ContextRequest, memory: Memory, *, nonce: str | None = None) -> Context:
+    """Build one context; see :func:`build_context`.
+
+    When everything that was to be retrieved is lost, the newest messages are returned in the order in which they came.
+    """
+    limits = memory.context_limits
+    if not limits.enabled:
+        return Context(messages=request.messages, enabled=False)
+    now = memory.now()
+    recent: list[ContextItem] = []
+    if request.working_state and limits.working_state:
+        recent = selection.working_state(
+            request.query, request.messages, window=limits.window, ranking=request.ranking, now=now
+        )
+    retrieved = _retrieve(request, memory, limits, now)
+    if retrieved.degraded and not retrieved.anything_left:
+        found, kept = recent, list(reversed(recent))
+    else:
+        answer = retrieved.answer
+        most = selection.most_relevant(answer) if answer else 1.0
+        # An index made before records could be marked does not filter by the mark.
+        results = [result for result in answer.results if result.trusted or request.untrusted] if answer else []
+        episodes = [episode for episode in retrieved.episodes if episode.trusted or request.untrusted]
+        wrapping = Wrapping(
+            tenant_id=request.tenant_id,
+            role=request.role or limits.role,
+            nonce=(nonce or secrets.token_hex(16)) if limits.fence else None,
+        )
+        found = [
+            *recent,
+            *selection.semantic(results, ranking=request.ranking, wrapping=wrapping, at_most=most),
+            *selection.episodic(request.query, episodes, ranking=request.ranking, wrapping=wrapping, now=now),
+        ]
+        kept = selection.select(found, min_final=limits.min_final, limit=limits.limit)
+    return Context(
+        messages=tuple(item.message for item in kept),
+        scores=tuple(selection.scores_of(item) for item in kept),
+        degraded=retrieved.degraded,
+        metrics=selection.measured(found, kept),
+    )
+
+
+def measures(built: Context) -> dict[str, int | float]:
+    """Return the figures of one call, by the names under which they are counted."""
+    figures = built.metrics
+    counts = {"ContextFound": figures.found, "ContextKept": figures.kept, "ContextDegraded": int(bool(built.degraded))}
+    for source in ContextSource:
+        name = source.value.title().replace("_", "")
+        counts[f"ContextFound{name}"] = figures.found_by_source.get(source, 0)
+        counts[f"ContextKept{name}"] = figures.kept_by_source.get(source, 0)
+    means = {
+        "ContextRelevance": figures.mean_relevance,
+        "ContextRecency": figures.mean_recency,
+        "ContextFinal": figures.mean_final,
+    }
+    return {**counts, **{name: mean for name, mean in means.items() if mean is not None}}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was retrieved for one context, and what was lost on the way."""
+
+    answer: Answer | None = None
+    episodes: tuple[Record, ...] = ()
+    degraded: tuple[str, ...] = ()
+    anything_left: bool = True
+    """Whether any source answered, or none was to be asked."""
+
+
+def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:
+    """Return what was retrieved before for an equal request, or ask anew."""
+    asked = request.model_copy(
+        update={
+            "semantic": request.semantic and limits.semantic,
+            "episodic": request.episodic and limits.episodic,
+        }
+    )
+    before = memory.retrieved_before
+    if before is None or not (asked.semantic or asked.episodic):
+        return _ask(asked, memory, limits, now)
+
+    def anew() -> tuple[_Found, Retrieved | None]:
+        found = _ask(asked, memory, limits, now)
+        return found, _to_keep(asked, found, memory, now)
+
+    found, kept = before.retrieved(asked, anew)
+    if found is None and kept is not None:
+        return _Found(answer=kept.answer, episodes=kept.episodes)
+    return found or _Found()
+
+
+def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:
+    """Ask what is to be asked side by side."""
+    if not (request.semantic or request.episodic):
+        return _Found()
+    _attempt("index", lambda: memory.index)  # opened here, so that no two threads do it at once
+    answer: Answer | None = None
+    episodes: list[Record] | None = None
+    with ThreadPoolExecutor(2, thread_name_prefix="braid-context") as pool:
+        searching = listing = None
+        if request.semantic:
+            searching = pool.submit(
+                copy_context().run,
+                _attempt,
+                ContextSource.SEMANTIC.value,
+                lambda: _semantic(request, memory, limits),
+            )
+        if request.episodic:
+            listing = pool.submit(
+                copy_context().run,
+                _attempt,
+                ContextSource.EPISODIC.value,
+                lambda: _episodic(request, memory, limits, now),
+            )
+    degraded: list[str] = []
+    if searching is not None:
+        answer = searching.result()
+        marks = [f"{ContextSource.SEMANTIC.value}.{stage}" for stage in answer.degraded] if answer else None
+        degraded += [ContextSource.SEMANTIC.value] if marks is None else marks
+    if listing is not None:
+        episodes = listing.result()
+        degraded += [ContextSource.EPISODIC.value] if episodes is None else []
+    return _Found(
+        answer=answer,
+        episodes=tuple(episodes or ()),
+        degraded=tuple(degraded),
+        anything_left=answer is not None or episodes is not None,
+    )
+
+
+def _to_keep(request: ContextRequest, found: _Found, memory: Memory, now: datetime) -> Retrieved | None:
+    """Return what may be kept of it: all, if nothing was lost and it is known until when it holds."""
+    if found.degraded or (request.semantic and (found.answer is None or found.answer.holds_until is None)):
+        return None
+    try:
+        change = memory.index.next_change(request.tenant_id, after=now) or FOREVER
+    except StoreError:
+        return None
+    ends = [change, found.answer.holds_until] if found.answer else [change]
+    return Retrieved(
+        answer=found.answer,
+        episodes=found.episodes,
+        retrieved_at=now,
+        holds_until=min(end for end in ends if end is not None),
+    )
+
+
+def _attempt(name: str, ask: Callable[[], _T]) -> _T | None:
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001 - as a lost stage of the workflow: for no reason does it fail the context
+        # A library's message may hold what it was given.
+        _LOG.warning("a context without %s: %s", name, type(error).__name__)
+        return None
+
+
+def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) -> Answer:
+    """Search what is stored.
+
+    Raises
+    ------
+    StoreError
+        If the answer has no text, which is all that a context wants of it.
+    """
+    answer = memory.answer(
+        Query(
+            text=request.query,
+            tenant_id=request.tenant_id,
+            top_k=limits.semantic_limit,
+            ranking=request.ranking,
+            filters=Filters(kinds=KNOWLEDGE, trusted_only=not request.untrusted),
+        )
+    )
+    if "text" in answer.degraded:
+        message = "the records could not be read"
+        raise StoreError(message)
+    return answer
+
+
+def _episodic(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> list[Record]:
+    return search_episodes(
+        memory.index,
+        request.query,
+        tenant_id=request.tenant_id,
+        now=now,
+        limit=limits.episodic_limit,
+        task_id=request.task_id,
+        tool_name=request.tool_name,
+        trusted_only=not request.untrusted,
+    )

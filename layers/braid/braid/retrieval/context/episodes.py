@@ -1,0 +1,213 @@
+"""Episodes: what was decided and done, written to the search index and found again by words, the newest first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pydantic import ValidationError
+
+from braid.errors import InvalidRequest
+from braid.models import Filters, Kind, Record
+from braid.models.record_limits import too_much
+from braid.ports.retrieval import SearchRequest
+from braid.retrieval.context.selection import episode_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from braid.ports.resilient_cache import ForgivingCache
+    from braid.ports.retrieval import SchemaRegistry, SearchIndex
+
+EPISODES = (Kind.DECISION, Kind.TOOL_CALL)
+
+
+class EpisodeStore(Protocol):
+    """What an episode is written to, such as :func:`braid.app.wired` returns."""
+
+    @property
+    def index(self) -> SearchIndex:
+        """Where records are."""
+
+    @property
+    def schemas(self) -> SchemaRegistry:
+        """Which says the version that a record is written in."""
+
+    @property
+    def cache(self) -> ForgivingCache:
+        """What has to learn of a write."""
+
+    def now(self) -> datetime:
+        """Return the present moment, in UTC."""
+
+
+def search_episodes(
+    index: SearchIndex,
+    query: str,
+    *,
+    tenant_id: str,
+    now: datetime,
+    limit: int = 5,
+    task_id: str | None = None,
+    tool_name: str | None = None,
+    trusted_only: bool = False,
+) -> list[Record]:
+    """Return the newest decisions and tool calls with any of the query's words of more than 3 characters.
+
+    Parameters
+    ----------
+    limit
+        How many at most, 1 to 200.
+    task_id, tool_name
+        Only those of exactly this task, of exactly this tool.
+    trusted_only
+        Whether those that are marked as not trusted are left out.
+
+    Raises
+    ------
+    StoreError
+        If the index does not answer.
+    """
+    words = episode_words(query)
+    if not words:
+        return []
+    found = index.search(
+        SearchRequest(
+            tenant_id=tenant_id,
+            text=" ".join(words),
+            k=limit,
+            filters=Filters(kinds=EPISODES, task_id=task_id, tool_name=tool_name, trusted_only=trusted_only),
+            as_of=now,
+            newest_first=True,
+        )
+    )
+    read = index.get_many(tenant_id, [hit.id for hit in found.lexical])
+    return [record for record in read if record.tenant_id == tenant_id]
+
+
+def record_decision(
+    text: str,
+    *,
+    tenant_id: str,
+    store: EpisodeStore,
+    task_id: str | None = None,
+    action_type: str = "decision",
+    status: str | None = None,
+    timestamp: datetime | None = None,
+    record_id: str | None = None,
+    metadata: Mapping[str, str | float | bool | None] | None = None,
+    trusted: bool = True,
+) -> Record:
+    """Write what was decided to the search index, and return the record; when it returns it is durable.
+
+    Parameters
+    ----------
+    text
+        What was decided and why, as it is to be found and shown again.
+    tenant_id
+        Whose decision.
+    store
+        Where it is written, such as :func:`braid.app.wired` returns.
+    task_id, action_type, status
+        Part of which task, what kind of decision, what became of it.
+    timestamp
+        When; now when not given.
+    record_id
+        What it is called; made of all the rest, the time too, when not given, so that a repeated call writes once.
+    metadata
+        More to keep; what is called ``…_id`` is shown with it.
+    trusted
+        False if a model is not to be shown it unless asked, such as what a tool read from strangers.
+
+    Raises
+    ------
+    InvalidRequest
+        If a value is not as it must be; names it.
+    StoreError
+        If it was not written.
+    """
+    return _record(
+        store,
+        kind=Kind.DECISION,
+        content=text,
+        tenant_id=tenant_id,
+        task_id=task_id,
+        status=status,
+        timestamp=timestamp,
+        record_id=record_id,
+        metadata={**(metadata or {}), "action_type": action_type},
+        **({} if trusted else {"trusted": False}),
+    )
+
+
+def record_tool_call(
+    tool_name: str,
+    text: str,
+    *,
+    tenant_id: str,
+    store: EpisodeStore,
+    task_id: str | None = None,
+    action_type: str = "tool_call",
+    status: str | None = None,
+    timestamp: datetime | None = None,
+    record_id: str | None = None,
+    metadata: Mapping[str, str | float | bool | None] | None = None,
+    trusted: bool = True,
+) -> Record:
+    """Write a tool's call to the search index, and return the record; when it returns it is durable.
+
+    Parameters
+    ----------
+    tool_name
+        Which tool; found as words and as an exact name.
+    text
+        What it was asked and what it said, as it is to be found and shown again.
+    tenant_id, store, task_id, action_type, status, timestamp, record_id, metadata, trusted
+        As of :func:`record_decision`.
+
+    Raises
+    ------
+    InvalidRequest, StoreError
+        As :func:`record_decision`.
+    """
+    return _record(
+        store,
+        kind=Kind.TOOL_CALL,
+        content=text,
+        name=tool_name,
+        tool_name=tool_name,
+        tenant_id=tenant_id,
+        task_id=task_id,
+        status=status,
+        timestamp=timestamp,
+        record_id=record_id,
+        metadata={**(metadata or {}), "action_type": action_type},
+        **({} if trusted else {"trusted": False}),
+    )
+
+
+def _record(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | None, **fields: Any) -> Record:  # noqa: ANN401 - pydantic checks them
+    if isinstance(fields["content"], str) and not fields["content"].strip():
+        message = "text: is empty, so that it would never be found"
+        raise InvalidRequest(message, field="text")
+    at = timestamp or store.now()
+    digest = hashlib.sha256(json.dumps([fields, at.isoformat()], sort_keys=True, default=str).encode()).hexdigest()
+    try:
+        record = Record(
+            id=f"{fields['kind']}:{digest[:32]}" if record_id is None else record_id,
+            timestamp=at,
+            created_at=store.now(),
+            **fields,
+        )
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error, {"content": "text", "id": "record_id"}) from None
+    if found := too_much(record):
+        field = "text" if found.field == "content" else found.field
+        message = f"{field}: {found.message}"
+        raise InvalidRequest(message, field=field)
+    record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
+    store.index.upsert([record])
+    store.cache.advance(record.tenant_id)
+    return record

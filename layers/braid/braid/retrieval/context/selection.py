@@ -1,0 +1,325 @@
+"""What of a conversation, of what is stored and of what was done is worth showing a model again; no input or output.
+
+Three sources, one contract: every item has a relevance, a recency and a final score, so that the last messages
+(working state), what a search finds (semantic) and what was decided and done before (episodic) compare.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
+
+from braid.models import ContextRole, Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
+from braid.ranking.scoring import (
+    EPISODIC_SHARE,
+    RECENCY_FLOOR,
+    RECENCY_SHARE,
+    SEMANTIC_SHARE,
+    clamp,
+    final,
+    recency,
+    relevance_share,
+)
+from braid.understanding.ideographs import MIN_HAN, count_han
+from braid.understanding.linking import terms
+from braid.understanding.unicode_forms import composed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from braid.models import Answer, Result
+    from braid.retrieval.context.fence import Wrapping
+
+WORD_CHARACTERS = 4
+"""Shortest word that an episodic search looks for."""
+
+
+class ContextSource(StrEnum):
+    """Where a message of a context comes from."""
+
+    WORKING_STATE = "working_state"
+    SEMANTIC = "semantic"
+    EPISODIC = "episodic"
+
+
+SHARES = {
+    ContextSource.WORKING_STATE: RECENCY_SHARE["message"],
+    ContextSource.SEMANTIC: SEMANTIC_SHARE,
+    ContextSource.EPISODIC: EPISODIC_SHARE,
+}
+"""Relevance and recency weights of the ranking profile ``recency``, by source."""
+
+
+def _as_it_came(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        message = "is not a JSON object, as a chat message is"
+        raise ValueError(message)  # noqa: TRY004 - pydantic reports a ValueError as the field's, and raises a TypeError
+    return value
+
+
+Message = Annotated[
+    dict[str, Any],
+    PlainValidator(_as_it_came),
+    PlainSerializer(lambda message: message),
+    WithJsonSchema({"type": "object"}),
+]
+"""A chat message, whatever its fields: never read more than to count its words, never copied or changed."""
+
+
+class ContextQuestion(Frozen):
+    """What is asked next, and the conversation so far."""
+
+    query: QueryText
+    messages: Annotated[tuple[Message, ...], Field(max_length=10_000)] = ()
+    """Oldest first."""
+    task_id: Name | None = None
+    """Only episodes of this task."""
+    tool_name: Name | None = None
+    """Only episodes of this tool."""
+    working_state: Annotated[bool, Field(strict=True)] = True
+    semantic: Annotated[bool, Field(strict=True)] = True
+    episodic: Annotated[bool, Field(strict=True)] = True
+    ranking: Ranking = Ranking.RECENCY
+    role: ContextRole | None = None
+    """Role of the messages with retrieved text; the settings' when not given."""
+    untrusted: Annotated[bool, Field(strict=True)] = False
+    """Whether records that are marked as not trusted may be shown."""
+
+
+class ContextRequest(ContextQuestion):
+    """The same, of one tenant."""
+
+    tenant_id: TenantId
+
+
+class ContextScores(Frozen):
+    """Where a message comes from, and the scores that decide whether it is shown."""
+
+    source: ContextSource
+    relevance: Score
+    recency: Score
+    final: Score
+
+
+class ContextItem(ContextScores):
+    """A message with its scores."""
+
+    message: Message
+
+
+class ContextMetrics(Frozen):
+    """What one call found and kept."""
+
+    found: int = 0
+    """Items of all sources together, before any was dropped."""
+    kept: int = 0
+    found_by_source: dict[ContextSource, int] = Field(default_factory=dict)
+    kept_by_source: dict[ContextSource, int] = Field(default_factory=dict)
+    mean_relevance: Score | None = None
+    """Of what was kept; None when nothing was."""
+    mean_recency: Score | None = None
+    mean_final: Score | None = None
+
+
+class Context(Frozen):
+    """Chat messages for a model, best first."""
+
+    messages: tuple[Message, ...]
+    scores: tuple[ContextScores, ...] = ()
+    """Of each message, in their order: those of the conversation do not carry their own. Empty when switched off."""
+    degraded: tuple[str, ...] = ()
+    """Sources that were lost, and as ``semantic.<stage>`` the stages that the search went without."""
+    enabled: bool = True
+    """Whether the feature is on; off, the messages are the conversation as it came."""
+    metrics: ContextMetrics = ContextMetrics()
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def share_of_words(asked: Iterable[str], text: str) -> float:
+    """Return which share of the different words asked for a text has; 0 when none is asked for."""
+    wanted = set(asked)
+    return len(wanted & set(terms(text))) / len(wanted) if wanted else 0.0
+
+
+def episode_words(query: str) -> list[str]:
+    """Return the different words of more than 3 characters, in order, as they are written: an index folds its own.
+
+    Two Han characters are as much as four letters.
+    """
+    spaced = "".join(character if unicodedata.category(character)[0] in "LNM" else " " for character in composed(query))
+    return [word for word in dict.fromkeys(spaced.split()) if _is_sought(word)]
+
+
+def _is_sought(word: str) -> bool:
+    return len(word) >= WORD_CHARACTERS or count_han(word) >= MIN_HAN
+
+
+def message_text(message: Mapping[str, Any]) -> str:
+    """Return what a chat message says: its ``content``, or the ``text`` of the parts that its content is made of."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = [part.get("text") if isinstance(part, dict) else part for part in content]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+# --- the three sources ----------------------------------------------------------------------------------------------
+
+
+def position_recency(place: int, count: int) -> float:
+    """Return the recency of the ``place``-th newest of ``count`` messages, from 0: the newest 1, the oldest .1."""
+    if count < 2:  # noqa: PLR2004 - one message is the newest
+        return 1.0
+    return clamp(1.0 - (1.0 - RECENCY_FLOOR) * place / (count - 1))
+
+
+def working_state(
+    query: str, messages: Sequence[dict[str, Any]], *, window: int, ranking: Ranking, now: datetime
+) -> list[ContextItem]:
+    """Return the newest ``window`` messages, the newest first; relevance is the share of the query's words present."""
+    asked = terms(query)
+    newest = list(reversed(messages[-window:]))
+    items = []
+    for place, message in enumerate(newest):
+        relevance = share_of_words(asked, message_text(message))
+        fresh = position_recency(place, len(newest))
+        other = final(ranking, relevance=relevance, kind="message", now=now)
+        scores = _scores(ContextSource.WORKING_STATE, ranking, relevance, fresh, other)
+        items.append(ContextItem(source=ContextSource.WORKING_STATE, message=message, **scores))
+    return items
+
+
+def most_relevant(answer: Answer) -> float:
+    """Return how relevant any result of an answer can be.
+
+    Propagation tells which record is the best of those there are: none is more relevant than the question is surely
+    about what is stored. Other ways of combining strands tell how good a result is, and so does a reranker.
+    """
+    reranked = any(result.rerank_score is not None for result in answer.results)
+    return answer.confidence if answer.fusion is Fusion.PROPAGATE and not reranked else 1.0
+
+
+def semantic(
+    results: Sequence[Result], *, ranking: Ranking, wrapping: Wrapping, at_most: float = 1.0
+) -> list[ContextItem]:
+    """Return the results of a search that have any text, as messages.
+
+    Parameters
+    ----------
+    ranking
+        What they were scored by.
+    wrapping
+        How they become messages.
+    at_most
+        How relevant any of them can be, as :func:`most_relevant` says.
+    """
+    items = []
+    for result in results:
+        text = result.content or result.title
+        if not text:
+            continue
+        relevance = min(result.relevance, at_most)
+        less = (result.relevance - relevance) * relevance_share(ranking)
+        scores = _scores(ContextSource.SEMANTIC, ranking, relevance, result.recency, clamp(result.final - less))
+        about = {
+            "id": result.id,
+            "kind": result.kind.value,
+            "title": result.title,
+            "timestamp": result.timestamp.isoformat() if result.timestamp else None,
+            "trusted": result.trusted,
+        }
+        items.append(_item(ContextSource.SEMANTIC, text, about, scores, wrapping))
+    return items
+
+
+def episodic(
+    query: str, records: Sequence[Record], *, ranking: Ranking, wrapping: Wrapping, now: datetime
+) -> list[ContextItem]:
+    """Return decisions and tool calls as messages, in their order.
+
+    Relevance is the share of the query's words of more than 3 characters that are present. An index matches inflected
+    forms as well, so that what it found has one of them at least.
+    """
+    asked = {word for word in terms(" ".join(episode_words(query))) if _is_sought(word) or " " in word}
+    items = []
+    for record in records:
+        text = record.text()
+        if not text:
+            continue
+        at = record.timestamp or record.updated_at or record.created_at
+        relevance = max(share_of_words(asked, text), 1.0 / len(asked) if asked else 0.0)
+        other = final(ranking, relevance=relevance, at=at, now=now, importance=record.importance)
+        scores = _scores(ContextSource.EPISODIC, ranking, relevance, recency(at, now), other)
+        about = {
+            **{name: value for name, value in record.metadata.items() if name.endswith("_id")},
+            "id": record.id,
+            "kind": record.kind.value,
+            "task_id": record.task_id,
+            "tool_name": record.tool_name,
+            "action_type": record.metadata.get("action_type"),
+            "status": record.status,
+            "timestamp": at.isoformat() if at else None,
+            "trusted": record.trusted,
+        }
+        items.append(_item(ContextSource.EPISODIC, text, about, scores, wrapping))
+    return items
+
+
+def _scores(source: ContextSource, ranking: Ranking, relevance: float, fresh: float, other: float) -> dict[str, float]:
+    """Return the three scores: the final one by the source's shares or, in another profile, as that has it."""
+    relevance_share, recency_share = SHARES[source]
+    by_recency = clamp(relevance_share * relevance + recency_share * fresh)
+    return {
+        "relevance": relevance,
+        "recency": fresh,
+        "final": by_recency if ranking is Ranking.RECENCY else other,
+    }
+
+
+def _item(
+    source: ContextSource, text: str, about: dict[str, Any], scores: dict[str, float], wrapping: Wrapping
+) -> ContextItem:
+    message = wrapping.message(text, {"source": source.value, **about}, scores)
+    return ContextItem(source=source, message=message, **scores)
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+def select(items: Iterable[ContextItem], *, min_final: float, limit: int) -> list[ContextItem]:
+    """Return at most ``limit`` items that score ``min_final`` or more, best first; ties stay in their order."""
+    kept = [item for item in items if item.final >= min_final]
+    return sorted(kept, key=lambda item: -item.final)[:limit]
+
+
+def scores_of(item: ContextItem) -> ContextScores:
+    """Return an item without its message."""
+    return ContextScores(source=item.source, relevance=item.relevance, recency=item.recency, final=item.final)
+
+
+def measured(found: Sequence[ContextItem], kept: Sequence[ContextItem]) -> ContextMetrics:
+    """Return the counts, and the means of what was kept."""
+
+    def mean(values: list[float]) -> float | None:
+        return clamp(sum(values) / len(values)) if values else None
+
+    def by_source(items: Sequence[ContextItem]) -> dict[ContextSource, int]:
+        return {source: sum(item.source is source for item in items) for source in ContextSource}
+
+    return ContextMetrics(
+        found=len(found),
+        kept=len(kept),
+        found_by_source=by_source(found),
+        kept_by_source=by_source(kept),
+        mean_relevance=mean([item.relevance for item in kept]),
+        mean_recency=mean([item.recency for item in kept]),
+        mean_final=mean([item.final for item in kept]),
+    )

@@ -1,0 +1,193 @@
+"""What a program asks of one tenant's memory, as library calls.
+
+Whatever is answered by ranked results goes the one way of every question, :meth:`Library.answer`: the deployed workflow
+where one is named, else the stages of this process. Relations and graph questions are one call to the graph.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from braid.errors import InvalidRequest
+from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strategy, Timestamp
+from braid.ports.graph_query import GraphQuery, GraphQuestion
+from braid.retrieval.related import nothing_called, related_request
+from braid.understanding.linking import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from braid.models import Answer, TimeRange
+    from braid.ports.graph_query import GraphResult
+    from braid.ports.retrieval import Expansion, KnowledgeGraph
+
+_CALLED: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
+_MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
+
+
+class EntityStrategy(NamedTuple):
+    """How records of one entity type are searched."""
+
+    intent: Intent
+    vector_weight: float
+    graph_weight: float
+
+
+BY_ENTITY_TYPE: Final = {
+    "Event": EntityStrategy(Intent.TEMPORAL, 0.4, 0.6),
+    "CodeEntity": EntityStrategy(Intent.LOOKUP, 0.7, 0.3),
+    "Document": EntityStrategy(Intent.EXPLORATORY, 0.6, 0.4),
+}
+ANY_OTHER_TYPE: Final = EntityStrategy(Intent.LOOKUP, 0.5, 0.5)
+
+
+class Library(Protocol):
+    """What is asked; :class:`braid.app.Wired` is one."""
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        """The knowledge graph."""
+
+    def answer(self, query: Query) -> Answer:
+        """Answer a question."""
+
+    def now(self) -> datetime:
+        """Return the present moment."""
+
+
+class Interface:
+    """The calls of one tenant.
+
+    Parameters
+    ----------
+    library
+        Stages and engines, such as :func:`braid.app.wired` returns.
+    tenant_id
+        Whose memory; from the verified token, never from a request's body.
+
+    Raises
+    ------
+    InvalidRequest
+        From every call, if an argument is not as it must be; it is named.
+    StoresUnavailable, StoreError
+        From every call, if the stores it needs do not answer.
+    """
+
+    def __init__(self, library: Library, tenant_id: str) -> None:
+        self._library, self._tenant_id = library, tenant_id
+
+    def search(self, query: str, *, limit: int = 10, **fields: Any) -> Answer:  # noqa: ANN401 - any of a query's fields
+        """Answer a question as the planner sees fit; ``fields`` are any others of :class:`braid.models.Query`."""
+        try:
+            asked = Query.model_validate({"text": query, "tenant_id": self._tenant_id, "top_k": limit} | fields)
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error, _CALLED) from error
+        return self._library.answer(asked)
+
+    def semantic_search(
+        self,
+        query: str,
+        types: Sequence[str] = (),
+        time_range: TimeRange | None = None,
+        limit: int = 10,
+        min_similarity: float | None = None,
+        *,
+        as_of: datetime | None = None,
+    ) -> Answer:
+        """Answer by vectors and words alone: records of these entity types, of this time, at least this similar."""
+        return self.search(
+            query,
+            limit=limit,
+            filters={"entity_types": tuple(types), "time_range": time_range},
+            hints={"strategy": Strategy.SEMANTIC, "min_similarity": min_similarity},
+            as_of=as_of,
+        )
+
+    def hybrid_search(self, query: str, graph_constraint: GraphConstraint | None = None, limit: int = 10) -> Answer:
+        """Answer by text and graph; with a constraint, only what it reaches, in the order that the planner chooses."""
+        hints = Hints() if graph_constraint else Hints(strategy=Strategy.HYBRID)
+        return self.search(query, limit=limit, graph_constraint=graph_constraint, hints=hints)
+
+    def search_by_entity_type(self, query: str, entity_type: str, limit: int = 10) -> Answer:
+        """Answer with records of one entity type, by the intent and weights that suit it; twice as many are fetched."""
+        intent, vector_weight, graph_weight = BY_ENTITY_TYPE.get(entity_type, ANY_OTHER_TYPE)
+        return self.search(
+            query,
+            limit=limit,
+            intent=intent,
+            vector_weight=vector_weight,
+            graph_weight=graph_weight,
+            filters={"entity_types": (entity_type,)},
+        )
+
+    def related(
+        self,
+        entity: str,
+        types: Sequence[str] = (),
+        direction: Direction = Direction.BOTH,
+        depth: int = 1,
+        *,
+        limit: int = 50,
+        as_of: datetime | None = None,
+        fan_out: int = 200,
+    ) -> Expansion:
+        """Return what an entity is related to, the nearest first, whether it has a record or not.
+
+        Parameters
+        ----------
+        entity
+            Name, alias or id.
+        types
+            Only these relationship types; none means any.
+        depth
+            Most hops, 1 to 3.
+
+        Raises
+        ------
+        InvalidRequest
+            If nothing has this name or id, as well.
+        """
+        moment = self._moment(as_of)
+        graph = self._library.graph
+        links = graph.link(self._tenant_id, [normalise(entity)], as_of=moment)
+        request = related_request(
+            self._tenant_id,
+            entity,
+            as_of=moment,
+            links=links,
+            types=types,
+            direction=direction,
+            depth=depth,
+            limit=limit,
+            fan_out=fan_out,
+        )
+        found = graph.expand(request)
+        if not links and not found.hits and not self._is_vertex(entity, moment):
+            raise nothing_called(entity)
+        return found
+
+    def graph_query(self, question: GraphQuestion | dict[str, Any], *, as_of: datetime | None = None) -> GraphResult:
+        """Answer a declarative, read-only traversal: start, steps, order, limit, nodes or paths."""
+        fields = dict(question) if isinstance(question, GraphQuestion) else question
+        try:
+            if not isinstance(question, GraphQuestion):
+                fields = dict(GraphQuestion.model_validate(fields))  # a tenant or a moment in it is an unknown field
+            asked = GraphQuery(**fields, tenant_id=self._tenant_id, as_of=self._moment(as_of))
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error) from error
+        return self._library.graph.query(asked)
+
+    def _moment(self, as_of: datetime | None) -> datetime:
+        """Return the moment that is asked about, in UTC."""
+        if as_of is None:
+            return self._library.now()
+        try:
+            return _MOMENT.validate_python(as_of)
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error, {"request": "as_of"}) from error
+
+    def _is_vertex(self, entity: str, moment: datetime) -> bool:
+        return bool(self.graph_query(GraphQuestion.model_validate({"start": {"ids": [entity]}}), as_of=moment).hits)

@@ -1,0 +1,260 @@
+"""The stages called in process: for libraries, evaluation and deployments in one function.
+
+The order, the retries and what happens to a lost stage are those of ``shared/statemachines/retrieve.asl.yaml``; a
+test runs every strategy and every single failure through both and requires equal answers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
+
+from braid.errors import StoresUnavailable, TransientModelError, TransientStoreError
+from braid.models import EmbeddingType, Fusion, Intent, Mode, Plan, StepOperation, Strategy
+from braid.retrieval.stages.states import (
+    Embedded,
+    EmbedRequest,
+    FuseRequest,
+    GraphFound,
+    GraphOperation,
+    GraphRequest,
+    Lost,
+    Planned,
+    PlanRequest,
+    Searched,
+    SearchStageRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from braid.models import Answer, PlanStep, Query
+
+ATTEMPTS = 3
+REFUSED_BY_PLAN = frozenset({"InvalidRequest", "UnknownTenant"})
+REFUSED_BY_FUSE = frozenset({"InvalidRequest", "StoresUnavailable"})
+"""Errors that end a question rather than degrade it, by exact class name, as the state machine matches them."""
+_T = TypeVar("_T")
+_MODEL = TypeVar("_MODEL", Embedded, Searched, GraphFound)
+
+
+class Stages(Protocol):
+    """The five stages, each with its engines at hand."""
+
+    def plan(self, request: PlanRequest) -> Planned:
+        """Plan one question."""
+
+    def embed(self, request: EmbedRequest) -> Embedded:
+        """Embed it."""
+
+    def vector_search(self, request: SearchStageRequest) -> Searched:
+        """Search the index."""
+
+    def graph_expand(self, request: GraphRequest) -> GraphFound:
+        """Ask the graph."""
+
+    def fuse_rerank(self, request: FuseRequest) -> Answer:
+        """Make the answer."""
+
+    def now(self) -> datetime:
+        """Return the present moment."""
+
+
+DEFAULT_PLAN = Plan(
+    strategy=Strategy.HYBRID,
+    mode=Mode.HYBRID,
+    intent=Intent.EXPLORATORY,
+    embedding_type=EmbeddingType.GENERAL,
+    fusion=Fusion.PROPAGATE,
+    reasons=("default plan: the plan stage was lost",),
+)
+"""What answers when planning is lost; the state machine's DefaultPlan state holds the same."""
+
+
+def answer(query: Query, stages: Stages, *, trace_id: str | None = None) -> Answer:
+    """Answer one question.
+
+    Raises
+    ------
+    InvalidRequest
+        If the question is wrong.
+    StoresUnavailable
+        If neither store answered.
+    """
+    return _Run(stages, query, trace_id or str(uuid.uuid4())).answer()
+
+
+class _Run:
+    """One question on its way through the stages."""
+
+    def __init__(self, stages: Stages, query: Query, trace_id: str) -> None:
+        self.stages, self.query = stages, query
+        self.trace_id, self.started_at = trace_id, stages.now()
+        self.lost: dict[str, Lost] = {}
+        self.plan = DEFAULT_PLAN
+        self.plan_ms = 0.0
+        self.graph_holds_until: datetime | None = None
+        self.embedded: Embedded | None = None
+        self.searched: Searched | None = None
+        self.linked: GraphFound | None = None
+        self.expanded: GraphFound | None = None
+
+    def answer(self) -> Answer:
+        request = PlanRequest(query=self.query, trace_id=self.trace_id, started_at=self.started_at)
+        planned = self._attempt("plan", self.stages.plan, request)
+        if planned is not None:
+            self.plan, self.query, self.plan_ms = planned.plan, planned.query, planned.plan_ms
+            self.graph_holds_until = planned.graph_holds_until
+        if self.query.graph_constraint:
+            self._constrained()
+            return self._fuse()
+        match self.plan.strategy:
+            case Strategy.SEMANTIC:
+                self._embed_and_search()
+            case Strategy.GRAPH_ONLY:
+                self._walk()
+            case Strategy.MULTI_HOP:
+                self._multi_hop()
+            case _:
+                self._together()
+        return self._fuse()
+
+    def _together(self) -> None:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            linking = pool.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
+            self._embed()
+            self._search(None)
+            self.linked = linking.result()
+        self.expanded = self._graph("graph_expand", GraphOperation.EXPAND)
+
+    def _embed_and_search(self) -> None:
+        self._embed()
+        self._search(None)
+        asked = self.expanded or "graph_expand" in self.lost
+        if self.searched is None and not asked:
+            self._walk()
+
+    def _constrained(self) -> None:
+        """Answer inside a graph constraint: walk first or search first, and the other way where that did not do."""
+        frontier: tuple[str, ...] | None = None
+        if self.plan.strategy is not Strategy.VECTOR_FIRST:
+            self.linked = self._graph("link", GraphOperation.CONSTRAIN)
+            frontier = self.linked.frontier if self.linked and not self.linked.overflow else None
+        self._embed()
+        while True:
+            found = self._search(frontier)
+            linked = self.linked
+            to_check = linked is None or (found is not None and (linked.wide or linked.overflow))
+            if "link" in self.lost or not to_check:
+                return
+            checked = self._graph("link", GraphOperation.CHECK, frontier=frontier)
+            self.linked = checked or linked
+            if checked is None or not checked.short:
+                return
+            frontier = checked.frontier
+
+    def _walk(self) -> None:
+        self.expanded = self._graph("graph_expand", GraphOperation.LINK)
+        if not (self.expanded and self.expanded.hits) and "vector_search" not in self.lost:
+            self._embed_and_search()
+
+    def _embed(self) -> None:
+        request = EmbedRequest(query=self.query, plan=self.plan)
+        self.embedded = self._attempt("embed", self.stages.embed, request) or self.embedded
+
+    def _search(self, frontier: tuple[str, ...] | None, step: PlanStep | None = None) -> Searched | None:
+        request = SearchStageRequest(
+            query=self.query, plan=self.plan, embedded=self.embedded, frontier=frontier, step=step
+        )
+        found = self._attempt("vector_search", self.stages.vector_search, request)
+        self.searched = found or self.searched
+        return found
+
+    def _graph(
+        self,
+        name: str,
+        operation: GraphOperation,
+        *,
+        frontier: tuple[str, ...] | None = None,
+        step: PlanStep | None = None,
+    ) -> GraphFound | None:
+        request = GraphRequest(
+            operation=operation,
+            query=self.query,
+            plan=self.plan,
+            searched=self.searched if operation in {GraphOperation.EXPAND, GraphOperation.CHECK} else None,
+            linked=self.linked if operation is GraphOperation.EXPAND else None,
+            frontier=frontier,
+            step=step,
+        )
+        return self._attempt(name, self.stages.graph_expand, request)
+
+    def _multi_hop(self) -> None:
+        self._embed()
+        frontier: tuple[str, ...] | None = None
+        for step in self.plan.steps:
+            found: Searched | GraphFound | None
+            if step.operation is StepOperation.SEARCH:
+                found = self._search(frontier, step)
+            else:
+                found = self._graph("graph_expand", GraphOperation.STEP, frontier=frontier, step=step)
+                self.expanded = found or self.expanded
+            frontier = found.frontier if found is not None else frontier
+        if not (self.expanded and self.expanded.hits) and not self.query.hints.steps:
+            self._together()  # steps that the planner chose and that lead nowhere answer as if it had not
+
+    def _fuse(self) -> Answer:
+        request = FuseRequest(
+            query=self.query,
+            plan=self.plan,
+            trace_id=self.trace_id,
+            started_at=self.started_at,
+            plan_ms=self.plan_ms,
+            graph_holds_until=self.graph_holds_until,
+            embedded=self.embedded,
+            searched=self.searched,
+            linked=self.linked,
+            expanded=self.expanded,
+            lost=self.lost,
+        )
+        try:
+            return _retrying(self.stages.fuse_rerank, request)
+        except Exception as error:
+            # Whatever a reranker did, the second try goes without it.
+            if type(error).__name__ in REFUSED_BY_FUSE:
+                raise
+            self.lost["rerank"] = Lost(error=type(error).__name__, cause=str(error))
+            second = request.model_copy(update={"without_rerank": True, "lost": self.lost})
+        try:
+            return _retrying(self.stages.fuse_rerank, second)
+        except Exception as error:
+            raise StoresUnavailable(str(error)) from error
+
+    def _attempt(self, name: str, stage: Callable[[_Request], _T], request: _Request) -> _T | None:
+        """Run a stage; when it is lost, say so and go on."""
+        try:
+            return _retrying(stage, request)
+        except Exception as error:
+            # As the state machine's States.ALL: a lost stage never fails the answer.
+            if name == "plan" and type(error).__name__ in REFUSED_BY_PLAN:
+                raise
+            self.lost[name] = Lost(error=type(error).__name__, cause=str(error))
+            return None
+
+
+_Request = TypeVar("_Request")
+
+
+@retry(
+    retry=retry_if_exception_type((TransientStoreError, TransientModelError)),
+    stop=stop_after_attempt(ATTEMPTS),
+    wait=wait_random(0, 0.2),
+    reraise=True,
+)
+def _retrying(stage: Callable[[_Request], _T], request: _Request) -> _T:
+    return stage(request)

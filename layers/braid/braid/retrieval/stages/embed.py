@@ -1,0 +1,79 @@
+"""Embed: turn the question into a vector of the model that the plan names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from braid.errors import ModelError
+from braid.model_profiles import embedded_text
+from braid.models import Embedding
+from braid.retrieval.stages.states import Embedded, EmbedRequest
+from braid.retrieval.stages.timing import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from braid.model_profiles import ModelConfig
+    from braid.ports.retrieval import Encoder
+    from braid.retrieval.caches.embeddings import EmbeddingCache
+
+
+def run(
+    request: EmbedRequest,
+    *,
+    model: ModelConfig,
+    default: ModelConfig,
+    encoder_for: Callable[[ModelConfig], Encoder],
+    kept: EmbeddingCache | None = None,
+) -> Embedded:
+    """Return the question's vector.
+
+    Parameters
+    ----------
+    request
+        The question and its plan.
+    model
+        The model that the plan chose.
+    default
+        The model that stands in when that one cannot be loaded.
+    encoder_for
+        Loads a model.
+    kept
+        The tenant's vectors of earlier questions; with one that the chosen model made, no model is loaded.
+
+    Raises
+    ------
+    ModelError
+        If neither model can be loaded; the question is then answered by words alone.
+    """
+    watch = Stopwatch()
+    query = request.query
+    text, instruction = _embedded(request, model)
+    if kept and (found := kept.find(query.tenant_id, model, instruction=instruction, text=text)):
+        return Embedded(embedding=found, took_ms=watch.ms())
+    encoder, loaded = _first_that_loads([model, default], encoder_for)
+    text, instruction = _embedded(request, loaded)
+    (vector,) = encoder.encode([text], instruction=instruction)
+    embedding = Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector)
+    if kept:
+        kept.keep(query.tenant_id, embedding, instruction=instruction, text=text)
+    return Embedded(embedding=embedding, fallback=loaded.id != model.id, took_ms=watch.ms())
+
+
+def _embedded(request: EmbedRequest, model: ModelConfig) -> tuple[str, str]:
+    """Return the text that a model is given, and what it is told before."""
+    kind = request.plan.embedding_type
+    text = embedded_text(request.query.text, kind, request.query.temporal_context, model)
+    return text, model.instruction(kind)
+
+
+def _first_that_loads(
+    models: list[ModelConfig], encoder_for: Callable[[ModelConfig], Encoder]
+) -> tuple[Encoder, ModelConfig]:
+    chosen, standby = models
+    try:
+        return encoder_for(chosen), chosen
+    except ModelError:
+        if standby.id == chosen.id:
+            raise
+        return encoder_for(standby), standby

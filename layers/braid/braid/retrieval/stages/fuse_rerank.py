@@ -1,0 +1,304 @@
+"""Fuse and rerank: one list from every strand, read once, reranked, cited."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from braid.errors import RerankFailed, StoreError, StoresUnavailable
+from braid.models import Answer, Fusion, Result, Source
+from braid.ranking import schema_drift
+from braid.ranking.citations import cite
+from braid.ranking.confidence import confidence
+from braid.ranking.freshness import Aging, steady_until
+from braid.ranking.fusion import fuse
+from braid.ranking.scoring import clamp, final, placeholder, recency
+from braid.retrieval.stages.answer_size import fitting
+from braid.retrieval.stages.hydration import Ranked, Read, read, unread
+from braid.retrieval.stages.path_coherence import cohere
+from braid.retrieval.stages.related_entities import related_entities
+from braid.retrieval.stages.runners_up import Placed, left_behind
+from braid.retrieval.stages.strand_weights import method, strands, unknown_entity, weigh
+from braid.retrieval.stages.timing import Stopwatch
+from braid.understanding.planning import DEFAULT_PARAMETERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from braid.models import FusionParameters, Record
+    from braid.ports.retrieval import Reranker, SearchIndex
+    from braid.reembedding.drifted_records import MetOutdated
+    from braid.retrieval.stages.states import FuseRequest
+
+LASTING = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
+"""Names of errors of stores that trying again does not help."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The stage's numbers."""
+
+    parameters: FusionParameters = DEFAULT_PARAMETERS
+    drift_threshold: int = 3
+    reach: int | None = None
+    """How many schema versions the search window goes back; as far as the drift threshold when None."""
+    rerank_timeout_s: float = 1.5
+    reranked: int = 50
+    """Candidates that a reranker rescores, best first."""
+
+
+def run(
+    request: FuseRequest,
+    *,
+    index: SearchIndex,
+    reranker: Reranker | None,
+    now: datetime,
+    schema_version: int | None,
+    limits: Limits,
+    valid_until: datetime | None = None,
+    met: MetOutdated | None = None,
+) -> Answer:
+    """Return the answer. What it met that is to be embedded again goes to the queue behind ``met``.
+
+    Parameters
+    ----------
+    valid_until
+        When validity next changes anything that is stored; None when that is not known.
+
+    Raises
+    ------
+    StoresUnavailable
+        If both stores were lost, so that there is nothing to answer from.
+    """
+    watch = Stopwatch()
+    degraded = list(request.lost)
+    if request.embedded and request.embedded.fallback:
+        degraded.append("embed")
+    if request.searched and request.searched.space_empty:
+        degraded.append("space")
+    if schema_version is None:
+        degraded.append("schema")
+    if _nothing_answered(request):
+        stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
+        raise StoresUnavailable(_why(request), lasting=stores <= LASTING)
+    vector, lexical, graph = strands(request)
+    weights = weigh(request, vector, lexical, graph, limits.parameters)
+    how = method(request)
+    fused = fuse(
+        vector=vector,
+        lexical=lexical,
+        graph=graph,
+        weights=weights,
+        method=how,
+        rank_constant=limits.parameters.rank_constant,
+        propagated=request.expanded.hits if request.expanded and request.expanded.propagated else (),
+    )
+    text_lost = False
+    try:
+        kept = read(
+            request.query,
+            fused,
+            index,
+            now=now,
+            schema_version=schema_version,
+            drift_threshold=limits.drift_threshold,
+            reach=limits.reach,
+            space=request.embedded.embedding.space if request.embedded else None,
+        )
+    except StoreError:
+        kept = Read(unread(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
+        degraded.append("text")
+        text_lost = True
+    searched, linked, expanded = request.searched, request.linked, request.expanded
+    outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
+    sending = met.send(request.query.tenant_id, tuple(outdated), schema_version) if met and schema_version else None
+    ranked = kept.ranked
+    if how is Fusion.PROPAGATE and not text_lost:
+        links = linked.links if linked else ()
+        ranked = cohere(request.query.text, links, ranked, weight=limits.parameters.coherence)
+    fuse_ms = watch.lap()
+    ranked, rerank_lost, cost_usd = _rerank(request, ranked, reranker, limits, text_lost=text_lost)
+    if rerank_lost:
+        degraded.append("rerank")
+    if sending:
+        sending.wait()
+    rerank_ms = watch.ms()
+    results, order, steady = _results(request, ranked, now)
+    degraded = list(dict.fromkeys(degraded))
+    related = related_entities(request, results)
+    answer = Answer(
+        trace_id=request.trace_id,
+        results=tuple(results),
+        sources=tuple(dict.fromkeys(result.citation for result in results)),
+        related_entities=related,
+        considered=left_behind(order, shown=len(results)) if request.query.explain else (),
+        plan=request.plan,
+        weights=weights,
+        fusion=how,
+        confidence=confidence(results, related),
+        counts={
+            "vector": len(vector),
+            "lexical": len(lexical),
+            "knowledge": sum(hit.source is Source.KNOWLEDGE for hit in graph),
+            "graph": sum(hit.source is Source.GRAPH for hit in graph),
+            "fused": len(fused),
+            "read": len(ranked),
+            "outdated": len(outdated),
+        },
+        superseded=(searched.superseded if searched else 0) + kept.superseded,
+        unknown_entity=unknown_entity(request),
+        truncated=any(found.truncated for found in (linked, expanded) if found),
+        degraded=tuple(degraded),
+        answered_at=now,
+        holds_until=None if degraded or valid_until is None else min(valid_until, steady),
+        latency_ms={
+            **_latencies(request),
+            "fuse": fuse_ms,
+            "rerank": rerank_ms,
+            "total": round(max(0.0, (now - request.started_at).total_seconds() * 1000.0) + fuse_ms + rerank_ms, 3),
+        },
+        rerank_cost_usd=cost_usd,
+    )
+    return fitting(answer)
+
+
+def _nothing_answered(request: FuseRequest) -> bool:
+    """Whether stores were lost and no other call to one came back."""
+    if not request.lost or request.searched or request.linked:
+        return False
+    # With search and names both lost, the walk had nowhere to begin and did not ask the graph.
+    return request.expanded is None or "link" in request.lost
+
+
+def _why(request: FuseRequest) -> str:
+    return "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
+
+
+def _rerank(
+    request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: Limits, *, text_lost: bool
+) -> tuple[list[Ranked], bool, float]:
+    """Rescore the first candidates; when that fails, keep the fused order with placeholder scores.
+
+    Returns
+    -------
+    tuple
+        The candidates, whether the reranker was lost, and the estimated price of the call in US dollars.
+    """
+    if request.without_rerank:
+        return _placeholders(ranked), True, 0.0
+    if reranker is None or not ranked:
+        return ranked, False, 0.0
+    if text_lost:
+        # Without text there is nothing to read, and scores of nothing would reorder what was found.
+        return _placeholders(ranked), True, 0.0
+    first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
+    texts = [item.record.text() for item in first]
+    try:
+        scores = reranker.rerank(request.query.text, texts, timeout_s=limits.rerank_timeout_s)
+    except RerankFailed as error:
+        _LOG.warning("rerank lost: %s (about $%.6f)", error, error.cost_usd)
+        return _placeholders(ranked), True, error.cost_usd
+    cost_usd = reranker.cost_usd(request.query.text, texts)
+    _LOG.info("reranked %d texts with %s (about $%.6f)", len(texts), reranker.name, cost_usd)
+    rescored = [
+        replace(item, relevance=clamp(score * schema_drift.FACTORS[item.drift]), rerank_score=clamp(score))
+        for item, score in zip(first, scores, strict=True)
+    ]
+    rescored.sort(key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
+    least = rescored[-1].relevance
+    return [*rescored, *(replace(item, relevance=min(item.relevance, least)) for item in rest)], False, cost_usd
+
+
+def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
+    return [replace(item, relevance=placeholder(position)) for position, item in enumerate(ranked)]
+
+
+def _results(
+    request: FuseRequest, ranked: Sequence[Ranked], now: datetime
+) -> tuple[list[Result], list[Placed], datetime]:
+    """Score by the ranking profile, and keep the first ``top_k``; say until when age leaves them as they are."""
+    query = request.query
+    most_read = max((item.record.access_count for item in ranked), default=0)
+    scored = []
+    for position, item in enumerate(ranked):
+        record, candidate = item.record, item.candidate
+        at = _aged_from(record)
+        fresh = recency(at, now)
+        value = final(
+            query.ranking,
+            relevance=item.relevance,
+            kind=record.kind.value,
+            at=at,
+            now=now,
+            importance=record.importance,
+            access=record.access_count / most_read if most_read else 0.0,
+            hops=0
+            if candidate.vector_score is not None or candidate.lexical_score is not None
+            else min((len(path.types) for path in candidate.paths), default=0),
+        )
+        scored.append((-value, position, fresh, item))
+    scored.sort(key=lambda entry: entry[:2])
+    steady = steady_until(
+        [Aging(-negative, item.record.kind.value, _aged_from(item.record)) for negative, _, _, item in scored],
+        shown=query.top_k,
+        ranking=query.ranking,
+        now=now,
+    )
+    results = [
+        _result(item, rank=rank, fresh=fresh, final_score=-negative)
+        for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
+    ]
+    return results, [Placed(item, -negative) for negative, _, _, item in scored], steady
+
+
+def _aged_from(record: Record) -> datetime | None:
+    return record.updated_at or record.timestamp or record.created_at
+
+
+def _result(item: Ranked, *, rank: int, fresh: float, final_score: float) -> Result:
+    record, candidate = item.record, item.candidate
+    citation = cite(record)
+    return Result(
+        id=record.id,
+        rank=rank,
+        kind=record.kind,
+        entity_type=record.entity_type,
+        title=record.name or citation.title,
+        content=record.content,
+        relevance=item.relevance,
+        recency=fresh,
+        final=final_score,
+        combined_score=candidate.combined_score,
+        vector_score=candidate.vector_score,
+        vector_supplied=item.vector_supplied,
+        lexical_score=candidate.lexical_score,
+        graph_score=candidate.graph_score,
+        rerank_score=item.rerank_score,
+        fused_rank=item.fused_rank,
+        ranks=candidate.ranks,
+        sources=candidate.sources,
+        reasons=candidate.reasons,
+        paths=candidate.paths,
+        citation=citation,
+        schema_version=record.schema_version,
+        needs_transformation=item.drift is schema_drift.Drift.MODERATE,
+        timestamp=record.timestamp,
+        aged_from=_aged_from(record),
+        valid_at=record.valid_at,
+        invalid_at=record.invalid_at,
+        metadata=record.metadata,
+        trusted=record.trusted,
+    )
+
+
+def _latencies(request: FuseRequest) -> dict[str, float]:
+    stages = {
+        "embed": request.embedded,
+        "vector_search": request.searched,
+        "link": request.linked,
+        "graph_expand": request.expanded,
+    }
+    return {"plan": request.plan_ms} | {name: piece.took_ms for name, piece in stages.items() if piece is not None}

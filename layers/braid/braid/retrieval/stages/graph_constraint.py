@@ -1,0 +1,135 @@
+"""A caller's graph constraint: what it reaches, and which hits of a text search are inside it.
+
+The workflow's state carries what is found from stage to stage and is bounded, so a constraint's reach comes as ids,
+at most a thousand, with the paths of the first hundred. What reaches further is searched whole, and then checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from braid.models.scalars import can_be_id
+from braid.ports.graph_query import GraphQuery, QueryStart
+from braid.ports.retrieval import ExpandRequest, Expansion
+from braid.retrieval.stages.states import GraphFound
+from braid.retrieval.stages.vector_search import best_ids
+from braid.understanding import linking
+from braid.understanding.selectivity import MAX_REACH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from braid.models import EntityLink, GraphConstraint, GraphHit
+    from braid.ports.retrieval import KnowledgeGraph
+    from braid.retrieval.stages.states import GraphRequest
+
+CARRIED: Final = 100
+"""Hits whose paths are carried."""
+MAX_FRONTIER_BYTES: Final = 48_000
+"""Of all ids together: a constraint's reach is far below the 256 KiB of a workflow's state, however long the ids."""
+
+
+@dataclass(frozen=True)
+class Inside:
+    """One constraint and the graph that it is about."""
+
+    graph: KnowledgeGraph
+    tenant_id: str
+    constraint: GraphConstraint
+    as_of: datetime
+    fan_out: int
+
+    def links(self) -> list[EntityLink]:
+        """Return whose name or alias the constraint's entity is; empty where it is an id, or nothing."""
+        return self.graph.link(self.tenant_id, [linking.normalise(self.constraint.entity)], as_of=self.as_of)
+
+    def walk(self, links: Sequence[EntityLink], *, among: tuple[str, ...] | None = None) -> Expansion:
+        """Return what is inside, the nearest first, at most one more than the search index is given."""
+        if not (links or can_be_id(self.constraint.entity)):
+            return Expansion()
+        return self.graph.expand(
+            ExpandRequest(
+                tenant_id=self.tenant_id,
+                seeds=tuple(link.entity_id for link in links) or (self.constraint.entity,),
+                types=self.constraint.types,
+                direction=self.constraint.direction,
+                max_hops=self.constraint.depth,
+                limit=MAX_REACH,
+                among=among,
+                fan_out=self.fan_out,
+                as_of=self.as_of,
+            )
+        )
+
+    def is_unknown(self) -> bool:
+        """Whether no vertex has the entity's id either."""
+        if not can_be_id(self.constraint.entity):
+            return True
+        start = QueryStart(ids=(self.constraint.entity,))
+        return not self.graph.query(GraphQuery(tenant_id=self.tenant_id, start=start, as_of=self.as_of, limit=1)).hits
+
+
+def reach(inside: Inside) -> GraphFound:
+    """Return what a constraint reaches, the nearest first."""
+    links = inside.links()
+    expansion = inside.walk(links)
+    frontier = _within_bytes([hit.id for hit in expansion.hits])
+    return GraphFound(
+        links=tuple(links),
+        hits=tuple(map(reasoned, expansion.hits[:CARRIED])),
+        truncated=expansion.truncated,
+        frontier=frontier,
+        wide=len(expansion.hits) > CARRIED,
+        overflow=len(expansion.hits) >= MAX_REACH or len(frontier) < len(expansion.hits),
+        unknown=not links and not expansion.hits and inside.is_unknown(),
+        took_ms=0,
+    )
+
+
+def check(inside: Inside, request: GraphRequest) -> GraphFound:
+    """Return which hits of the text search are inside a constraint, in the order of the search.
+
+    Where too few are, and the search had more to give, what the constraint reaches comes too, to be searched.
+    """
+    if request.searched is None:
+        return reach(inside).model_copy(update={"wide": False, "overflow": False})
+    searched, most = request.searched, request.plan.candidates
+    asked = best_ids(searched.vector, searched.lexical, limit=2 * most)
+    links = inside.links()
+    expansion = inside.walk(links, among=asked)
+    held = {hit.id: hit for hit in expansion.hits}
+    ordered = [held[identity] for identity in asked if identity in held]
+    found = GraphFound(
+        links=tuple(links),
+        hits=tuple(map(reasoned, ordered[:CARRIED])),
+        truncated=expansion.truncated,
+        frontier=tuple(hit.id for hit in ordered),
+        unknown=not links and not ordered and inside.is_unknown(),
+        took_ms=0,
+    )
+    more = max(len(searched.vector), len(searched.lexical)) >= most
+    if request.frontier is not None or not more or len(ordered) >= request.query.top_k:
+        return found
+    everything = inside.walk(links)
+    nearest = _within_bytes(list(dict.fromkeys([*found.frontier, *(hit.id for hit in everything.hits)])))
+    cut = len(everything.hits) >= MAX_REACH or everything.truncated
+    return found.model_copy(update={"frontier": nearest, "short": True, "wide": True, "truncated": cut})
+
+
+def reasoned(hit: GraphHit) -> GraphHit:
+    """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it."""
+    path = f"graph path: {' → '.join(hit.path.types)}" if hit.path.types else "a walk began here"
+    reason = hit.reason or path
+    return hit.model_copy(update={"reason": reason})
+
+
+def _within_bytes(ids: Sequence[str]) -> tuple[str, ...]:
+    kept, size = [], 0
+    for identity in ids:
+        size += len(identity.encode())
+        if size > MAX_FRONTIER_BYTES:
+            break
+        kept.append(identity)
+    return tuple(kept)

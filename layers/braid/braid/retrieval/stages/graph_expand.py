@@ -1,0 +1,276 @@
+"""Graph expand: link the question's names, and walk the graph from what was found."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from braid.errors import StoreError
+from braid.models import Direction, EntityLink, Fusion, GraphHit, Intent
+from braid.ports.retrieval import ExpandRequest
+from braid.retrieval.stages import graph_constraint, graph_hits
+from braid.retrieval.stages.graph_constraint import reasoned
+from braid.retrieval.stages.linked_names import linked_names
+from braid.retrieval.stages.propagation_seeds import Budget, around, propagation_of
+from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
+from braid.retrieval.stages.timing import Stopwatch
+from braid.understanding import walk_direction
+from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from braid.models import GraphConstraint, Plan, Query
+    from braid.ports.retrieval import KnowledgeGraph
+    from braid.retrieval.stages.states import Searched
+
+_LOG = logging.getLogger(__name__)
+
+MENTIONS = "MENTIONS"
+TIME_FOR_MORE_MS = 500
+"""How long a stage may have taken that still asks the graph for what it can do without: with all the time that one
+question of the graph may take (``BRAID_NEPTUNE_QUESTION_S``) it is still below what the workflow gives the stage."""
+_WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
+
+
+def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: Budget) -> GraphFound:
+    """Answer one graph operation. Each kind of call to the graph is made at most once, whatever the number of seeds."""
+    walk = _Walk(graph, request.query, request.plan, request.query.as_of or now, budget)
+    match request.operation:
+        case GraphOperation.LINK:
+            found = walk.link()
+        case GraphOperation.EXPAND:
+            found = walk.expand(request.searched, request.linked)
+        case GraphOperation.CONSTRAIN:
+            found = walk.constrain()
+        case GraphOperation.CHECK:
+            found = walk.check(request)
+        case GraphOperation.STEP:
+            found = walk.step(request)
+    if request.operation in _WALKS and len(hits := graph_hits.fitting(found.hits)) < len(found.hits):
+        kept = {hit.id for hit in hits}
+        frontier = tuple(one for one in found.frontier if one in kept)
+        found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
+    return found.model_copy(update={"took_ms": walk.watch.ms()})
+
+
+def expansion_for(
+    plan: Plan, query: Query, seeds: Sequence[str], *, as_of: datetime, limit: int, fan_out: int
+) -> ExpandRequest:
+    """Return the walk that an intent asks for.
+
+    Causal: CAUSES, ENABLES, PREVENTS, up to 3 hops, best product of confidence first. Temporal: BEFORE, AFTER,
+    DURING, up to 3 hops, the best by confidence listed in order of time. Otherwise: any type, both ways, up to 2
+    hops, nearest first.
+    """
+    base = ExpandRequest(tenant_id=query.tenant_id, seeds=tuple(seeds), limit=limit, fan_out=fan_out, as_of=as_of)
+    context = query.temporal_context
+    time_range = query.filters.time_range or (context.time_range if context else None)
+    if plan.intent is Intent.CAUSAL:
+        changes: dict[str, object] = {
+            "types": CAUSAL_TYPES,
+            "direction": plan.direction,
+            "max_hops": 3,
+            "by_confidence": True,
+        }
+    elif plan.intent is Intent.TEMPORAL:
+        changes = {
+            "types": TEMPORAL_TYPES,
+            "direction": plan.direction,
+            "max_hops": 3,
+            "by_confidence": True,
+            "by_time": True,
+            "time_range": time_range,
+            # Each vertex is reached by one path, and a longer one along other edges would hide the one asked for.
+            **walk_direction.bounds(walk_direction.time_relation(query.text, context)),
+        }
+    else:
+        changes = {"direction": Direction.BOTH, "max_hops": 2}
+    return base.model_copy(update=changes)
+
+
+class _Walk:
+    """One tenant's graph, asked for one question."""
+
+    def __init__(self, graph: KnowledgeGraph, query: Query, plan: Plan, as_of: datetime, budget: Budget) -> None:
+        self.graph, self.query, self.plan, self.as_of, self.budget = graph, query, plan, as_of, budget
+        self.watch = Stopwatch()
+
+    def link(self) -> GraphFound:
+        """Find the question's names, the records that mention them, and what is reached from them by intent."""
+        links = self._links()
+        if not links:
+            return GraphFound(took_ms=0)
+        names = tuple(link.entity_id for link in links)
+        mentioned = self.graph.expand(self._mentions(names))
+        walked = self.graph.expand(self._by_intent(names))
+        weights = {link.entity_id: link.score for link in links}
+        mentioning = {hit.id for hit in mentioned.hits}
+        # A walk along the same mention is no second finding, and would hide the name that led there.
+        further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
+        further = self._asked.keep(graph_hits.weighted(further, weights))
+        answering = [hit for hit in further if self._asked.answers(hit)]
+        # Of the names in a question for causes none is the answer once a walk from one of them is.
+        begun = {hit.path.ids[0] for hit in answering}
+        begun = set(names) if begun and self.plan.intent is Intent.CAUSAL else begun
+        further += graph_hits.evidence(answering)
+        hits = [*graph_hits.named(links, begun), *graph_hits.mentioning(mentioned.hits, links, begun), *further]
+        ranked = graph_hits.ranked(hits)
+        truncated = mentioned.truncated or walked.truncated
+        return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
+
+    def expand(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
+        """Walk from the first text hits by intent, or spread them and the names over their neighbourhood.
+
+        A causal or temporal walk that found something, from a name or a hit, is the better answer to such a question.
+        """
+        asked = self.query.fusion is Fusion.PROPAGATE
+        walks = self.plan.fusion is not Fusion.PROPAGATE or (self._asked.types is not None and not asked)
+        if walks:
+            of_names = [hit for hit in linked.hits if self._asked.answers(hit)] if linked else []
+            found = self._from_hits(searched, named=bool(of_names))
+            if self.plan.fusion is not Fusion.PROPAGATE:
+                return found
+            answers = [*filter(self._asked.answers, found.hits), *of_names]
+            if answers:
+                return self._around(answers, found, searched) if self.plan.intent is Intent.CAUSAL else found
+        return self._propagate(searched, linked)
+
+    def _from_hits(self, searched: Searched | None, *, named: bool) -> GraphFound:
+        """Walk from the first text hits, by intent; what is reached counts a share of the hit it came from.
+
+        Where a walk from a name answers, hits count ``hit_share``; else the best of them is what the question is about.
+        """
+        share = self.budget.parameters.hit_share if named else 1.0
+        weights = _seeds(searched, self.budget, share) if searched else {}
+        if not weights:
+            return GraphFound(took_ms=0)
+        expansion = self.graph.expand(self._by_intent(tuple(weights)))
+        ranked = graph_hits.ranked(self._asked.keep(graph_hits.weighted(expansion.hits, weights)))
+        if self.plan.intent is Intent.TEMPORAL:
+            ranked = graph_hits.in_time(ranked)
+        return _found(ranked, truncated=expansion.truncated)
+
+    def _around(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
+        """Add what lies around a walk's answers and the first hits: what tells of a cause, or carries out a measure."""
+        reached = graph_hits.ranked(filter(graph_hits.ends_there, answers))
+        request = around(self.query, reached, searched, as_of=self.as_of, budget=self.budget)
+        if request is None:
+            return found
+        if self.watch.ms() > TIME_FOR_MORE_MS:
+            return found.model_copy(update={"truncated": True})
+        try:
+            nearby = self.graph.propagate(request)
+        except StoreError as error:
+            # What the walks found stands.
+            _LOG.warning("what lies around a walk's answers is lost: %s", error)
+            return found.model_copy(update={"truncated": True})
+        known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
+        hits = graph_hits.ranked([*found.hits, *graph_hits.beyond(nearby.hits, reached, known)])
+        return _found(hits[: self.budget.limit], truncated=found.truncated or nearby.truncated)
+
+    @cached_property
+    def _asked(self) -> walk_direction.Asked:
+        return walk_direction.asked(self.query.text, self.plan.intent, self.query.temporal_context)
+
+    def _propagate(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
+        """Spread the names and the first text hits over their neighbourhood."""
+        request = propagation_of(self.query, searched, linked, as_of=self.as_of, budget=self.budget)
+        if request is None:
+            return GraphFound(took_ms=0)
+        expansion = self.graph.propagate(request)
+        found = _found(expansion.hits, truncated=expansion.truncated)
+        return found.model_copy(update={"propagated": bool(found.hits)})
+
+    def constrain(self) -> GraphFound:
+        """Find what the caller's constraint allows."""
+        constraint = self.query.graph_constraint
+        return graph_constraint.reach(self._constraint(constraint)) if constraint else GraphFound(took_ms=0)
+
+    def check(self, request: GraphRequest) -> GraphFound:
+        """Find which of the text search's hits the caller's constraint allows."""
+        constraint = self.query.graph_constraint
+        return graph_constraint.check(self._constraint(constraint), request) if constraint else GraphFound(took_ms=0)
+
+    def _constraint(self, constraint: GraphConstraint) -> graph_constraint.Inside:
+        return graph_constraint.Inside(
+            self.graph, self.query.tenant_id, constraint, self.as_of, self.budget.constraint_fan_out
+        )
+
+    def step(self, request: GraphRequest) -> GraphFound:
+        """Take one step of a multi-hop plan from the step before, or from the question's names when it is the first."""
+        step = request.step
+        links: Sequence[EntityLink] = ()
+        seeds = list(request.frontier or ())
+        if request.frontier is None:
+            links = self._links()
+            seeds = [link.entity_id for link in links]
+        if step is None or not seeds:
+            return GraphFound(links=tuple(links), took_ms=0)
+        expansion = self.graph.expand(
+            ExpandRequest(
+                tenant_id=self.query.tenant_id,
+                seeds=tuple(seeds),
+                types=step.types,
+                direction=step.direction,
+                max_hops=1,
+                limit=step.limit,
+                records_only=False,
+                entity_types=step.entity_types,
+                fan_out=self.budget.fan_out,
+                as_of=self.as_of,
+            )
+        )
+        found = _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
+        if not found.hits or any(hit.has_record for hit in found.hits):
+            return found
+        # No record is of what was reached, so what mentions it answers; the next step goes on from what was reached.
+        mentioned = self.graph.expand(self._mentions(found.frontier))
+        telling = map(reasoned, graph_hits.mentioning(mentioned.hits, [graph_hits.as_link(hit) for hit in found.hits]))
+        truncated = found.truncated or mentioned.truncated
+        return found.model_copy(update={"hits": (*found.hits, *telling), "truncated": truncated})
+
+    def _links(self) -> list[EntityLink]:
+        return linked_names(self.graph, self.query.tenant_id, self.query.text, as_of=self.as_of)
+
+    def _mentions(self, entities: tuple[str, ...]) -> ExpandRequest:
+        return ExpandRequest(
+            tenant_id=self.query.tenant_id,
+            seeds=entities,
+            types=(MENTIONS,),
+            direction=Direction.OUT,
+            max_hops=1,
+            by_confidence=True,
+            limit=self.budget.limit,
+            fan_out=self.budget.fan_out,
+            as_of=self.as_of,
+        )
+
+    def _by_intent(self, seeds: Sequence[str]) -> ExpandRequest:
+        return expansion_for(
+            self.plan, self.query, seeds, as_of=self.as_of, limit=self.budget.limit, fan_out=self.budget.fan_out
+        )
+
+
+def _seeds(searched: Searched, budget: Budget, share: float) -> dict[str, float]:
+    """Return the first text hits and their weights: a share of the better of their vector and word scores.
+
+    Each counts less by the square of how far it is behind the best: one that stands out is what the question is about.
+    """
+    scores: dict[str, float] = {}
+    for hit in (*searched.vector, *searched.lexical):
+        scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
+    first = searched.frontier[: budget.seeds]
+    best = max((scores[identity] for identity in first), default=0.0) or 1.0
+    return {identity: share * scores[identity] * (scores[identity] / best) ** 2 for identity in first}
+
+
+def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
+    found = tuple(reasoned(hit) for hit in hits)
+    return GraphFound(hits=found, truncated=truncated, frontier=_ids(found), took_ms=0)
+
+
+def _ids(hits: Iterable[GraphHit]) -> tuple[str, ...]:
+    return tuple(hit.id for hit in hits)

@@ -1,0 +1,63 @@
+"""Plan: decide how one question is answered."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from braid.errors import StoreError
+from braid.retrieval.stages.states import Planned, PlanRequest
+from braid.retrieval.stages.timing import Stopwatch
+from braid.understanding.planning import make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from braid.models import EmbeddingType
+    from braid.ports.retrieval import GraphStats, IndexStats, KnowledgeGraph
+
+
+def run(
+    request: PlanRequest,
+    *,
+    graph: KnowledgeGraph,
+    model_ids: dict[EmbeddingType, str],
+    candidates: int,
+    count_records: Callable[[str], IndexStats],
+    valid_until: Callable[[], datetime] | None = None,
+) -> Planned:
+    """Return the question with its plan. A store that does not answer costs its counts, not the plan.
+
+    Parameters
+    ----------
+    count_records
+        Returns the search index's counts of a tenant; asked only for a question with a graph constraint, as nothing
+        else is weighed by them.
+    valid_until
+        Returns when validity next changes something in the graph; None when nobody wants to know. Not asked when
+        counts were lost, as such a plan is not to be kept.
+    """
+    watch = Stopwatch()
+    stats: GraphStats | None
+    try:
+        stats = graph.stats(request.query.tenant_id)
+    except StoreError:
+        stats = None
+    records: IndexStats | None = None
+    if request.query.graph_constraint:
+        with suppress(StoreError):
+            records = count_records(request.query.tenant_id)
+    holds_until: datetime | None = None
+    if valid_until is not None and stats is not None and not (request.query.graph_constraint and records is None):
+        with suppress(StoreError):
+            holds_until = valid_until()
+    plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, index_stats=records)
+    return Planned(
+        query=request.query,
+        plan=plan,
+        trace_id=request.trace_id,
+        started_at=request.started_at,
+        plan_ms=watch.ms(),
+        graph_holds_until=holds_until,
+    )

@@ -1,0 +1,396 @@
+"""Every number and address that an operator may change, read once from ``BRAID_*`` and checked at cold start."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from braid.errors import ConfigurationError, plainly
+from braid.models import ContextRole, RerankerKind
+from braid.ranking.schema_drift import Window
+
+_HERE = Path(__file__).resolve()
+
+DEPLOYED_RERANK_LIMIT_S = 8.0
+"""Most seconds of a reranker in the workflow, whose task has 10 for reading the candidates, reranking and the rest."""
+
+
+class EngineKind(StrEnum):
+    """Which stores are asked."""
+
+    EMBEDDED = "embedded"
+    AWS = "aws"
+
+
+class OpenSearchService(StrEnum):
+    """Which AWS service requests are signed for. An ``http://`` endpoint, which is a local server, is never signed."""
+
+    DOMAIN = "es"
+    SERVERLESS = "aoss"
+
+
+class VectorEngine(StrEnum):
+    """Which library holds the vectors inside OpenSearch."""
+
+    LUCENE = "lucene"
+    FAISS = "faiss"
+
+
+class Refresh(StrEnum):
+    """When a write to the search index returns."""
+
+    WAIT = "wait_for"
+    """Once the next periodic refresh has made it searchable."""
+    NOW = "true"
+    """After a refresh made for it alone: sooner, and dearer under many writes."""
+    NONE = "false"
+    """At once; it is searchable a little later. The only choice of a serverless collection."""
+
+
+def _shared_dir() -> Path:
+    """Find ``shared/``: beside the layer in a checkout, in ``/opt`` where a layer carries it."""
+    checkout = _HERE.parents[4] / "shared" if len(_HERE.parents) > 4 else None  # noqa: PLR2004 - depth of the layout
+    return checkout if checkout and checkout.is_dir() else Path("/opt")
+
+
+class Membership(StrEnum):
+    """What says whether a caller belongs to a tenant."""
+
+    CLAIMS = "claims"
+    """The verified token alone."""
+    STORE = "store"
+    """The memberships that are kept here, and the token if it names tenants."""
+
+
+class Settings(BaseSettings):
+    """All settings; the defaults run everything on a laptop."""
+
+    model_config = SettingsConfigDict(env_prefix="BRAID_", frozen=True, extra="ignore")
+
+    engine: EngineKind = EngineKind.EMBEDDED
+    home: Path = Path(".braid")
+    """Folder of the embedded engine and of models made here."""
+    shared_dir: Path = Field(default_factory=_shared_dir)
+    models_dir: Path | None = None
+    """Folder with one folder a model; ``home``/models when not set."""
+
+    model_profile: str = "minilm"
+    embedding_model: str = "auto"
+    """``auto`` lets the question choose; a model id forces that model."""
+    encoder_threads: Annotated[int, Field(ge=1, le=64)] = 1
+    allow_supplied_vectors: bool = False
+    """Whether records may bring vectors, in the spaces of configured models; they rank behind those made here."""
+
+    candidates: Annotated[int, Field(ge=10, le=200)] = 50
+    seeds: Annotated[int, Field(ge=1, le=50)] = 10
+    expansion_limit: Annotated[int, Field(ge=1, le=200)] = 50
+    fan_out: Annotated[int, Field(ge=1, le=10_000)] = 200
+    hub: Annotated[int, Field(ge=1, le=10_000)] = 20
+    """Propagation reaches what has more edges, but does not go on from it."""
+    fitted_weights: Path | None = None
+    """File that `braid tune` wrote; when not set ``home``/fitted.json, else models/fitted.json in ``shared_dir``, if
+    either is there."""
+    lexical_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of the words in the text strand, the vectors having the rest; the fitted one when not set."""
+    rank_constant: Annotated[int, Field(ge=1)] | None = None
+    """The fitted one when not set."""
+    schema_drift_threshold: Annotated[int, Field(ge=0)] = 3
+    schema_window: Window = Window.THRESHOLD
+    """How far back questions find records: to the drift threshold, or ``strict``: to the version before the current."""
+
+    reranker: RerankerKind = RerankerKind.NONE
+    reranker_model: str = ""
+    """Folder of the cross-encoder; needed with the reranker onnx."""
+    rerank_candidates: Annotated[int, Field(ge=1, le=200)] = 50
+    """How many of the fused candidates are rescored; the answer has the question's ``top_k`` of them."""
+    rerank_timeout_s: Annotated[float, Field(gt=0, le=30)] = 1.5
+    """Everything that a reranker does for one question, tries and pauses included; at most 8 with the engine aws."""
+    rerank_attempts: Annotated[int, Field(ge=1, le=5)] = 2
+    """How often a hosted reranker is called at most, within its time."""
+    rerank_window: Annotated[int, Field(ge=64, le=8_000)] | None = None
+    """Tokens, as estimated, that a hosted reranker reads of the question and one text together: Bedrock 512, Voyage
+    1,000 when not set, which is what their prices are for."""
+    bedrock_rerank_model: Annotated[str, Field(min_length=1, max_length=2048)] = "amazon.rerank-v1:0"
+    """Id or ARN of a rerank model."""
+    bedrock_region: Annotated[str, Field(pattern=r"^([a-z]{2}(-[a-z]+)+-[0-9])?$")] = ""
+    """Region of the rerank model; that of the ARN, else the client's own, when not set."""
+    bedrock_usd_per_1000_queries: Annotated[float, Field(ge=0)] | None = None
+    """Price of 1,000 queries of up to 100 texts; an assumed price of the model when not set."""
+    voyage_api_key: SecretStr = SecretStr("")
+    voyage_api_key_secret: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
+    ] = ""
+    """ARN of a secret whose string is the key, instead of the key."""
+    voyage_rerank_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = "rerank-2.5"
+    voyage_url: Annotated[str, Field(pattern=r"^(https://|http://(127\.0\.0\.1|localhost)(:[0-9]+)?/)[^\s@]+$")] = (
+        "https://api.voyageai.com/v1/rerank"
+    )
+    """Where Voyage is reached. ``http://`` is for a server on this machine only: the key goes with each request."""
+    voyage_usd_per_1000_documents: Annotated[float, Field(ge=0)] = 0.05
+
+    context_enabled: bool = True
+    """Whether contexts are built at all; if not, a conversation comes back as it came."""
+    context_working_state: bool = True
+    context_semantic: bool = True
+    context_episodic: bool = True
+    context_window: Annotated[int, Field(ge=1, le=1_000)] = 10
+    """Newest messages that are considered."""
+    context_semantic_limit: Annotated[int, Field(ge=1, le=50)] = 5
+    context_episodic_limit: Annotated[int, Field(ge=1, le=50)] = 5
+    context_min_final: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Final score below which nothing is shown."""
+    context_limit: Annotated[int, Field(ge=1, le=200)] = 10
+    context_fence: bool = True
+    """Whether retrieved text stands between two lines that it cannot close, after one that forbids to obey it."""
+    context_role: ContextRole = ContextRole.ASSISTANT
+    """Role of the messages with retrieved text, unless a request names another."""
+
+    slow_total_ms: Annotated[float, Field(gt=0)] = 3_000
+    slow_stage_ms: dict[str, float] = {"embed": 500, "vector_search": 500, "graph_expand": 200, "fuse_rerank": 2_000}
+
+    log_queries: bool = False
+    """Whether logs may hold the text of questions."""
+
+    request_timeout_s: Annotated[float, Field(gt=0, le=300)] = 22.0
+    """Bound on one HTTP request: what of a question is not done by then is left out of its answer, anything else is
+    answered with 504. Below the time-out of the function that answers."""
+    embedded_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
+    """Bound on one search, or one walk of the graph, of the embedded engine."""
+
+    opensearch_endpoint: str = ""
+    opensearch_service: OpenSearchService = OpenSearchService.DOMAIN
+    opensearch_index: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,99}$")] = "braid-records"
+    """Alias that is read and written; the index behind it has a number appended."""
+    opensearch_engine: VectorEngine = VectorEngine.LUCENE
+    opensearch_on_disk: bool = False
+    """Keep full vectors on disk and compressed ones in memory, where the service offers it."""
+    opensearch_refresh: Refresh = Refresh.WAIT
+    opensearch_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
+    """Bound on one attempt of one request; bulk writes have five times as long."""
+    opensearch_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    opensearch_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
+    """Bound on all attempts of a search together: below what the workflow gives its stage."""
+
+    neptune_endpoint: str = ""
+    """``wss://`` address with its path, signed with IAM; a ``ws://`` address, which is a local server, is not."""
+    neptune_iam: bool = True
+    neptune_connect_timeout_s: Annotated[float, Field(gt=0, le=30)] = 2.0
+    neptune_evaluation_timeout_s: Annotated[float, Field(gt=0, le=600)] = 3.0
+    """After which the server gives up; below the read time-out."""
+    neptune_read_timeout_s: Annotated[float, Field(gt=0, le=600)] = 4.0
+    neptune_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    neptune_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
+    """Bound on all attempts together where a question waits: below what the workflow gives a stage of it."""
+
+    retrieve_state_machine_arn: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")
+    ] = ""
+    """Workflow that a context asks; this process's own stages when not set."""
+    retrieve_timeout_s: Annotated[float, Field(gt=0, le=300)] = 15.0
+
+    ingest_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
+    """Lambda function that writes for those that carry no model; this process's own models when not set."""
+    ingest_timeout_s: Annotated[float, Field(gt=0, le=900)] = 20.0
+    ingest_state_machine_arn: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")
+    ] = ""
+    """Workflow that writes the objects whose import is asked for; a thread of this process when not set."""
+    reembed_state_machine_arn: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")
+    ] = ""
+    """Workflow that works off what is asked to be embedded again; the schedule does when not set."""
+    states_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
+    """Bound on connecting to Step Functions and on each wait, where a workflow is started and not waited for."""
+    states_attempts: Annotated[int, Field(ge=1, le=10)] = 2
+
+    schema_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    """DynamoDB table of schema versions; ``home`` keeps them when not set, which only local stores allow."""
+    dynamodb_timeout_s: Annotated[float, Field(gt=0, le=60)] = 1.0
+    """Bound on connecting, and on each wait for an answer."""
+    dynamodb_attempts: Annotated[int, Field(ge=1, le=10)] = 2
+
+    cache_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    """DynamoDB table of cached values; nothing is cached when not set."""
+    cache_timeout_s: Annotated[float, Field(gt=0, le=60)] = 0.3
+    """Bound on one attempt of one request to the cache: waiting longer costs more than a miss."""
+    cache_attempts: Annotated[int, Field(ge=1, le=10)] = 1
+    cache_rest_s: Annotated[float, Field(ge=0, le=3600)] = 5.0
+    """For how long a cache that failed is not asked again."""
+    cache_embedding_s: Annotated[int, Field(ge=0, le=604_800)] = 86_400
+    """Seconds for which the vector of a question is kept; 0 keeps none, here and below."""
+    cache_result_s: Annotated[int, Field(ge=0, le=86_400)] = 300
+    """Seconds for which an answer is kept, at most: a write, or a moment at which something ceases to be valid, ends
+    it sooner."""
+    cache_context_s: Annotated[int, Field(ge=0, le=86_400)] = 3_600
+    """The same for what is retrieved for a context."""
+    cache_graph_entries: Annotated[int, Field(ge=0, le=100_000)] = 256
+    """Look-ups and walks of the graph that one process remembers, some tens of KB each."""
+    cache_settle_s: Annotated[float, Field(ge=0, le=3600)] | None = None
+    """For how long a tenant must not have been written to before anything read from it is kept, because a store may
+    show a write late. When not set: 0 with the engine embedded, 5 with aws, 90 where writes to the search index return
+    before they are searchable."""
+    profile_cache_s: Annotated[float, Field(ge=0, le=60)] = 5.0
+    """For how long a function goes by what it last read of the active model profile; a roll-back waits for so long."""
+    profile_timeout_s: Annotated[float, Field(gt=0, le=10)] = 0.5
+    """Bound on reading the active model profile; the last known one, or ``model_profile``, counts when it fails."""
+    reembed_page: Annotated[int, Field(ge=1, le=1_000)] = 100
+    """Records that are read, embedded and written together when they are embedded again."""
+    reembed_texts_per_s: Annotated[float, Field(ge=0)] = 0.0
+    """Most records embedded again a second, to leave room for questions; 0 is as fast as it goes."""
+    reembed_min_drift: Annotated[int, Field(ge=1)] = 2
+    """Records so many schema versions behind, or more, are embedded again."""
+    reembed_sample: Annotated[int, Field(ge=0, le=1_000)] = 100
+    """Questions that verify a move to another profile before the switch."""
+    reembed_tolerance: Annotated[float, Field(ge=0, le=1)] = 0.01
+    """By how much recall may be lower in the new profile."""
+    reembed_step_s: Annotated[float, Field(gt=0, le=800)] = 480.0
+    """Seconds after which one step of the deployed workflow ends and the next begins."""
+    reembed_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    """DynamoDB table of re-embedding jobs; ``home`` keeps them when not set, which only local stores allow."""
+    reembed_queue_url: str = ""
+    """SQS FIFO queue of what is to be embedded again."""
+    sqs_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
+    sqs_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    objects_bucket: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?$")] = ""
+    """S3 bucket of each tenant's files."""
+    s3_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
+    s3_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+
+    tenant_claim: Annotated[str, Field(pattern=r"^[A-Za-z0-9_:./-]{1,128}$")] = "tenant_id"
+    """Claim of a verified token that names the caller's tenant, or several."""
+    membership: Membership = Membership.CLAIMS
+    members_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    """DynamoDB table of memberships; ``home`` keeps them when not set."""
+    api_max_body_bytes: Annotated[int, Field(ge=1_024, le=6_000_000)] = 2_000_000
+    """Longest body that is read; Lambda takes no more than 6 MB."""
+    cursor_key: SecretStr = SecretStr("")
+    """Signs what pages of a list give as their next; without it or its secret, a key of this process alone does."""
+    cursor_key_secret: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
+    ] = ""
+    """ARN of a secret whose string is the key, instead of the key."""
+    front_key: SecretStr = SecretStr("")
+    """What each HTTP request has to carry in the header ``Braid-Front``, as the firewall adds it; empty: none."""
+    front_key_secret: Annotated[
+        str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
+    ] = ""
+    """ARN of a secret whose string is that, instead of it."""
+    quota_questions_per_minute: Annotated[int, Field(ge=0)] = 0
+    """Most questions of one tenant over HTTP in a minute; 0 sets no limit, here and below."""
+    quota_writes_per_minute: Annotated[int, Field(ge=0)] = 0
+    """Most records, vertices and relationships that one tenant writes or removes over HTTP in a minute."""
+    quota_rerank_usd_per_day: Annotated[float, Field(ge=0)] = 0.0
+    """Most US dollars, as estimated, for hosted rerankers of one tenant in a day in UTC."""
+    hosted_rerankers: tuple[RerankerKind, ...] = (RerankerKind.BEDROCK, RerankerKind.VOYAGE)
+    """Hosted rerankers that questions may ask for."""
+    trace_ttl_s: Annotated[int, Field(ge=0, le=604_800)] = 3_600
+    """For how long it can be asked how an answer came about; 0 keeps nothing."""
+
+    @field_validator("home")
+    @classmethod
+    def _home_is_a_folder(cls, home: Path) -> Path:
+        if home.exists() and not home.is_dir():
+            message = f"{home} is not a folder"
+            raise ValueError(message)
+        return home
+
+    @model_validator(mode="after")
+    def _aws_needs_endpoints(self) -> Self:
+        if self.engine is EngineKind.AWS:
+            needed = ["opensearch_endpoint", "neptune_endpoint"]
+            if self.shared_stores():
+                # Whoever else writes to them has to see the same versions.
+                needed.append("schema_table")
+            missing = [name for name in needed if not getattr(self, name)]
+            if missing:
+                message = f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}"
+                raise ValueError(message)
+        if self.neptune_evaluation_timeout_s >= self.neptune_read_timeout_s:
+            message = "neptune_evaluation_timeout_s must be below neptune_read_timeout_s"
+            raise ValueError(message)
+        if self.reranker is RerankerKind.ONNX and not self.reranker_model:
+            message = "reranker onnx needs BRAID_RERANKER_MODEL"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _quotas_can_be_counted(self) -> Self:
+        counted = ("quota_questions_per_minute", "quota_writes_per_minute", "quota_rerank_usd_per_day")
+        named = [f"BRAID_{name.upper()}" for name in counted if getattr(self, name)]
+        if named and self.engine is EngineKind.AWS and not self.cache_table:
+            message = f"{' and '.join(named)} needs BRAID_CACHE_TABLE, where it is counted"
+            raise ValueError(message)
+        if self.reranker.is_hosted and self.reranker not in self.hosted_rerankers:
+            message = f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _hosted_reranker_is_whole(self) -> Self:
+        if self.reranker is RerankerKind.VOYAGE and not self.voyage_is_set_up():
+            message = "reranker voyage needs BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET"
+            raise ValueError(message)
+        if self.voyage_api_key.get_secret_value().strip() and self.voyage_api_key_secret:
+            message = "BRAID_VOYAGE_API_KEY and BRAID_VOYAGE_API_KEY_SECRET are both set; one of them is enough"
+            raise ValueError(message)
+        if self.engine is EngineKind.AWS and self.rerank_timeout_s > DEPLOYED_RERANK_LIMIT_S:
+            message = (
+                f"BRAID_RERANK_TIMEOUT_S must be at most {DEPLOYED_RERANK_LIMIT_S:g} with the engine aws: "
+                "the workflow gives up on the stage soon after"
+            )
+            raise ValueError(message)
+        return self
+
+    def shared_stores(self) -> bool:
+        """Return whether the stores are not this machine's, so that nothing about them may be kept on it alone."""
+        return self.engine is EngineKind.AWS and self.opensearch_endpoint.startswith("https://")
+
+    def voyage_is_set_up(self) -> bool:
+        """Return whether there is a key of Voyage, or a secret that holds one."""
+        return bool(self.voyage_api_key.get_secret_value().strip() or self.voyage_api_key_secret)
+
+    def settle_s(self) -> float:
+        """Return after how many seconds every read sees a write."""
+        if self.cache_settle_s is not None:
+            return self.cache_settle_s
+        if self.engine is EngineKind.EMBEDDED:
+            return 0.0
+        late = self.opensearch_service is OpenSearchService.SERVERLESS or self.opensearch_refresh is Refresh.NONE
+        return 90.0 if late else 5.0
+
+    def uncached(self) -> Self:
+        """Return these settings with every cache off, for whoever measures."""
+        off = dict.fromkeys(("cache_embedding_s", "cache_result_s", "cache_context_s", "cache_graph_entries"), 0)
+        return self.model_copy(update=off)
+
+    def models_path(self) -> Path:
+        """Return the folder that holds one folder a model."""
+        return self.models_dir or self.home / "models"
+
+
+@cache
+def load_settings() -> Settings:
+    """Read the environment once a process.
+
+    Raises
+    ------
+    ConfigurationError
+        If a variable is missing or malformed; the message names it.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        clauses = []
+        for detail in error.errors(include_url=False):
+            name = f"BRAID_{'_'.join(map(str, detail['loc'])).upper()}: " if detail["loc"] else ""
+            clauses.append(name + plainly(detail))
+        raise ConfigurationError("; ".join(clauses)) from error
+    except SettingsError as error:
+        # A setting of several values, such as slow_stage_ms; the message quotes the field's name.
+        name = str(error).partition('"')[2].partition('"')[0]
+        raise ConfigurationError(f"BRAID_{name.upper()}: is not JSON") from error

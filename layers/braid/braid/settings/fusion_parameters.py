@@ -1,0 +1,89 @@
+"""The fitted parameters of fusion: which file holds them, and what is in it.
+
+The file is JSON, an object whose ``parameters`` are those of :class:`braid.models.FusionParameters`; what else stands
+in it says how they were found, for people. Without a file the defaults hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from braid.models import Frozen, FusionParameters
+from braid.settings.config_files import read_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from braid.settings import Settings
+
+FILE_NAME = "fitted.json"
+
+
+class FittedFile(Frozen):
+    """What `braid tune` writes."""
+
+    parameters: FusionParameters
+    evidence: dict[str, Any] = Field(default_factory=dict)
+    """On which questions they were found, and what they changed on those held out."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The parameters that hold, and where they come from."""
+
+    parameters: FusionParameters
+    path: Path | None = None
+    """None where no file was found."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits, equal for equal parameters: part of the key of whatever is cached of answers."""
+        text = json.dumps(self.parameters.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def load_fitted(settings: Settings) -> Fitted:
+    """Return the parameters of fusion, as file and settings say.
+
+    ``BRAID_FITTED_WEIGHTS`` names the file; otherwise it is ``fitted.json`` in the home, else in ``models`` of the
+    shared folder, which is where a deployment carries it. ``BRAID_LEXICAL_SHARE`` and ``BRAID_RANK_CONSTANT`` win over
+    the file.
+
+    Raises
+    ------
+    ConfigurationError
+        If a file that was named is missing, or any is malformed; the message names the file and the field.
+    """
+    path = find_fitted(settings)
+    parameters = FusionParameters() if path is None else read_fitted(path).parameters
+    stated = {
+        name: value
+        for name, value in (("lexical_share", settings.lexical_share), ("rank_constant", settings.rank_constant))
+        if value is not None
+    }
+    return Fitted(parameters.model_copy(update=stated), path)
+
+
+def find_fitted(settings: Settings) -> Path | None:
+    """Return the file that holds the parameters, None where there is none."""
+    if settings.fitted_weights is not None:
+        return settings.fitted_weights
+    places = (settings.home / FILE_NAME, settings.shared_dir / "models" / FILE_NAME)
+    return next((place for place in places if place.is_file()), None)
+
+
+def read_fitted(path: Path) -> FittedFile:
+    """Read a file of fitted parameters.
+
+    Raises
+    ------
+    ConfigurationError
+        If it cannot be read or is malformed; the message names the file and the field.
+    """
+    return read_config(FittedFile, path, where="BRAID_FITTED_WEIGHTS names it, or it lies in BRAID_HOME")

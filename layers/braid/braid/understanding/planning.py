@@ -1,0 +1,206 @@
+"""How a question is answered. Pure: text and stored counts in, a plan with its reasons out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from braid.models import (
+    Direction,
+    Fusion,
+    FusionParameters,
+    Intent,
+    Label,
+    Mode,
+    Plan,
+    PlanStep,
+    Query,
+    StepOperation,
+    Strategy,
+    Weights,
+)
+from braid.understanding.multi_hop import read_steps, told
+from braid.understanding.question import detect_embedding_type, detect_intent, detect_mode, walk_direction
+from braid.understanding.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_reach, graph_first_ms, vector_first_ms
+
+if TYPE_CHECKING:
+    from braid.models import EmbeddingType, GraphConstraint
+    from braid.ports.retrieval import GraphStats, IndexStats
+    from braid.understanding.selectivity import Estimate
+
+CAUSAL_TYPES: Final[tuple[Label, ...]] = ("CAUSES", "ENABLES", "PREVENTS")
+TEMPORAL_TYPES: Final[tuple[Label, ...]] = ("BEFORE", "AFTER", "DURING")
+MODES: Final = {
+    Mode.DOCUMENT: "the question asks for a part of a document",
+    Mode.ENTITY: "the question asks how things relate or compare; the graph counts for more",
+    Mode.HYBRID: "text and graph together",
+}
+"""What each mode means to whoever reads the plan."""
+
+
+def choose_strategy(
+    query: Query,
+    mode: Mode,
+    stats: GraphStats | None,
+    *,
+    within: Estimate | None = None,
+    candidates: int = 50,
+    steps: tuple[PlanStep, ...] = (),
+) -> tuple[Strategy, str]:
+    """Return in which order the stores are asked, and why. A caller's hint wins; then structure; then counts."""
+    hints = query.hints
+    if hints.strategy is not None:
+        return hints.strategy, f"{hints.strategy.value}: asked for by the caller"
+    if hints.steps:
+        return Strategy.MULTI_HOP, f"multi_hop: the caller gave {len(hints.steps)} steps"
+    if query.graph_constraint is not None:
+        return _inside(query.graph_constraint, within, wanted=candidates, top_k=query.top_k)
+    if stats is not None and stats.edges == 0:
+        return Strategy.SEMANTIC, "semantic: the tenant's graph has no edges"
+    if mode is Mode.DOCUMENT:
+        return Strategy.SEMANTIC, "semantic: the question asks for a document, page, section or summary"
+    if hints.min_similarity is not None:
+        return (
+            Strategy.VECTOR_FIRST,
+            f"vector_first: the graph is walked from texts that are at least {hints.min_similarity} similar",
+        )
+    if steps:
+        return Strategy.MULTI_HOP, f"multi_hop: the question names {len(steps)} steps: {told(steps)}"
+    return Strategy.HYBRID, "hybrid: text and names are searched together, then the graph is walked from what they find"
+
+
+def _inside(constraint: GraphConstraint, estimate: Estimate | None, *, wanted: int, top_k: int) -> tuple[Strategy, str]:
+    """Return the cheaper way to answer inside a graph constraint; without counts, the one for a small scope."""
+    only = f"only what {constraint.entity!r} reaches can be an answer"
+    if estimate is None:
+        return Strategy.GRAPH_FIRST, f"graph_first: {only}"
+    walk = graph_first_ms(estimate)
+    search = vector_first_ms(estimate, wanted=wanted, top_k=top_k)
+    expected = (
+        f"about {estimate.reach:,} of {estimate.records:,} records ({estimate.share:.1%}) at {estimate.degree:.3g} "
+        f"edges a vertex and {constraint.depth} hop{'' if constraint.depth == 1 else 's'}"
+    )
+    if walk <= search:
+        return Strategy.GRAPH_FIRST, f"graph_first: {only}, {expected}: {walk:.1f} ms against {search:.1f} ms"
+    against = f"{walk:.1f} ms" if estimate.reach <= MAX_REACH else f"more than the {MAX_REACH:,} that can be listed"
+    return Strategy.VECTOR_FIRST, f"vector_first: {only}, but that is {expected}: {search:.1f} ms against {against}"
+
+
+DEFAULT_STEPS: Final = (
+    PlanStep(operation=StepOperation.SEARCH, limit=10),
+    PlanStep(operation=StepOperation.EXPAND, limit=20),
+    PlanStep(operation=StepOperation.EXPAND, limit=50),
+)
+
+
+def make_plan(
+    query: Query,
+    *,
+    model_ids: dict[EmbeddingType, str],
+    candidates: int,
+    stats: GraphStats | None,
+    index_stats: IndexStats | None = None,
+) -> Plan:
+    """Plan one question.
+
+    Parameters
+    ----------
+    query
+        The question.
+    model_ids
+        Model that embeds each type of question.
+    candidates
+        Smallest number of candidates fetched from a store; ``2 × top_k`` when that is more.
+    stats
+        Stored counts of the tenant's graph; None when they could not be read.
+    index_stats
+        Those of its records, which only a graph constraint is weighed by.
+    """
+    mode = detect_mode(query.text)
+    intent = query.intent or detect_intent(query.text)
+    embedding_type = detect_embedding_type(query.text, intent)
+    candidates = min(MAX_CANDIDATES, max(candidates, 2 * query.top_k))
+    within = estimate_reach(query.graph_constraint, stats, index_stats) if query.graph_constraint and stats else None
+    read = read_steps(query.text, stats) if stats and intent in {Intent.LOOKUP, Intent.EXPLORATORY} else ()
+    strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates, steps=read)
+    origin = "stated by the caller" if query.intent else "read from the question"
+    reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}: {MODES[mode]}"]
+    if stats is None:
+        reasons.append("the graph's counts could not be read")
+    direction = walk_direction(query.text, intent)
+    if intent is Intent.CAUSAL:
+        sought = "causes" if direction is Direction.IN else "effects"
+        reasons.append(f"the question seeks {sought}")
+    if strategy is Strategy.VECTOR_FIRST and query.graph_constraint:
+        candidates = within.candidates(candidates) if within else MAX_CANDIDATES
+        reasons.append(f"{candidates} hits are checked against the constraint")
+    spreads = strategy in (Strategy.HYBRID, Strategy.VECTOR_FIRST) and query.graph_constraint is None
+    steps = (query.hints.steps or read or DEFAULT_STEPS) if strategy is Strategy.MULTI_HOP else ()
+    return Plan(
+        strategy=strategy,
+        mode=mode,
+        intent=intent,
+        embedding_type=embedding_type,
+        model_id=model_ids[embedding_type],
+        direction=direction,
+        fusion=query.fusion or (Fusion.PROPAGATE if spreads else Fusion.WEIGHTED),
+        candidates=candidates,
+        steps=steps,
+        reasons=tuple(reasons),
+    )
+
+
+FEW_HITS, MANY_HITS = 5, 10
+DEFAULT_PARAMETERS: Final = FusionParameters()
+
+
+def adaptive_weights(
+    vector_weight: float,
+    graph_weight: float,
+    *,
+    intent: Intent,
+    vector_hits: int,
+    graph_hits: int,
+    lexical_hits: int | None = None,
+    parameters: FusionParameters = DEFAULT_PARAMETERS,
+) -> Weights:
+    """Return how much each strand counts, after what the question is and what was found.
+
+    The intent shifts weight between text and graph; a strand that found much while the other found little gains
+    some; weights are clamped at 0 and normalised to 1. The text strand's weight is then split between vectors and
+    words. A strand that found nothing is neutral: its weight goes to those that did.
+
+    Parameters
+    ----------
+    vector_weight, graph_weight
+        Base weights of text and graph, in [0, 1].
+    intent
+        What the question wants to know.
+    vector_hits, graph_hits, lexical_hits
+        Hits by strand; ``lexical_hits`` None means that words are no strand of their own.
+    parameters
+        The shifts, and the words' share of the text.
+    """
+    shift, count_shift = parameters.intent_shift(intent), parameters.count_shift
+    text, graph = vector_weight + shift, graph_weight - shift
+    text_hits = max(vector_hits, lexical_hits or 0)
+    if text_hits < FEW_HITS and graph_hits > MANY_HITS:
+        text, graph = text - count_shift, graph + count_shift
+    elif graph_hits < FEW_HITS and text_hits > MANY_HITS:
+        text, graph = text + count_shift, graph - count_shift
+    text, graph = max(0.0, text), max(0.0, graph)
+    lexical = text * parameters.lexical_share if lexical_hits is not None else 0.0
+    strands = {
+        "vector": (text - lexical, vector_hits),
+        "lexical": (lexical, lexical_hits or 0),
+        "graph": (graph, graph_hits),
+    }
+    if strands["vector"][1] == 0 and strands["lexical"][1] > 0:
+        strands["lexical"] = (text, strands["lexical"][1])
+    elif strands["lexical"][1] == 0 and strands["vector"][1] > 0:
+        strands["vector"] = (text, strands["vector"][1])
+    live = {name: weight for name, (weight, hits) in strands.items() if hits > 0}
+    total = sum(live.values())
+    if total <= 0:
+        live = dict.fromkeys(live or strands, 1.0)
+        total = float(len(live))
+    return Weights(**{name: live.get(name, 0.0) / total for name in strands})

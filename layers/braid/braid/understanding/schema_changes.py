@@ -1,0 +1,149 @@
+"""What a change of schema does to what is stored. Pure: two versions and stored counts in, a report out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from braid.errors import InvalidRequest
+from braid.models import Frozen, Label
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from braid.ports.retrieval import SchemaVersion
+
+FIRST_VERSIONS: Final = (1, 2)
+"""With what a tenant's registry may begin: its records count as of version 1 whether that is written down or not."""
+
+
+class TypeInUse(Frozen):
+    """A type that the new version no longer has, and what is stored of it."""
+
+    name: Label
+    stored: int
+    """Records or vertices of an entity type, edges of a relationship type."""
+
+
+class SchemaReport(Frozen):
+    """What a new version changes."""
+
+    version: int
+    """The new version."""
+    since: int | None
+    """The version that it is compared with; None when it is the first."""
+    added_entity_types: tuple[Label, ...] = ()
+    added_relationship_types: tuple[Label, ...] = ()
+    removed_entity_types: tuple[TypeInUse, ...] = ()
+    removed_relationship_types: tuple[TypeInUse, ...] = ()
+    undeclared_entity_types: tuple[TypeInUse, ...] = ()
+    """Stored, and in neither version: written before anything was registered, or past the registry."""
+    undeclared_relationship_types: tuple[TypeInUse, ...] = ()
+    records: int = 0
+    """Records of the tenant; each is one version further behind once this one is registered."""
+    problems: tuple[str, ...] = ()
+    """Why the version cannot be registered."""
+
+    @property
+    def compatible(self) -> bool:
+        """Whether nothing that is stored is of a type that the new version takes away."""
+        gone = (*self.removed_entity_types, *self.removed_relationship_types)
+        return not self.problems and all(each.stored == 0 for each in gone)
+
+    def lines(self) -> list[str]:
+        """Return the report in sentences, the gravest first."""
+        said = list(self.problems)
+        for what, kind, removed in (
+            ("entity type", "records and vertices", self.removed_entity_types),
+            ("relationship type", "edges", self.removed_relationship_types),
+        ):
+            for each in removed:
+                use = f"{each.stored:,} {kind} have it" if each.stored else "nothing stored has it"
+                said.append(f"{what} {each.name} is removed or renamed: {use}")
+        for what, kind, undeclared in (
+            ("entity type", "records and vertices", self.undeclared_entity_types),
+            ("relationship type", "edges", self.undeclared_relationship_types),
+        ):
+            said += [f"{what} {each.name} is in no version: {each.stored:,} {kind} have it" for each in undeclared]
+        said += [f"entity type {name} is new" for name in self.added_entity_types]
+        said += [f"relationship type {name} is new" for name in self.added_relationship_types]
+        if self.records:
+            said.append(f"{self.records:,} records will be one version further behind until they are embedded again")
+        return said
+
+
+def report(
+    proposed: SchemaVersion,
+    versions: Sequence[SchemaVersion],
+    *,
+    records: int = 0,
+    entity_types: Mapping[str, int] | None = None,
+    relationship_types: Mapping[str, int] | None = None,
+) -> SchemaReport:
+    """Say what registering a version would change.
+
+    Parameters
+    ----------
+    proposed
+        The version in question.
+    versions
+        Those that are registered, oldest first.
+    records
+        How many records the tenant has.
+    entity_types, relationship_types
+        Stored counts by type: of records or vertices, and of edges.
+    """
+    stored_entities, stored_edges = entity_types or {}, relationship_types or {}
+    before = versions[-1] if versions else None
+    problems: tuple[str, ...] = ()
+    try:
+        check_next(proposed, versions)
+    except InvalidRequest as error:
+        problems = (str(error),)
+    known_entities = set(before.entity_types if before else ())
+    known_edges = set(before.relationship_types if before else ())
+    new_entities, new_edges = set(proposed.entity_types), set(proposed.relationship_types)
+    return SchemaReport(
+        version=proposed.version,
+        since=before.version if before else None,
+        added_entity_types=tuple(sorted(new_entities - known_entities)),
+        added_relationship_types=tuple(sorted(new_edges - known_edges)),
+        removed_entity_types=_in_use(known_entities - new_entities, stored_entities),
+        removed_relationship_types=_in_use(known_edges - new_edges, stored_edges),
+        undeclared_entity_types=_in_use(set(stored_entities) - known_entities - new_entities, stored_entities),
+        undeclared_relationship_types=_in_use(set(stored_edges) - known_edges - new_edges, stored_edges),
+        records=records,
+        problems=problems,
+    )
+
+
+def _in_use(names: set[str], stored: Mapping[str, int]) -> tuple[TypeInUse, ...]:
+    """Return types with their counts, those most in use first."""
+    counted = [TypeInUse(name=name, stored=stored.get(name, 0)) for name in names]
+    return tuple(sorted(counted, key=lambda each: (-each.stored, each.name)))
+
+
+def check_next(proposed: SchemaVersion, versions: Sequence[SchemaVersion]) -> bool:
+    """Return whether a version is new; False when it is registered already, just so, whenever that was.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is registered with other content, or is not the next one.
+    """
+    for known in versions:
+        if known.version == proposed.version:
+            if known.model_copy(update={"created_at": proposed.created_at}) != proposed:
+                message = (
+                    f"version: version {proposed.version} of tenant {proposed.tenant_id}'s schema is registered"
+                    " with other content; register the change as a new version"
+                )
+                raise InvalidRequest(message, field="version")
+            return False
+    allowed = (versions[-1].version + 1,) if versions else FIRST_VERSIONS
+    if proposed.version not in allowed:
+        wanted = " or ".join(str(version) for version in allowed)
+        message = (
+            f"version: the next version of tenant {proposed.tenant_id}'s schema is {wanted}, not {proposed.version}"
+        )
+        raise InvalidRequest(message, field="version")
+    return True

@@ -1,0 +1,127 @@
+"""What a graph constraint is expected to reach, and what it then costs to answer inside it. Pure.
+
+The counts that the graph keeps give a mean degree for each relationship type; walking multiplies it, and what there is
+bounds it. Costs are in milliseconds of the embedded engine on one core, where ``bench/planner.md`` has them; what
+counts is where they cross. A wrong estimate costs time, never an answer: the stages go on from either order to the
+other when what came back does not suffice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from braid.models import Direction
+
+if TYPE_CHECKING:
+    from braid.models import GraphConstraint, Label
+    from braid.ports.retrieval import GraphStats, IndexStats
+
+MAX_REACH: Final = 1_000
+"""Records of a constraint whose ids the search index is given; of what reaches further the text search begins."""
+MAX_CANDIDATES: Final = 200
+"""Hits of one strand that one search returns at most."""
+
+_CALL_MS: Final = 1.5
+_MS_PER_REACHED: Final = 0.045
+"""Listing one record that the constraint reaches, and scoring it."""
+_SEARCH_MS: Final = 4.0
+_MS_PER_CANDIDATE: Final = 0.03
+_MS_PER_WALKED: Final = 0.0004
+"""Walking past one record on the way to those that are checked."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one constraint is expected to reach."""
+
+    degree: float
+    """Edges walked from one vertex, on average."""
+    reach: int
+    """Records reached."""
+    records: int
+    """Records of the tenant."""
+
+    @property
+    def share(self) -> float:
+        """Part of the tenant's records that is reached, in [0, 1]."""
+        return min(1.0, self.reach / self.records) if self.records else 0.0
+
+    def candidates(self, wanted: int) -> int:
+        """Return how many hits are to be fetched for ``wanted`` of them to be inside, at most 200."""
+        if self.share <= 0:
+            return MAX_CANDIDATES
+        return min(MAX_CANDIDATES, max(wanted, math.ceil(wanted / self.share)))
+
+
+def estimate_reach(constraint: GraphConstraint, graph: GraphStats, index: IndexStats | None) -> Estimate:
+    """Return what a constraint is expected to reach.
+
+    Parameters
+    ----------
+    constraint
+        The walk. Of relationship types that it names, the entity is taken to have edges; of any type, to be an
+        average vertex.
+    graph, index
+        Stored counts of the tenant. Without those of the index, the records that the graph knows stand for all.
+    """
+    degree = _degree(constraint.types, constraint.direction, graph)
+    reached, layer = 0.0, 1.0
+    for _ in range(constraint.depth):
+        layer = min(layer * degree, float(graph.vertices))
+        reached += layer
+    reached = min(reached, float(_ends(constraint.types, constraint.direction, graph)))
+    with_record = graph.records / graph.vertices if graph.vertices else 0.0
+    known = index.records if index is not None else graph.records
+    return Estimate(degree=degree, reach=min(known, round(reached * with_record)), records=known)
+
+
+def graph_first_ms(estimate: Estimate) -> float:
+    """Return the expected cost of walking first and then searching inside what was reached."""
+    if estimate.reach > MAX_REACH:
+        return math.inf
+    return 2 * _CALL_MS + estimate.reach * _MS_PER_REACHED
+
+
+def vector_first_ms(estimate: Estimate, *, wanted: int, top_k: int) -> float:
+    """Return the expected cost of searching first and then checking what was found.
+
+    Where too few are expected to be inside, the way back over what the constraint reaches is part of it.
+    """
+    candidates = estimate.candidates(wanted)
+    cost = 2 * _CALL_MS + _SEARCH_MS + candidates * _MS_PER_CANDIDATE + estimate.reach * _MS_PER_WALKED
+    # Vectors and words bring so many each.
+    if 2 * candidates * estimate.share < top_k:
+        cost += 2 * _CALL_MS + min(estimate.reach, MAX_REACH) * _MS_PER_REACHED
+    return cost
+
+
+def _degree(types: tuple[Label, ...], direction: Direction, graph: GraphStats) -> float:
+    """Return how many edges one vertex has, on average, of these types and in this direction."""
+    if not types:
+        per_way = graph.edges / graph.vertices if graph.vertices else 0.0
+        return 2 * per_way if direction is Direction.BOTH else per_way
+    total = 0.0
+    for kind in types:
+        edges = graph.by_relationship_type.get(kind, 0)
+        near = (graph.sources_by_relationship_type, graph.targets_by_relationship_type)
+        for way, ends in zip((Direction.OUT, Direction.IN), near, strict=True):
+            if edges and direction in {way, Direction.BOTH}:
+                total += edges / max(1, ends.get(kind) or graph.vertices)
+    return total
+
+
+def _ends(types: tuple[Label, ...], direction: Direction, graph: GraphStats) -> int:
+    """Return the most vertices that edges of these types, walked this way, can lead to."""
+    if not types:
+        return graph.vertices
+    ends = 0
+    for kind in types:
+        if kind not in graph.by_relationship_type:
+            continue
+        if direction is not Direction.IN:
+            ends += graph.targets_by_relationship_type.get(kind, graph.vertices)
+        if direction is not Direction.OUT:
+            ends += graph.sources_by_relationship_type.get(kind, graph.vertices)
+    return min(ends, graph.vertices)

@@ -1,5 +1,0 @@
-"""OpenSearch and Gremlin Server on loopback ports, from packages, without Docker.
-
-``python -m local.servers up`` starts them and writes their addresses to the state folder; ``down`` stops them.
-They are what the deployed engines are tested on.
-"""
