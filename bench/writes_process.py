@@ -178,8 +178,8 @@ def lines(wired: BenchWired, source: Path) -> int:
 
 def an_object(wired: BenchWired, _source: Path) -> int:
     """Write an object by the steps of the workflow, one after another; that it is put there first is not counted."""
-    from braid.ingestion.bulk.imports import ImportAsked
     from braid.ingestion.bulk.local_imports import ImportsHere
+    from braid.ports.imports import ImportAsked
 
     imports = ImportsHere(wired)
     try:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphQuery
     from braid.ports.propagation import PropagateRequest
     from braid.ports.retrieval import ExpandRequest, SearchRequest
-    from braid.reembedding.drifted_records import MetOutdated
+    from braid.reembedding.drifted_records import DriftedRecordQueue
 
 TENANT = "acme"
 NOW = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
@@ -235,7 +235,7 @@ def fused(
     reranker: FakeReranker | None = None,
     schema_version: int = 1,
     limits: Limits | None = None,
-    met: MetOutdated | None = None,
+    drifted: DriftedRecordQueue | None = None,
     **pieces: Any,
 ) -> Answer:
     """Run the fuse_rerank stage over the given pieces, with what is not given left at its default."""
@@ -247,5 +247,5 @@ def fused(
         now=NOW,
         schema_version=schema_version,
         limits=limits or Limits(),
-        met=met,
+        drifted=drifted,
     )

@@ -6,12 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Job, JobReport, Page, Phase, Split
+from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Page, Phase, Split
 
 from tests.contract.shapes import ACME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from braid.ports.imports import Job, JobReport
 
     from tests.stages import DemoStages
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.imports import ImportAsked, ImportStatus
 from braid.ingestion.bulk.local_imports import ImportsHere
 from braid.ingestion.queued_writes import write_message
 from braid.ingestion.writing import MissingEnds
 from braid.lambda_runtime.fifo_batches import batch_handler
+from braid.ports.imports import ImportAsked, ImportStatus
 
 from braid_cli.datasets.ingest_file import ingest_file
 from braid_cli.state_machine.invoke_endpoint import LocalContext

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion.bulk.imports import Import, ImportAsked, ImportStatus
-from braid.ingestion.requests import MissingEnds
+from braid.ports.imports import Import, ImportAsked, ImportStatus
+from braid.ports.ingestion import MissingEnds
 
 if TYPE_CHECKING:
-    from braid.ingestion.bulk.imports import Imports
+    from braid.ports.imports import Imports
 
     from tests.stages import DemoStages
 

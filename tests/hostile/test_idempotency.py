@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from braid.ingestion.bulk.imports import ImportAsked
+    from braid.ports.imports import ImportAsked
 
 KEY = {"idempotency-key": "k1"}
 LINE = b'{"record": {"id": "late", "content": "Beacon was late."}}\n'

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.jobs import JobStatus, Lost, Phase
+from braid.ingestion.bulk.jobs import Lost, Phase
 from braid.ingestion.items import Items, write_items
 from braid.ingestion.writing import MissingEnds
+from braid.ports.imports import JobStatus
 from braid.settings import Settings
 
 from braid_cli.datasets import ingest_file

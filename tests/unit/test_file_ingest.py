@@ -14,20 +14,9 @@ import pytest
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
 from braid.ingestion.bulk import manifest, steps
-from braid.ingestion.bulk.jobs import (
-    BatchOut,
-    BatchPlace,
-    Cursor,
-    Finish,
-    Job,
-    JobReport,
-    JobStatus,
-    Lost,
-    Page,
-    Phase,
-    Split,
-)
+from braid.ingestion.bulk.jobs import BatchOut, BatchPlace, Cursor, Finish, Lost, Page, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
+from braid.ports.imports import Job, JobReport, JobStatus
 from braid.settings import Settings
 from moto import mock_aws
 

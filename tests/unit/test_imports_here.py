@@ -11,8 +11,8 @@ import pytest
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.errors import ObjectChanged, QueueFull, TransientStoreError
 from braid.ingestion.bulk import local_imports, steps
-from braid.ingestion.bulk.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.ingestion.bulk.local_imports import ImportsHere
+from braid.ports.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.settings import Settings
 
 from tests.contract.imports import ACME, KEY, LINES, ImportsContract, ended, put

@@ -12,8 +12,8 @@ from braid.engines.aws.ingest_function import IngestFunction
 from braid.errors import InvalidRequest, StoreError, TransientStoreError
 from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.jobs import Task
-from braid.ingestion.requests import WriteRequest
 from braid.models import Record, Relationship, Vertex
+from braid.ports.ingestion import WriteRequest
 from braid.settings import Settings
 
 from tests.stages import DemoStages

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.lambda_runtime.answer_metrics import figures, lost_metric
-from braid.reembedding.drifted_records import MetOutdated
+from braid.reembedding.drifted_records import DriftedRecordQueue
 from braid.retrieval.caches.namespace import CacheCounts, CacheName
 from braid.retrieval.context.building import measures
 from braid.retrieval.context.selection import Context, ContextMetrics
@@ -80,7 +80,7 @@ def written() -> set[tuple[str, str]]:
         if folder == "search_api":
             names |= {f"Status{hundred}xx" for hundred in (2, 3, 4, 5)}
         if "outdated_counts" in code:
-            names |= set(MetOutdated(lambda: pytest.fail("nothing is sent")).take_counts())
+            names |= set(DriftedRecordQueue(lambda: pytest.fail("nothing is sent")).take_counts())
         found |= {(folder, name) for name in names}
     return found
 

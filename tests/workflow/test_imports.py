@@ -9,9 +9,9 @@ from botocore.exceptions import ClientError
 from braid.engines.aws.step_functions import IngestWorkflow, ReembedWorkflow
 from braid.errors import StoreError, TransientStoreError
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.imports import ImportAsked, ImportStatus
 from braid.ingestion.bulk.jobs import Task
 from braid.lambda_runtime.observability import stage_handler
+from braid.ports.imports import ImportAsked, ImportStatus
 from braid.settings import Settings
 
 from braid_cli.state_machine.interpreter import INGEST_DEFINITION, Workflow, definition

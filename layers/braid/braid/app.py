@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from braid.api.quotas import Quotas
     from braid.engines.aws.ingest_function import IngestFunction
     from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
-    from braid.ingestion.bulk.imports import Imports
     from braid.ingestion.deleting import DeleteReport
-    from braid.ingestion.requests import WriteReport, WriteRequest
     from braid.model_profiles import ModelConfig
     from braid.models import Answer, FusionParameters, Query
+    from braid.ports.imports import Imports
+    from braid.ports.ingestion import WriteReport, WriteRequest
     from braid.ports.retrieval import KnowledgeGraph, SearchIndex
     from braid.reembedding import Job
-    from braid.reembedding.drifted_records import MetOutdated
+    from braid.reembedding.drifted_records import DriftedRecordQueue
     from braid.retrieval.caches.answers import ContextCache
     from braid.retrieval.caches.configured import Caches
     from braid.retrieval.context.building import ContextLimits
@@ -197,7 +197,7 @@ class Wired(Engines):
                 reranked=self.settings.rerank_candidates,
             ),
             valid_until=self._valid_until(request),
-            met=self._met,
+            drifted=self._drifted,
         )
 
     @property
@@ -206,16 +206,16 @@ class Wired(Engines):
 
     def outdated_counts(self) -> dict[str, int]:
         """Return how many outdated records were queued and how many were not since this was last asked, by metric."""
-        return self._met.take_counts() if self._met else {}
+        return self._drifted.take_counts() if self._drifted else {}
 
     @cached_property
-    def _met(self) -> MetOutdated | None:
+    def _drifted(self) -> DriftedRecordQueue | None:
         """What queues outdated records; None where no queue is deployed."""
         if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
             return None
-        from braid.reembedding.drifted_records import MetOutdated
+        from braid.reembedding.drifted_records import DriftedRecordQueue
 
-        return MetOutdated(lambda: self.queue)
+        return DriftedRecordQueue(lambda: self.queue)
 
     @cached_property
     def _workflow(self) -> RetrieveWorkflow:

@@ -12,7 +12,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from braid.api.idempotency import IdempotencyKey, once
 from braid.api.problems import not_found
 from braid.api.schemas import ImportRequest, ImportSummary
-from braid.ingestion.bulk.imports import ImportStatus
+from braid.ports.imports import ImportStatus
 from braid.ports.state_formats import check_object_key
 
 if TYPE_CHECKING:

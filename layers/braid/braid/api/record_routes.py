@@ -26,8 +26,8 @@ from braid.api.schemas import (
 from braid.api.signed_tokens import InvalidToken, sign, verify
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
-from braid.ingestion.requests import MissingEnds, WriteReport, WriteRequest
 from braid.models import Record, RecordId, Relationship, Vertex
+from braid.ports.ingestion import MissingEnds, WriteReport, WriteRequest
 from braid.ports.retrieval import SchemaVersion
 from braid.ports.scan_cursor import encode
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from braid.api.auth import Caller
     from braid.api.quotas import Quotas
-    from braid.ingestion.bulk.imports import Imports
     from braid.ingestion.deleting import DeleteReport
-    from braid.ingestion.requests import WriteReport, WriteRequest
     from braid.models import Answer, Query
+    from braid.ports.imports import Imports
+    from braid.ports.ingestion import WriteReport, WriteRequest
     from braid.ports.members import Members
     from braid.ports.resilient_cache import ForgivingCache
     from braid.ports.retrieval import KnowledgeGraph, SchemaRegistry, SearchIndex

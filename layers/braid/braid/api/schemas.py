@@ -7,10 +7,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from braid.ingestion.bulk.imports import Import, ImportAsked, ImportStatus
-from braid.ingestion.bulk.jobs import JobName
 from braid.ingestion.items import MAX_INLINE
-from braid.ingestion.requests import MissingEnds
 from braid.models import (
     Citation,
     Frozen,
@@ -32,6 +29,8 @@ from braid.models import (
     Weights,
 )
 from braid.ports.graph_query import GraphQuestion
+from braid.ports.imports import Import, ImportAsked, ImportStatus, JobName
+from braid.ports.ingestion import MissingEnds
 from braid.ports.retrieval import SchemaVersion
 from braid.reembedding.jobs import Job, Phase, Status
 from braid.retrieval.stages.answer_size import beginning
@@ -124,7 +123,7 @@ class Writes(Frozen):
 
 
 class WriteSummary(Frozen):
-    """What a write did; see :class:`braid.ingestion.requests.WriteReport`."""
+    """What a write did; see :class:`braid.ports.ingestion.WriteReport`."""
 
     written: int
     unchanged: int

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import InvalidRequest
-from braid.ingestion.requests import ItemError, MissingEnds
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
 from braid.ingestion.supplied_vectors import NOT_ALLOWED, supplied_vector_problem
 from braid.models import Kind, Record, Relationship, Vertex
 from braid.models.record_limits import too_much
+from braid.ports.ingestion import ItemError, MissingEnds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from braid.ingestion.requests import WriteRequest, WriteStore
     from braid.ingestion.supersession import Identity
+    from braid.ports.ingestion import WriteRequest, WriteStore
 
 DOCUMENT = "Document"
 """Type of the vertex of a record that states none."""

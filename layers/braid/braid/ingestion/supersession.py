@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.ingestion.requests import WriteStore
+    from braid.ports.ingestion import WriteStore
 
     Identity = tuple[str, str, str, str]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from braid.errors import ConfigurationError
 from braid.ingestion.bulk.manifest import unfinished
 from braid.ingestion.deleting import DeleteReport, DeleteStore, delete_pages, record_pages
-from braid.reembedding.planning import REFRESH
+from braid.ports.reembedding import refresh_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     """
     left: list[str] = []
     members = _named("members", left, lambda: store.members.forget(tenant_id))
-    jobs = _named("jobs", left, lambda: int(store.jobs.remove(f"{REFRESH}:{tenant_id}")))
+    jobs = _named("jobs", left, lambda: int(store.jobs.remove(refresh_job(tenant_id))))
     messages = _messages(tenant_id, store, left)
     objects = _objects(tenant_id, store, left)
     removed = delete_pages(tenant_id, record_pages(tenant_id, store, None), store)

@@ -17,7 +17,7 @@ from braid.models import Frozen, RecordId, Relationship, TenantId, Vertex
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.requests import WriteRequest
+    from braid.ports.ingestion import WriteRequest
     from braid.ports.state import ObjectStore
 
 _FOLDER = "ingest/unfinished/"  # the functions that write may write there

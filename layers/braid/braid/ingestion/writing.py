@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.requests import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 from braid.ingestion.unfinished_writes import UnfinishedWrite, noted
 from braid.models import Embedding, Record
+from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

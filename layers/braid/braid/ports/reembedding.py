@@ -268,6 +268,25 @@ class JobStore(Protocol):
         """Remove a job and return whether there was one; whoever works on it fails at its next note."""
 
 
+def refresh_job(tenant_id: str | None) -> str:
+    """Return the name of the job that re-embeds one tenant's outdated records, or every tenant's."""
+    return f"refresh:{tenant_id}" if tenant_id else "refresh"
+
+
+class PendingSend(Protocol):
+    """A call to the re-embedding queue that may still be under way."""
+
+    def wait(self) -> bool:
+        """Wait for the call, for as long as an answer may, and return whether it is over."""
+
+
+class DriftedRecords(Protocol):
+    """Records of an older schema that answers found, on their way to the re-embedding queue."""
+
+    def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> PendingSend | None:
+        """Queue the records without holding up the answer; None when there was nothing to send."""
+
+
 def encode_phase(phase: int, cursor: str | None) -> str:
     """Return the cursor of several scans in turn: in which of them, and where in it."""
     return f"{phase:d}:{cursor or ''}"

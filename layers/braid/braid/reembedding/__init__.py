@@ -6,7 +6,7 @@ back only if nobody changed them since they were read.
 
 from braid.reembedding.jobs import Check, Job, JobKind, Phase, Status
 from braid.reembedding.migration import drop_previous, rollback, run_to_end, switch, verify
-from braid.reembedding.planning import MOVE, REFRESH, outdated, pause, plan, status
+from braid.reembedding.planning import MOVE, outdated, pause, plan, status
 from braid.reembedding.steps import batch
 from braid.reembedding.tools import Budget, Limits, Tools, raise_version
 from braid.reembedding.verification import Question
@@ -14,7 +14,6 @@ from braid.reembedding.writing import drain, reembed, refresh
 
 __all__ = [
     "MOVE",
-    "REFRESH",
     "Budget",
     "Check",
     "Job",

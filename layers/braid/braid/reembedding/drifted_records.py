@@ -1,4 +1,4 @@
-"""Queueing the outdated records that answers meet, so that they are embedded again, at no cost to the answers.
+"""Queues records of an older schema that answers found, to be re-embedded, without delaying the answers.
 
 The queue is asked on a thread of its own while the candidates are reranked, once an answer at most. An answer waits for
 it a little while and then goes without knowing. A queue that is lost is logged and counted, and degrades nothing: what
@@ -41,7 +41,7 @@ class Sending:
         return self._done.wait(self._wait_s)
 
 
-class MetOutdated:
+class DriftedRecordQueue:
     """Sends each outdated record to the queue once, whoever meets it how often.
 
     Parameters

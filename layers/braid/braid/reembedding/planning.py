@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.model_profiles import AUTO, models_of, space_of
+from braid.ports.reembedding import refresh_job
 from braid.reembedding import jobs
 from braid.reembedding.jobs import Job, JobKind, Phase, Status, require, save
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 COUNTED_S: Final = 60.0
 """Seconds for which a new job's records are counted, tenant by tenant; well below what the first step may take."""
 MOVE: Final = "move"
-REFRESH: Final = "refresh"
 
 
 def plan(tools: Tools, *, profile: str | None = None, tenant: str | None = None, resume_paused: bool = True) -> Job:
@@ -37,7 +37,7 @@ def plan(tools: Tools, *, profile: str | None = None, tenant: str | None = None,
     ConfigurationError
         If there is no such profile, or a setting forces one model.
     """
-    name = MOVE if profile else (f"{REFRESH}:{tenant}" if tenant else REFRESH)
+    name = MOVE if profile else refresh_job(tenant)
     job = jobs.read(tools.jobs, name)
     now = tools.now()
     if job is not None and job.open and job.profile == profile:

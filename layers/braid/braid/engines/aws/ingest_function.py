@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from braid import errors
 from braid.engines.aws.clients import named_errors, open_client
 from braid.errors import BraidError, InvalidRequest, StoreError
-from braid.ingestion.requests import WriteReport
+from braid.ports.ingestion import WriteReport
 
 if TYPE_CHECKING:
-    from braid.ingestion.requests import WriteRequest
+    from braid.ports.ingestion import WriteRequest
     from braid.settings import Settings
 
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}

@@ -10,13 +10,12 @@ from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import code_of, named_errors, open_client
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
-from braid.ingestion.bulk.imports import Import, ImportStatus
-from braid.ingestion.bulk.jobs import JobReport
 from braid.models import Answer
+from braid.ports.imports import Import, ImportStatus, JobReport
 
 if TYPE_CHECKING:
-    from braid.ingestion.bulk.imports import ImportAsked
     from braid.models import Query
+    from braid.ports.imports import ImportAsked
     from braid.settings import Settings
 
 _ERRORS = {"InvalidRequest": InvalidRequest, "StoresUnavailable": StoresUnavailable}
@@ -104,9 +103,7 @@ class RetrieveWorkflow(_StateMachine):
 
 
 class IngestWorkflow(_StateMachine):
-    """A Standard workflow, each execution of which writes one object; implements
-    :class:`braid.ingestion.bulk.imports.Imports`.
-    """
+    """A Standard workflow that writes one object an execution; implements :class:`braid.ports.imports.Imports`."""
 
     @classmethod
     def connect(cls, settings: Settings) -> IngestWorkflow:

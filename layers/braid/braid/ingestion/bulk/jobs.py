@@ -5,13 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from braid.ingestion.writing import ItemError, MissingEnds, WriteReport
+from braid.ingestion.writing import ItemError, WriteReport
 from braid.models import Frozen, TenantId
-from braid.ports.state import ObjectInfo
-
-JobName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
+from braid.ports.imports import Job, JobName, JobReport
 
 
 class Phase(StrEnum):
@@ -25,19 +23,6 @@ class Phase(StrEnum):
     """``SUPERSEDES`` edges: those that are stated, and what records say they supersede."""
     ENDS = "ends"
     """What edges supersede."""
-
-
-class Job(Frozen):
-    """One object that is being written; the same for all of its steps."""
-
-    name: JobName
-    tenant_id: TenantId
-    object: ObjectInfo
-    missing: MissingEnds = MissingEnds.REFUSE
-    lines: int = 0
-    batches: int = 0
-    marks: ObjectInfo | None = None
-    """Which of its edges others of it supersede, and which supersede records, if any do."""
 
 
 class BatchPlace(Frozen):
@@ -132,35 +117,6 @@ class Noted(Frozen):
 
     written: int = 0
     errors: int = 0
-
-
-class JobStatus(StrEnum):
-    """How writing an object ended."""
-
-    WRITTEN = "written"
-    """Every line."""
-    WITH_ERRORS = "with_errors"
-    """Every line but those in the report."""
-    INCOMPLETE = "incomplete"
-    """Some batches failed as a whole: start again."""
-    CHANGED = "changed"
-    """The object was replaced meanwhile: start again with what it is now."""
-
-
-class JobReport(Frozen):
-    """What became of an object."""
-
-    job: Job
-    status: JobStatus
-    written: int = 0
-    unchanged: int = 0
-    embedded: int = 0
-    relationships: int = 0
-    superseded: int = 0
-    errors: int = 0
-    lost_batches: int = 0
-    report_key: str
-    """The object with one line of JSON for each error."""
 
 
 class Inline(Frozen):

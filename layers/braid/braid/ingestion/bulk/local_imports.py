@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, StoreError
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.imports import INCOMPLETE, INTERRUPTED, Import, ImportStatus
-from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, JobReport, JobStatus, Lost, Page, Split
+from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Lost, Page, Split
 from braid.ingestion.bulk.small_objects import read_object
 from braid.models import Frozen
+from braid.ports.imports import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ingestion.bulk.imports import ImportAsked
     from braid.ingestion.bulk.steps import FileStore
+    from braid.ports.imports import ImportAsked
 
 WAITING: Final = 20
 """Objects that may be written or wait for it in one process."""

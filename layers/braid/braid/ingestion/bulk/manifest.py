@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from braid.errors import ObjectMissing
-from braid.ingestion.bulk.jobs import BatchOut, BatchPlace, JobReport, Noted
+from braid.ingestion.bulk.jobs import BatchOut, BatchPlace, Noted
 from braid.ingestion.bulk.small_objects import read_object
+from braid.ports.imports import JobReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from braid.ingestion.bulk.jobs import Job, Phase
+    from braid.ingestion.bulk.jobs import Phase
+    from braid.ports.imports import Job
     from braid.ports.state import ObjectStore
 
 PAGE_BATCHES = 400

@@ -24,9 +24,6 @@ from braid.ingestion.bulk.jobs import (
     Cursor,
     Finish,
     Inline,
-    Job,
-    JobReport,
-    JobStatus,
     Lost,
     Noted,
     Page,
@@ -37,6 +34,7 @@ from braid.ingestion.bulk.jobs import (
 from braid.ingestion.bulk.phases import marked_by, marks_of, part_of, phases_of
 from braid.ingestion.items import read_lines, write_body
 from braid.ingestion.writing import ItemError, MissingEnds, WriteStore, write
+from braid.ports.imports import Job, JobReport, JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

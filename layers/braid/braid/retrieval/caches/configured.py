@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from braid import __version__
 from braid.retrieval.caches.answers import AnswerCache, ContextCache
@@ -13,8 +13,42 @@ from braid.retrieval.caches.namespace import CacheCounts, CacheName, Generations
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:
-    from braid.app import Wired
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from braid.model_profiles import Profiles
+    from braid.ports.resilient_cache import ForgivingCache
     from braid.ports.retrieval import KnowledgeGraph
+    from braid.settings import Settings
+    from braid.settings.fusion_parameters import Fitted
+
+
+class CacheSource(Protocol):
+    """The settings, stores and clock that caches work with."""
+
+    @property
+    def settings(self) -> Settings:
+        """Which caches are on, and for how long they keep values."""
+
+    @property
+    def cache(self) -> ForgivingCache:
+        """The store of cached values."""
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        """The knowledge graph."""
+
+    @property
+    def fitted(self) -> Fitted:
+        """The parameters of fusion, on which answers depend."""
+
+    @property
+    def profiles(self) -> Profiles:
+        """The model profiles, on which answers depend."""
+
+    @property
+    def now(self) -> Callable[[], datetime]:
+        """Returns the present moment, in UTC."""
 
 
 class Caches:
@@ -22,13 +56,13 @@ class Caches:
 
     Parameters
     ----------
-    wired
-        Whose settings, engines and clock.
+    source
+        The application whose answers are cached.
     """
 
-    def __init__(self, wired: Wired) -> None:
-        self._wired = wired
-        self._settings = wired.settings
+    def __init__(self, source: CacheSource) -> None:
+        self._source = source
+        self._settings = source.settings
         self.counts = CacheCounts()
         self._somewhere = self._settings.engine is EngineKind.EMBEDDED or bool(self._settings.cache_table)
 
@@ -49,7 +83,7 @@ class Caches:
         shelf = self._shelf(CacheName.RESULT, self._settings.cache_result_s)
         if shelf is None:
             return None
-        return AnswerCache(shelf, self._generations, fingerprint=self.fingerprint, now=self._wired.now)
+        return AnswerCache(shelf, self._generations, fingerprint=self.fingerprint, now=self._source.now)
 
     @cached_property
     def contexts(self) -> ContextCache | None:
@@ -57,14 +91,12 @@ class Caches:
         shelf = self._shelf(CacheName.CONTEXT, self._settings.cache_context_s)
         if shelf is None:
             return None
-        return ContextCache(shelf, self._generations, fingerprint=self.fingerprint, now=self._wired.now)
+        return ContextCache(shelf, self._generations, fingerprint=self.fingerprint, now=self._source.now)
 
     def graph(self, tenant_id: str) -> KnowledgeGraph:
         """Return the graph as one stage asks it, with what this process remembers of it."""
-        memory = self._graph_memory
-        return (
-            memory.of(self._wired.graph, tenant_id, self._generations.read(tenant_id)) if memory else self._wired.graph
-        )
+        graph, memory = self._source.graph, self._graph_memory
+        return memory.of(graph, tenant_id, self._generations.read(tenant_id)) if memory else graph
 
     def fingerprint(self) -> str:
         """Return what an answer depends on besides question and store: settings, models, fitted parameters."""
@@ -77,16 +109,16 @@ class Caches:
 
     @cached_property
     def _generations(self) -> Generations:
-        return Generations(self._wired.cache, settle_s=self._settings.settle_s())
+        return Generations(self._source.cache, settle_s=self._settings.settle_s())
 
     @cached_property
     def _fingerprint(self) -> str:
         # A setting too many only costs misses; one that is forgotten would cost wrong answers.
         settings = self._settings.model_dump_json(exclude={"voyage_api_key"})
-        parameters = self._wired.fitted.parameters.model_dump_json()
-        return key_of(__version__, settings, self._wired.profiles.model_dump_json(), parameters)
+        parameters = self._source.fitted.parameters.model_dump_json()
+        return key_of(__version__, settings, self._source.profiles.model_dump_json(), parameters)
 
     def _shelf(self, name: CacheName, ttl_s: int) -> Shelf | None:
         if not (ttl_s and self._somewhere):
             return None
-        return Shelf(name, self._wired.cache, ttl_s=ttl_s, counts=self.counts)
+        return Shelf(name, self._source.cache, ttl_s=ttl_s, counts=self.counts)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import FusionParameters, Record
+    from braid.ports.reembedding import DriftedRecords
     from braid.ports.retrieval import Reranker, SearchIndex
-    from braid.reembedding.drifted_records import MetOutdated
     from braid.retrieval.stages.states import FuseRequest
 
 LASTING = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
@@ -59,9 +59,9 @@ def run(
     schema_version: int | None,
     limits: Limits,
     valid_until: datetime | None = None,
-    met: MetOutdated | None = None,
+    drifted: DriftedRecords | None = None,
 ) -> Answer:
-    """Return the answer. What it met that is to be embedded again goes to the queue behind ``met``.
+    """Return the answer. Records of an older schema go to the re-embedding queue through ``drifted``.
 
     Parameters
     ----------
@@ -114,7 +114,9 @@ def run(
         text_lost = True
     searched, linked, expanded = request.searched, request.linked, request.expanded
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
-    sending = met.send(request.query.tenant_id, tuple(outdated), schema_version) if met and schema_version else None
+    sending = (
+        drifted.send(request.query.tenant_id, tuple(outdated), schema_version) if drifted and schema_version else None
+    )
     ranked = kept.ranked
     if how is Fusion.PROPAGATE and not text_lost:
         links = linked.links if linked else ()

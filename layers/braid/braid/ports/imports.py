@@ -1,4 +1,4 @@
-"""Writing an object because somebody asked for it: what is asked, and how far it is.
+"""Port: asynchronous imports of objects, with their requests, status and report.
 
 Deployed, the workflow ``ingest`` does it (:mod:`braid.engines.aws.step_functions`), elsewhere a thread of this process
 (:mod:`braid.ingestion.bulk.local_imports`).
@@ -7,16 +7,62 @@ Deployed, the workflow ``ingest`` does it (:mod:`braid.engines.aws.step_function
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
-from braid.ingestion.bulk.jobs import JobName, JobReport
-from braid.ingestion.requests import MissingEnds
-from braid.models import Frozen, Text
+from pydantic import StringConstraints
+
+from braid.models import Frozen, TenantId, Text
+from braid.ports.ingestion import MissingEnds
+from braid.ports.state import ObjectInfo
 
 INCOMPLETE: Final = "IngestIncomplete"
 """How it ended when some batches failed as a whole; the workflow calls it so, too."""
 INTERRUPTED: Final = "Interrupted"
 """How it ended when the process that did it ended first."""
+
+JobName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
+
+
+class Job(Frozen):
+    """One object that is being written; the same for all of its steps."""
+
+    name: JobName
+    tenant_id: TenantId
+    object: ObjectInfo
+    missing: MissingEnds = MissingEnds.REFUSE
+    lines: int = 0
+    batches: int = 0
+    marks: ObjectInfo | None = None
+    """Which of its edges others of it supersede, and which supersede records, if any do."""
+
+
+class JobStatus(StrEnum):
+    """How writing an object ended."""
+
+    WRITTEN = "written"
+    """Every line."""
+    WITH_ERRORS = "with_errors"
+    """Every line but those in the report."""
+    INCOMPLETE = "incomplete"
+    """Some batches failed as a whole: start again."""
+    CHANGED = "changed"
+    """The object was replaced meanwhile: start again with what it is now."""
+
+
+class JobReport(Frozen):
+    """What became of an object."""
+
+    job: Job
+    status: JobStatus
+    written: int = 0
+    unchanged: int = 0
+    embedded: int = 0
+    relationships: int = 0
+    superseded: int = 0
+    errors: int = 0
+    lost_batches: int = 0
+    report_key: str
+    """The object with one line of JSON for each error."""
 
 
 class ImportStatus(StrEnum):

@@ -1,4 +1,4 @@
-"""What is written, where to, and what a write says it did."""
+"""Port: a write of one tenant, with its request and report, and what it needs of the stores."""
 
 from __future__ import annotations
 
