@@ -1,9 +1,8 @@
-"""``braid context``: what to show a model before it answers."""
+"""``braid context``: chooses messages for a model's context window."""
 
 from __future__ import annotations
 
 import json
-import sys
 from itertools import zip_longest
 from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,23 +11,19 @@ import typer
 from braid.errors import InvalidRequest
 from braid.models import Ranking
 from braid.retrieval.context.selection import Context, ContextSource, message_text
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.question import check_known, question, unusable_models
+from braid_cli.options import DEFAULT_TENANT, AsJson, Tenant, any_of, examples
+from braid_cli.question import check_known, of_option, question, unusable_models
+from braid_cli.terminal import complain, out, print_json, read_input
 
 if TYPE_CHECKING:
     from braid.retrieval.context.selection import ContextScores
+    from rich.console import Console
 
-EPILOG = """[bold]Examples[/bold]
-
-braid context 'Why did checkout fail?' -t saltmarrow --messages chat.json
-
-braid context 'Why did checkout fail?' -t saltmarrow --messages - --task t-7 --json < chat.jsonl
-"""
-_FIELDS = {"query": "TEXT", "tenant_id": "--tenant", "task_id": "--task", "tool_name": "--tool"}
-"""What a request's fields are called on the command line."""
+app = typer.Typer()
+_OPTIONS = {"query": "TEXT", "tenant_id": "--tenant", "task_id": "--task", "tool_name": "--tool"}
 _FROM = {
     ContextSource.WORKING_STATE.value: "the conversation",
     ContextSource.SEMANTIC.value: "what is stored",
@@ -38,12 +33,16 @@ _SHOWN_CHARACTERS = 300
 _MAX_BYTES = 50_000_000
 
 
+@app.command(
+    epilog=examples(
+        "braid context 'Why did checkout fail?' -t saltmarrow --messages chat.json",
+        "braid context 'Why did checkout fail?' -t saltmarrow --messages - --task t-7 --json < chat.jsonl",
+    )
+)
 def context(
     text: Annotated[str, typer.Argument(help="What is asked next, 1 to 10,000 characters.", metavar="TEXT")],
     *,
-    tenant: Annotated[
-        str, typer.Option("--tenant", "-t", help="Whose memory.", show_default=True, metavar="NAME")
-    ] = "default",
+    tenant: Tenant = DEFAULT_TENANT,
     messages: Annotated[
         Path | None,
         typer.Option(
@@ -67,13 +66,9 @@ def context(
     ] = True,
     ranking: Annotated[
         Ranking,
-        typer.Option(
-            help=f"What the score is made of: {', '.join(choice.value for choice in Ranking)}.", metavar="RANKING"
-        ),
+        typer.Option(help=f"What the score is made of: {any_of(Ranking)}.", metavar="RANKING"),
     ] = Ranking.RECENCY,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar="")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Choose what to show a model: of the conversation, of what is stored, of what was decided and done."""
     from braid.app import wired
@@ -84,7 +79,7 @@ def context(
     memory = wired()
     check_known(tenant, memory)
     for problem in unusable_models(asked, memory) if semantic else []:
-        Console(stderr=True, highlight=False).print(Text(f"braid: without {problem}", style="yellow"), soft_wrap=True)
+        complain(f"without {problem}", style="yellow")
     try:
         built = build_context(
             text,
@@ -99,14 +94,11 @@ def context(
             ranking=ranking,
         )
     except InvalidRequest as error:
-        name = _FIELDS.get(error.field or "")
-        if name is None or error.field is None:
-            raise
-        raise InvalidRequest(f"{name}{str(error).removeprefix(error.field)}", field=name) from None
+        raise of_option(error, _OPTIONS) from None
     if as_json:
-        print_json(built)
+        print_json(built.model_dump(mode="json"))
         return
-    show(Console(highlight=False), built)
+    show(out, built)
 
 
 def read_messages(file: Path) -> list[dict[str, Any]]:
@@ -117,8 +109,7 @@ def read_messages(file: Path) -> list[dict[str, Any]]:
     InvalidRequest
         If it is neither; names the file and the line, or the message's number.
     """
-    place = "standard input" if str(file) == "-" else str(file)
-    raw = sys.stdin.buffer.read(_MAX_BYTES + 1) if str(file) == "-" else _read(file)
+    place, raw = read_input(file, _MAX_BYTES)
     if len(raw) > _MAX_BYTES:
         raise InvalidRequest(f"--messages: {place} is longer than {_MAX_BYTES:,} bytes", field="--messages")
     if raw.lstrip().startswith(b"["):
@@ -133,12 +124,7 @@ def read_messages(file: Path) -> list[dict[str, Any]]:
     return [entry for _, entry in entries]
 
 
-def _read(file: Path) -> bytes:
-    with file.open("rb") as opened:
-        return opened.read(_MAX_BYTES + 1)
-
-
-def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return json.loads(raw.decode("utf-8"))
     except UnicodeDecodeError:
@@ -146,18 +132,6 @@ def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - whatever JSON holds
     except (ValueError, RecursionError) as error:
         problem = f"is not JSON: {error}"
     raise InvalidRequest(f"--messages: {place} {problem}", field="--messages")
-
-
-def print_json(built: Context) -> None:
-    """Print one JSON object, a line; half a surrogate pair, which a message may hold, stays the escape that it was."""
-    fields = built.model_dump(mode="json")
-    line = json.dumps(fields, ensure_ascii=False)
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        line = json.dumps(fields)
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def show(console: Console, built: Context) -> None:
