@@ -135,7 +135,7 @@ def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def show(console: Console, built: Context) -> None:
-    """Print the messages with their scores, best first."""
+    """Print the chosen messages with their scores."""
     for lost in built.degraded:
         console.print(Text(f"degraded: without {_FROM.get(lost, lost)} ({lost})", style="bold yellow"))
     if not built.enabled:
@@ -166,5 +166,5 @@ def _row(message: dict[str, Any], scores: ContextScores | None) -> tuple[Text, T
 
 
 def printable(text: str) -> str:
-    """Return a text that cannot steer the terminal of whoever reads it."""
+    """Return text without control and invisible characters."""
     return "".join(c if c.isprintable() or c.isspace() else "�" for c in text)

@@ -81,7 +81,7 @@ def evaluate(
 
     failed: list[Failure] = []
 
-    def look(evaluation: Evaluation, own: Wired) -> None:
+    def diagnose(evaluation: Evaluation, own: Wired) -> None:
         failed.extend(failures(evaluation, own, at_most=worst))
 
     with (
@@ -89,7 +89,12 @@ def evaluate(
         progress("Asking", quiet=as_json) as asking,
     ):
         evaluation = evaluate_folder(
-            folder, open_engines(engine), questions=questions, on_ingest=ingesting, on_question=asking, then=look
+            folder,
+            open_engines(engine),
+            questions=questions,
+            on_ingest=ingesting,
+            on_question=asking,
+            on_evaluated=diagnose,
         )
     if by is not None:
         evaluation.groups(by)  # refuses a field that no question has, before anything is written or printed

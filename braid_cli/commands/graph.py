@@ -98,7 +98,7 @@ def graph_query(
 
 
 def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
-    """Print one row a vertex: what it is, and how it was reached."""
+    """Print one row a vertex: name, type, id and path."""
     if not hits:
         out.print(Text("Nothing found.", style="yellow"))
     else:

@@ -122,7 +122,7 @@ def _read(file: Path, tenant: str) -> SchemaVersion:
 
 def _report(schema: SchemaVersion, wired: Wired) -> SchemaReport:
     records, graph = wired.index.stats(schema.tenant_id), wired.graph.stats(schema.tenant_id)
-    # An entity stands in both stores, or in one: whichever knows more of a type counts.
+    # An entity may be in both stores or in one: the larger count of a type is the number of its entities.
     names = set(records.by_entity_type) | set(graph.by_entity_type)
     return report(
         schema,

@@ -8,16 +8,16 @@ from braid.errors import DatasetError, NewerSchema
 from braid.ingestion.items import printable
 from braid.ingestion.supersession import RefusedRecord, find
 
+from braid_cli.datasets.json_lines import first_of
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from braid.app import Wired
     from braid.ingestion.writing import WriteReport
 
     from braid_cli.datasets.ingest import DatasetSource
     from braid_cli.datasets.staging import Staging
-
-MAX_SHOWN = 10
 
 
 def refuse_contradictions(
@@ -40,11 +40,13 @@ def refuse_contradictions(
     tenant_id = dataset.tenant_id
     current = max([wired.schemas.current(tenant_id), *(schema.version for schema in dataset.schemas)])
     newer = [
-        f"{place}: schema_version: {version} is newer than the current version {current} of tenant {tenant_id!r}"
+        printable(
+            f"{place}: schema_version: {version} is newer than the current version {current} of tenant {tenant_id!r}"
+        )
         for place, version in staging.newer_than(current)
     ]
     if newer:
-        raise NewerSchema(f"{_first_of(newer)}; state it in schemas.jsonl", field="schema_version")
+        raise NewerSchema(f"{first_of(newer)}; state it in schemas.jsonl", field="schema_version")
     records, places = staging.superseding_records()
     edges, edge_places = staging.superseding_edges()
     gone = "is no longer in the folder and would be removed"
@@ -63,7 +65,7 @@ def refuse_contradictions(
                 place, _ = edge_places[one.identity], edges.pop(one.identity)
             wrong.append(f"{place}: supersedes: {one.message}")
     if wrong:
-        raise DatasetError(_first_of(wrong))
+        raise DatasetError(first_of([printable(one) for one in wrong]))
 
 
 def require_accepted(report: WriteReport) -> None:
@@ -75,9 +77,4 @@ def require_accepted(report: WriteReport) -> None:
         If the report has errors.
     """
     if report.errors:
-        raise DatasetError(_first_of([str(error) for error in report.errors]))
-
-
-def _first_of(messages: Sequence[str]) -> str:
-    more = len(messages) - MAX_SHOWN
-    return "\n".join([*map(printable, messages[:MAX_SHOWN]), *([f"and {more} more"] if more > 0 else [])])
+        raise DatasetError(first_of([printable(str(error)) for error in report.errors]))

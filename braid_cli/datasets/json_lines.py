@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.items import Mistake, printable
+from braid.ports.state import MAX_LINE_BYTES
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 MAX_SHOWN = 10
-MAX_LINE_BYTES = 10_000_000
 _T = TypeVar("_T")
 
 
@@ -42,9 +42,13 @@ class Mistakes:
         """
         if not self.found:
             return
-        shown = self.found[:MAX_SHOWN]
-        more = len(self.found) - len(shown)
-        raise DatasetError("\n".join([*shown, *([f"and {more} more"] if more else [])]))
+        raise DatasetError(first_of(self.found))
+
+
+def first_of(messages: Sequence[str]) -> str:
+    """Return the first ten messages, one a line, and the number of the others."""
+    more = len(messages) - MAX_SHOWN
+    return "\n".join([*messages[:MAX_SHOWN], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _lines(path: Path, errors: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]:
