@@ -1,4 +1,4 @@
-"""Write the OpenAPI document of the HTTP interface: ``python -m braid_cli.openapi``."""
+"""``python -m braid_cli.openapi``: writes the OpenAPI document of the HTTP API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TARGET = Path(__file__).resolve().parent.parent / "shared" / "openapi.json"
 
 
 def generated() -> str:
-    """Return the document of this checkout. No store is opened for it."""
+    """Return the document of this checkout, without opening a store."""
     return document(make_api(Wired(Settings())))
 
 

@@ -1,4 +1,4 @@
-"""A question as typed: checked, and refused in the words of the command line."""
+"""Checks of a question and its tenant; errors name the command line's options."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from braid.settings import EngineKind
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from braid.app import Wired
 
 OPTIONS = {
@@ -24,7 +26,7 @@ OPTIONS = {
     "hints.min_similarity": "--min-similarity",
     **{f"filters.entity_types.{place}": "--type" for place in range(32)},
 }
-"""What a question's fields are called on the command line."""
+"""The option of each field of a question."""
 MUST_BE = {
     "TEXT": "must be 1 to 10,000 characters, not all of them spaces, none of them NUL",
     "--tenant": "must be 1 to 64 of the letters A to Z and a to z, digits, - and _, beginning with a letter or digit",
@@ -38,7 +40,7 @@ def question(fields: dict[str, Any]) -> Query:
     Raises
     ------
     InvalidRequest
-        If one is not as it must be; names the option.
+        If a field is malformed; names the option.
     """
     try:
         return Query.model_validate(fields)
@@ -49,13 +51,20 @@ def question(fields: dict[str, Any]) -> Query:
         raise refused from None
 
 
+def of_option(error: InvalidRequest, options: Mapping[str, str]) -> InvalidRequest:
+    """Return an error that names the option instead of the field; the same where the field has no option."""
+    field = error.field or ""
+    name = options.get(field.partition(".")[0])
+    return error if name is None else InvalidRequest(f"{name}{str(error).removeprefix(field)}", field=name)
+
+
 def check_tenant(tenant: str) -> None:
-    """Raise ``InvalidRequest`` when it can be no tenant's name."""
+    """Raise ``InvalidRequest`` when a tenant's name is malformed."""
     question({"text": "tenant", "tenant_id": tenant})
 
 
 def check_known(tenant: str, wired: Wired) -> None:
-    """Raise ``UnknownTenant`` when nothing was ever ingested for a tenant, rather than answer with nothing."""
+    """Raise ``UnknownTenant`` when nothing was ever ingested for a tenant; in deployed stores this is not checked."""
     if wired.settings.engine is not EngineKind.EMBEDDED:
         return
     known = wired.store.tenants()
@@ -68,7 +77,7 @@ def check_known(tenant: str, wired: Wired) -> None:
 
 
 def unusable_models(query: Query, wired: Wired) -> list[str]:
-    """Say of each model that the answer will have to do without what is wrong with it and what to do about it.
+    """Return a message for each model that a question needs and that cannot be used: what is wrong, and what to do.
 
     Raises
     ------

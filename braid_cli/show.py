@@ -1,4 +1,4 @@
-"""Answers on a terminal."""
+"""Renders an answer on a terminal."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ LOSSES = {
     "text": "the records could not be read; ids stand for their texts",
     "rerank": "the reranker did not answer; the order before it stands, with placeholder scores",
 }
-"""What an answer lacks when a stage is lost."""
+"""Messages for degraded marks."""
 COMBINED = {
     Fusion.WEIGHTED: "weighted: each strand's score times its weight, added up",
     Fusion.RRF: "rrf: ranks and not scores, each strand by its weight",
     Fusion.PROPAGATE: "propagate: from the names and the best hits along the graph; the weights order what it missed",
 }
-"""How each fusion makes one list of several."""
+"""Explanations of the fusions."""
 RELATED_SHOWN = 8
-# A text that was ingested must not steer the terminal of whoever reads it; its lines and tabs are only spaces.
+# Ingested text must not send control sequences to a terminal; its line breaks and tabs become spaces.
 _CONTROLS = {code: " " if code in {0x09, 0x0A, 0x0D} else "�" for code in (*range(0x20), *range(0x7F, 0xA0))}
 
 
 def printable(text: str) -> str:
-    """Return text on one line, with nothing that steers a terminal."""
+    """Return text on one line, without control characters."""
     return text.translate(_CONTROLS)
 
 
@@ -62,9 +62,9 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
     answer
         What to print.
     explain
-        Whether to say how it came about: the plan and its reasons, where each result comes from, timings.
+        Whether to print the plan and its reasons, the origin of each result, and timings.
     legend
-        Whether to say what scores and strands mean.
+        Whether to explain scores and strands.
     """
     plan, total, count = answer.plan, answer.latency_ms.get("total", 0.0), len(answer.results)
     line = f"{count} result{'' if count == 1 else 's'} in {total:.0f} ms"
@@ -94,7 +94,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
 
 
 def _show_closeness(console: Console, answer: Answer) -> None:
-    """Say that nothing was found, or nothing that is close."""
+    """Print a warning when nothing was found, or nothing close."""
     if not answer.results:
         console.print(Text("Nothing found.", style="yellow"))
     elif answer.confidence < LIKELY:
@@ -103,7 +103,7 @@ def _show_closeness(console: Console, answer: Answer) -> None:
 
 
 def _show_legend(console: Console, answer: Answer) -> None:
-    """Say what the score is and what each strand that found something means."""
+    """Print the meaning of the score, and of each strand that found something."""
     found = {source for result in answer.results for source in result.sources}
     table = Table.grid(padding=(0, 1))
     table.add_row(Text("score", style="bold"), Text("from 0 to 1, higher is better", style="dim"))
@@ -135,7 +135,7 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
 
 
 def path_text(path: Path) -> Text:
-    """Draw a walk: names, and the relationship types between them."""
+    """Render a path: names, and the relationship types between them."""
     names = path.names or path.ids
     text = Text(names[0], style="magenta")
     inward = path.inward or (False,) * len(path.types)
@@ -146,7 +146,7 @@ def path_text(path: Path) -> Text:
 
 
 def where(result: Result) -> str:
-    """Say in a few words where a result's text can be read."""
+    """Return the citation of a result in a few words."""
     citation = result.citation
     parts = [citation.type.value if citation.title == result.title else f"{citation.type.value} “{citation.title}”"]
     if citation.page is not None:
@@ -157,7 +157,7 @@ def where(result: Result) -> str:
 
 
 def _origin(result: Result) -> Text:
-    """Say which strand put the result where, and what fusion and rerank made of it."""
+    """Return the result's rank and score in each strand, after fusion, after reranking and in the end."""
     scores = {
         Source.VECTOR: result.vector_score,
         Source.LEXICAL: result.lexical_score,
@@ -194,7 +194,7 @@ def _show_plan(console: Console, answer: Answer) -> None:
 
 
 def _named(entity: RelatedEntity) -> str:
-    """Say which entity the question names, and how surely."""
+    """Return an entity that the question names, with the certainty of the link."""
     sure = "" if entity.certainty is None else f" ({entity.certainty:.0%} sure)"
     return f"{printable(entity.name)}{sure}"
 

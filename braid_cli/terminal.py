@@ -1,4 +1,4 @@
-"""What the commands share: where they print, the engines they open, the options that several have."""
+"""Output on standard output and standard error, exit codes, and the application that a command opens."""
 
 from __future__ import annotations
 
@@ -7,44 +7,32 @@ import json
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from braid.settings import EngineKind
 from rich.console import Console
+from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from enum import StrEnum
+    from pathlib import Path
 
     from braid.app import Wired
+
+EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
-def any_of(choices: type[StrEnum]) -> str:
-    """Return the values that an option takes, for its help."""
-    return ", ".join(choice.value for choice in choices)
+def complain(message: str, *, style: str = "red") -> None:
+    """Print to standard error, without breaking lines: paths in them are to be copied, and searched for."""
+    err.print(Text(f"braid: {message}", style=style), soft_wrap=True)
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """Return how many there are of something, in words that agree."""
+    """Return a number with its noun, in the singular or the plural."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
-
-
-FLAG = ""
-"""Instead of a type, which would look as if a value were to follow."""
-Engine = Annotated[
-    EngineKind | None,
-    typer.Option(help=f"Whose stores: {any_of(EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar=FLAG)]
-
-
-def examples(*commands: str) -> str:
-    """Return the end of a help text: commands to try, one a line."""
-    return "\n\n".join(["[bold]Examples[/bold]", *commands])
 
 
 def open_engines(engine: EngineKind | None = None) -> Wired:
@@ -84,6 +72,19 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int],
 
 
 def print_json(value: object) -> None:
-    """Print one JSON object, a line."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-    sys.stdout.flush()  # while whoever reads may still have gone away unnoticed
+    """Print one JSON object, a line; half of a surrogate pair, which text may hold, as an escape."""
+    line = json.dumps(value, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        line = json.dumps(value)
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()  # while a reader that has gone away may still be noticed quietly
+
+
+def read_input(file: Path, max_bytes: int) -> tuple[str, bytes]:
+    """Return the name and the content of a file, or of standard input for ``-``; of one too long one byte more."""
+    if str(file) == "-":
+        return "standard input", sys.stdin.buffer.read(max_bytes + 1)
+    with file.open("rb") as opened:
+        return str(file), opened.read(max_bytes + 1)

@@ -1,9 +1,8 @@
-"""``braid context``: what to show a model before it answers."""
+"""``braid context``: chooses messages for a model's context window."""
 
 from __future__ import annotations
 
 import json
-import sys
 from itertools import zip_longest
 from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,23 +12,19 @@ from braid.errors import InvalidRequest
 from braid.models import ContextRole, Ranking
 from braid.retrieval.context.fence import unfenced
 from braid.retrieval.context.selection import Context, ContextSource, message_text
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.question import check_known, question, unusable_models
+from braid_cli.options import DEFAULT_TENANT, AsJson, Tenant, any_of, examples
+from braid_cli.question import check_known, of_option, question, unusable_models
+from braid_cli.terminal import complain, out, print_json, read_input
 
 if TYPE_CHECKING:
     from braid.retrieval.context.selection import ContextScores
+    from rich.console import Console
 
-EPILOG = """[bold]Examples[/bold]
-
-braid context 'Why did checkout fail?' -t saltmarrow --messages chat.json
-
-braid context 'Why did checkout fail?' -t saltmarrow --messages - --task t-7 --json < chat.jsonl
-"""
-_FIELDS = {"query": "TEXT", "tenant_id": "--tenant", "task_id": "--task", "tool_name": "--tool"}
-"""What a request's fields are called on the command line."""
+app = typer.Typer()
+_OPTIONS = {"query": "TEXT", "tenant_id": "--tenant", "task_id": "--task", "tool_name": "--tool"}
 _FROM = {
     ContextSource.WORKING_STATE.value: "the conversation",
     ContextSource.SEMANTIC.value: "what is stored",
@@ -39,12 +34,16 @@ _SHOWN_CHARACTERS = 300
 _MAX_BYTES = 50_000_000
 
 
+@app.command(
+    epilog=examples(
+        "braid context 'Why did checkout fail?' -t saltmarrow --messages chat.json",
+        "braid context 'Why did checkout fail?' -t saltmarrow --messages - --task t-7 --json < chat.jsonl",
+    )
+)
 def context(
     text: Annotated[str, typer.Argument(help="What is asked next, 1 to 10,000 characters.", metavar="TEXT")],
     *,
-    tenant: Annotated[
-        str, typer.Option("--tenant", "-t", help="Whose memory.", show_default=True, metavar="NAME")
-    ] = "default",
+    tenant: Tenant = DEFAULT_TENANT,
     messages: Annotated[
         Path | None,
         typer.Option(
@@ -68,23 +67,19 @@ def context(
     ] = True,
     ranking: Annotated[
         Ranking,
-        typer.Option(
-            help=f"What the score is made of: {', '.join(choice.value for choice in Ranking)}.", metavar="RANKING"
-        ),
+        typer.Option(help=f"What the score is made of: {any_of(Ranking)}.", metavar="RANKING"),
     ] = Ranking.RECENCY,
     role: Annotated[
         ContextRole | None,
         typer.Option(
-            help=f"Role of what was retrieved: {', '.join(ContextRole)}. BRAID_CONTEXT_ROLE when left out.",
+            help=f"Role of what was retrieved: {any_of(ContextRole)}. BRAID_CONTEXT_ROLE when left out.",
             metavar="ROLE",
         ),
     ] = None,
     untrusted: Annotated[
         bool, typer.Option("--untrusted", help="Show records that are marked as not trusted too.", metavar="")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar="")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Choose what to show a model: of the conversation, of what is stored, of what was decided and done."""
     from braid.app import wired
@@ -95,7 +90,7 @@ def context(
     memory = wired()
     check_known(tenant, memory)
     for problem in unusable_models(asked, memory) if semantic else []:
-        Console(stderr=True, highlight=False).print(Text(f"braid: without {problem}", style="yellow"), soft_wrap=True)
+        complain(f"without {problem}", style="yellow")
     try:
         built = build_context(
             text,
@@ -112,14 +107,11 @@ def context(
             untrusted=untrusted,
         )
     except InvalidRequest as error:
-        name = _FIELDS.get(error.field or "")
-        if name is None or error.field is None:
-            raise
-        raise InvalidRequest(f"{name}{str(error).removeprefix(error.field)}", field=name) from None
+        raise of_option(error, _OPTIONS) from None
     if as_json:
-        print_json(built)
+        print_json(built.model_dump(mode="json"))
         return
-    show(Console(highlight=False), built)
+    show(out, built)
 
 
 def read_messages(file: Path) -> list[dict[str, Any]]:
@@ -130,8 +122,7 @@ def read_messages(file: Path) -> list[dict[str, Any]]:
     InvalidRequest
         If it is neither; names the file and the line, or the message's number.
     """
-    place = "standard input" if str(file) == "-" else str(file)
-    raw = sys.stdin.buffer.read(_MAX_BYTES + 1) if str(file) == "-" else _read(file)
+    place, raw = read_input(file, _MAX_BYTES)
     if len(raw) > _MAX_BYTES:
         raise InvalidRequest(f"--messages: {place} is longer than {_MAX_BYTES:,} bytes", field="--messages")
     if raw.lstrip().startswith(b"["):
@@ -146,12 +137,7 @@ def read_messages(file: Path) -> list[dict[str, Any]]:
     return [entry for _, entry in entries]
 
 
-def _read(file: Path) -> bytes:
-    with file.open("rb") as opened:
-        return opened.read(_MAX_BYTES + 1)
-
-
-def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return json.loads(raw.decode("utf-8"))
     except UnicodeDecodeError:
@@ -161,20 +147,8 @@ def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - whatever JSON holds
     raise InvalidRequest(f"--messages: {place} {problem}", field="--messages")
 
 
-def print_json(built: Context) -> None:
-    """Print one JSON object, a line; half a surrogate pair, which a message may hold, stays the escape that it was."""
-    fields = built.model_dump(mode="json")
-    line = json.dumps(fields, ensure_ascii=False)
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        line = json.dumps(fields)
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
 def show(console: Console, built: Context) -> None:
-    """Print the messages with their scores, best first."""
+    """Print the chosen messages with their scores."""
     for lost in built.degraded:
         console.print(Text(f"degraded: without {_FROM.get(lost, lost)} ({lost})", style="bold yellow"))
     if not built.enabled:
@@ -208,5 +182,5 @@ def _row(message: dict[str, Any], scores: ContextScores | None) -> tuple[Text, T
 
 
 def printable(text: str) -> str:
-    """Return a text that cannot steer the terminal of whoever reads it."""
+    """Return text without control and invisible characters."""
     return "".join(c if c.isprintable() or c.isspace() else "�" for c in text)

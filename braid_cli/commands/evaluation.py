@@ -1,4 +1,4 @@
-"""``braid eval`` and ``braid tune``: how good retrieval is on judged questions, and making it better."""
+"""``braid eval`` and ``braid tune``: measure retrieval on judged questions, and fit the parameters of fusion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from braid.settings.fusion_parameters import FILE_NAME
 from rich.text import Text
 
 from braid_cli.evaluation.figures import METRICS
-from braid_cli.terminal import FLAG, AsJson, Engine, err, examples, open_engines, out, print_json, progress
+from braid_cli.options import FLAG, AsJson, Engine, examples
+from braid_cli.terminal import EXIT_FAILED, complain, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.app import Wired
@@ -20,17 +21,18 @@ if TYPE_CHECKING:
     from braid_cli.evaluation.failures import Failure
     from braid_cli.evaluation.run import Evaluation
 
-EVALUATE_EPILOG = examples(
-    "braid eval my-data",
-    "braid eval my-data --by kind --failures 20",
-    "braid eval my-data --questions held-back --by kind",
-    "braid eval my-data --json | jq .runs.braid",
+app = typer.Typer()
+
+
+@app.command(
+    name="eval",
+    epilog=examples(
+        "braid eval my-data",
+        "braid eval my-data --by kind --failures 20",
+        "braid eval my-data --questions held-back --by kind",
+        "braid eval my-data --json | jq .runs.braid",
+    ),
 )
-
-TUNE_EPILOG = examples("braid tune my-data", "braid tune my-data other-data --metric recall@5 --out fitted.json")
-EXIT_FAILED = 1
-
-
 def evaluate(
     folder: Annotated[
         Path,
@@ -79,7 +81,7 @@ def evaluate(
 
     failed: list[Failure] = []
 
-    def look(evaluation: Evaluation, own: Wired) -> None:
+    def diagnose(evaluation: Evaluation, own: Wired) -> None:
         failed.extend(failures(evaluation, own, at_most=worst))
 
     with (
@@ -87,7 +89,12 @@ def evaluate(
         progress("Asking", quiet=as_json) as asking,
     ):
         evaluation = evaluate_folder(
-            folder, open_engines(engine), questions=questions, on_ingest=ingesting, on_question=asking, then=look
+            folder,
+            open_engines(engine),
+            questions=questions,
+            on_ingest=ingesting,
+            on_question=asking,
+            on_evaluated=diagnose,
         )
     if by is not None:
         evaluation.groups(by)  # refuses a field that no question has, before anything is written or printed
@@ -104,6 +111,7 @@ def evaluate(
         show_failures(out, failed)
 
 
+@app.command(epilog=examples("braid tune my-data", "braid tune my-data other-data --metric recall@5 --out fitted.json"))
 def tune(
     folders: Annotated[
         list[Path],
@@ -165,7 +173,7 @@ def tune(
     else:
         show_tuning(out, tuning)
     if refusal is not None:
-        err.print(Text(f"braid: nothing written: {refusal}", style="red"), soft_wrap=True)
+        complain(f"nothing written: {refusal}")
         raise typer.Exit(EXIT_FAILED)
     if not as_json:
         out.print(Text(f"written to {path}"), soft_wrap=True)

@@ -1,9 +1,8 @@
-"""``braid related`` and ``braid graph-query``: what the knowledge graph holds."""
+"""``braid related`` and ``braid graph-query``: questions to the knowledge graph alone."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,33 +14,31 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.question import check_known, check_tenant
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of, examples
+from braid_cli.question import check_known, check_tenant, of_option
 from braid_cli.show import path_text
-from braid_cli.terminal import AsJson, Engine, any_of, examples, open_engines, out, print_json
+from braid_cli.terminal import open_engines, out, print_json, read_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from braid.models import GraphHit
 
-RELATED_EPILOG = examples(
-    "braid related Keelson --tenant saltmarrow",
-    "braid related Keelson -t saltmarrow --type DEPENDS_ON --direction in --depth 2",
-)
-QUERY_EPILOG = examples(
-    "braid graph-query owners.json --tenant saltmarrow",
-    """echo '{"start": {"names": ["Keelson"]}, "steps": [{"direction": "in", "types": ["OWNS"]}]}' | """
-    "braid graph-query - -t saltmarrow",
-)
-Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose graph.", show_default=True, metavar="NAME")]
+app = typer.Typer()
 _MAX_BYTES = 1_000_000
 _OPTIONS = {"entity": "ENTITY", "types": "--type", "depth": "--depth", "limit": "--limit", "direction": "--direction"}
 
 
+@app.command(
+    epilog=examples(
+        "braid related Keelson --tenant saltmarrow",
+        "braid related Keelson -t saltmarrow --type DEPENDS_ON --direction in --depth 2",
+    )
+)
 def related(
     entity: Annotated[str, typer.Argument(help="Name, alias or id.", metavar="ENTITY")],
     *,
-    tenant: Tenant = "default",
+    tenant: Tenant = DEFAULT_TENANT,
     types: Annotated[
         list[str] | None, typer.Option("--type", help="Only this relationship type; may be repeated.", metavar="TYPE")
     ] = None,
@@ -58,16 +55,21 @@ def related(
     try:
         found = interface.related(entity, tuple(types or ()), direction, depth, limit=limit)
     except InvalidRequest as error:
-        name = _OPTIONS.get((error.field or "").partition(".")[0])
-        if name is None or error.field is None:
-            raise
-        raise InvalidRequest(f"{name}{str(error).removeprefix(error.field)}", field=name) from None
+        raise of_option(error, _OPTIONS) from None
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
     show_hits(found.hits, truncated=found.truncated)
 
 
+@app.command(
+    name="graph-query",
+    epilog=examples(
+        "braid graph-query owners.json --tenant saltmarrow",
+        """echo '{"start": {"names": ["Keelson"]}, "steps": [{"direction": "in", "types": ["OWNS"]}]}' | """
+        "braid graph-query - -t saltmarrow",
+    ),
+)
 def graph_query(
     file: Annotated[
         Path,
@@ -78,13 +80,12 @@ def graph_query(
         ),
     ],
     *,
-    tenant: Tenant = "default",
+    tenant: Tenant = DEFAULT_TENANT,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
     """Walk the graph step by step, as a question in JSON says. It can only read."""
-    place = "standard input" if str(file) == "-" else str(file)
-    asked = _read(file, place)
+    place, asked = _read(file)
     interface = _interface(tenant, engine)
     try:
         found = interface.graph_query(asked)
@@ -97,7 +98,7 @@ def graph_query(
 
 
 def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
-    """Print one row a vertex: what it is, and how it was reached."""
+    """Print one row a vertex: name, type, id and path."""
     if not hits:
         out.print(Text("Nothing found.", style="yellow"))
     else:
@@ -124,12 +125,8 @@ def _interface(tenant: str, engine: Engine) -> Interface:
     return Interface(wired, tenant)
 
 
-def _read(file: Path, place: str) -> dict[str, object]:
-    if str(file) == "-":
-        raw = sys.stdin.buffer.read(_MAX_BYTES + 1)
-    else:
-        with file.open("rb") as opened:
-            raw = opened.read(_MAX_BYTES + 1)
+def _read(file: Path) -> tuple[str, dict[str, object]]:
+    place, raw = read_input(file, _MAX_BYTES)
     if len(raw) > _MAX_BYTES:
         raise InvalidRequest(f"{place}: longer than {_MAX_BYTES:,} bytes")
     try:
@@ -138,4 +135,4 @@ def _read(file: Path, place: str) -> dict[str, object]:
         raise InvalidRequest(f"{place}: not JSON: {error}") from None
     if not isinstance(asked, dict):
         raise InvalidRequest(f"{place}: expected one JSON object, found {type(asked).__name__}")
-    return asked
+    return place, asked

@@ -1,4 +1,4 @@
-"""``braid members``: who may ask for which tenant."""
+"""``braid members``: the members of tenants, and their roles."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import typer
 from braid.errors import InvalidRequest
 from braid.ports.members import Membership, Role
 from pydantic import ValidationError
-from rich.console import Console
 
-members_app = typer.Typer(
+from braid_cli.options import Tenant, examples
+from braid_cli.terminal import out
+
+app = typer.Typer(
     name="members",
     no_args_is_help=True,
     help="Who may ask for which tenant, where BRAID_MEMBERSHIP is store.",
-    epilog="[bold]Examples[/bold]\n\nbraid members add user:ada --tenant acme --role writer\n\n"
-    "braid members list user:ada",
+    epilog=examples("braid members add user:ada --tenant acme --role writer", "braid members list user:ada"),
 )
-_out = Console(highlight=False, soft_wrap=True)
 
 Subject = Annotated[
     str,
@@ -25,10 +25,9 @@ Subject = Annotated[
         help="user: and the subject of a token, or iam: and the ARN of a user or an assumed role.", metavar="SUBJECT"
     ),
 ]
-Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose data.", metavar="NAME")]
 
 
-@members_app.command()
+@app.command()
 def add(
     subject: Subject,
     *,
@@ -41,10 +40,10 @@ def add(
     from braid.app import wired
 
     wired().members.add(_membership(subject, tenant, role))
-    _out.print(f"{subject} is a {role.value} of {tenant}")
+    out.print(f"{subject} is a {role.value} of {tenant}", soft_wrap=True)
 
 
-@members_app.command()
+@app.command()
 def remove(subject: Subject, *, tenant: Tenant) -> None:
     """Let somebody be a member of a tenant no longer; from the next request on."""
     from braid.app import wired
@@ -53,16 +52,16 @@ def remove(subject: Subject, *, tenant: Tenant) -> None:
     if not wired().members.remove(member.subject, member.tenant_id):
         message = f"{subject} is no member of {tenant}"
         raise InvalidRequest(message, field="SUBJECT")
-    _out.print(f"{subject} is no member of {tenant} any more")
+    out.print(f"{subject} is no member of {tenant} any more", soft_wrap=True)
 
 
-@members_app.command(name="list")
-def list_of(subject: Subject) -> None:
+@app.command(name="list")
+def list_tenants(subject: Subject) -> None:
     """Show which tenants somebody belongs to."""
     from braid.app import wired
 
     for membership in wired().members.of(subject):
-        _out.print(f"{membership.tenant_id}  {membership.role.value}")
+        out.print(f"{membership.tenant_id}  {membership.role.value}", soft_wrap=True)
 
 
 def _membership(subject: str, tenant: str, role: Role) -> Membership:

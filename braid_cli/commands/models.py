@@ -1,4 +1,4 @@
-"""``braid models``: what models there are, and making one."""
+"""``braid models``: lists models, and exports model folders."""
 
 from __future__ import annotations
 
@@ -17,50 +17,33 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from braid_cli.options import AsJson, examples
+
 if TYPE_CHECKING:
     from braid.model_profiles import ModelConfig, Profiles
 
-models_app = typer.Typer(no_args_is_help=True, help="List models and make model folders.", rich_markup_mode="rich")
+app = typer.Typer(name="models", no_args_is_help=True, help="List models and make model folders.")
 
 
 class Via(StrEnum):
-    """How a model folder is made."""
+    """Ways of making a model folder."""
 
     DIRECT = "direct"
     SENTENCE_TRANSFORMERS = "sentence-transformers"
 
 
 class KindOption(StrEnum):
-    """What the model does, as typed."""
+    """Kinds of model, as typed."""
 
     ENCODER = "encoder"
     CROSS_ENCODER = "cross-encoder"
 
 
-_LIST_EPILOG = """[bold]Examples[/bold]
-
-braid models list
-
-braid models list --json | jq '.models[] | select(.ready)'
-"""
-
-_EXPORT_EPILOG = """[bold]Examples[/bold]
-
-braid models export                                   [dim]the default model, from installed weights[/dim]
-
-braid models export ./my-bert --id my-bert            [dim]from safetensors, without PyTorch[/dim]
-
-braid models export codebert-code --allow-checkpoint  [dim]a configured model, from the hub[/dim]
-
-braid models export cross-encoder/ms-marco-MiniLM-L6-v2 --kind cross-encoder --precision int8
-"""
-
-
-@models_app.command("list", epilog=_LIST_EPILOG)
+@app.command("list", epilog=examples("braid models list", "braid models list --json | jq '.models[] | select(.ready)'"))
 def list_models(
     models_dir: Annotated[Path | None, typer.Option("--models-dir", help="Folder with one folder a model.")] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.", metavar="")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the configured models, which of them are made, and the profiles that use them."""
     settings = load_settings()
@@ -135,7 +118,14 @@ def _state(folder: Path) -> dict[str, object]:
     return {"ready": True, "problem": None, "precision": manifest.precision.value}
 
 
-@models_app.command("export", epilog=_EXPORT_EPILOG)
+@app.command(
+    epilog=examples(
+        "braid models export                                   [dim]the default model, from installed weights[/dim]",
+        "braid models export ./my-bert --id my-bert            [dim]from safetensors, without PyTorch[/dim]",
+        "braid models export codebert-code --allow-checkpoint  [dim]a configured model, from the hub[/dim]",
+        "braid models export cross-encoder/ms-marco-MiniLM-L6-v2 --kind cross-encoder --precision int8",
+    )
+)
 def export(
     source: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""``braid reembed``: embed outdated records again, or move the index to another model profile."""
+"""``braid reembed``: re-embeds outdated records, or migrates the index to another model profile."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ from braid.reembedding import Budget, JobKind, Phase, Question, Status
 from braid.reembedding.workflow import Progress
 from rich.table import Table
 
+from braid_cli.options import FLAG, AsJson, Engine, examples, tenant_option
 from braid_cli.question import check_tenant
-from braid_cli.terminal import FLAG, AsJson, Engine, counted, examples, open_engines, out, print_json, progress
+from braid_cli.terminal import EXIT_FAILED, counted, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.ports.reembedding import Serving
     from braid.ports.state import Queue
     from braid.reembedding import Job, Tools
 
-EPILOG = examples(
-    "braid reembed --dry-run",
-    "braid reembed --tenant saltmarrow --budget 1000",
-    "braid reembed --model-profile instructor",
-    "braid reembed --status",
-    "braid reembed --rollback",
-)
+app = typer.Typer()
 _SPENT = "the budget is spent: the next run goes on"
 
 
+@app.command(
+    epilog=examples(
+        "braid reembed --dry-run",
+        "braid reembed --tenant saltmarrow --budget 1000",
+        "braid reembed --model-profile instructor",
+        "braid reembed --status",
+        "braid reembed --rollback",
+    )
+)
 def reembed(
     *,
     model_profile: Annotated[
         str | None, typer.Option(help="Move the index to this profile, and switch once it is verified.", metavar="NAME")
     ] = None,
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", "-t", help="Only this tenant's outdated records.", metavar="NAME")
-    ] = None,
+    tenant: Annotated[str | None, tenant_option("Only this tenant's outdated records.")] = None,
     budget: Annotated[int | None, typer.Option(help="Most records of this run.", metavar="N", min=1)] = None,
     seconds: Annotated[float | None, typer.Option(help="Most seconds of this run.", metavar="S", min=0)] = None,
     judged: Annotated[
@@ -92,7 +94,7 @@ def reembed(
     elif pause:
         _pause(tools, as_json=as_json)
     elif queue:
-        _work_off(tools, wired.queue, bounds, as_json=as_json)
+        _drain_queue(tools, wired.queue, bounds, as_json=as_json)
     else:
         job = reembedding.plan(tools, profile=model_profile, tenant=tenant)
         _run(tools, job, bounds, judged or [], tolerance, as_json=as_json)
@@ -111,7 +113,7 @@ def _pause(tools: Tools, *, as_json: bool) -> None:
         _show_job(reembedding.pause(tools, name), as_json=as_json)
 
 
-def _work_off(tools: Tools, queue: Queue, budget: Budget, *, as_json: bool) -> None:
+def _drain_queue(tools: Tools, queue: Queue, budget: Budget, *, as_json: bool) -> None:
     done = reembedding.drain(tools, queue, budget=budget)
     if as_json:
         print_json(done.model_dump(mode="json"))
@@ -136,7 +138,7 @@ def _run(tools: Tools, job: Job, budget: Budget, judged: list[Path], tolerance: 
             raise InvalidRequest(f"{error}; this run has stopped") from error
     _show_job(job, as_json=as_json)
     if job.status is Status.FAILED:
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _questions(folder: Path) -> list[Question]:

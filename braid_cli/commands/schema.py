@@ -14,21 +14,20 @@ from braid.understanding.schema_changes import report
 from pydantic import ValidationError
 from rich.table import Table
 
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, examples
 from braid_cli.question import check_tenant
-from braid_cli.terminal import AsJson, Engine, examples, open_engines, out, print_json
+from braid_cli.terminal import EXIT_FAILED, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from braid.app import Wired
     from braid.understanding.schema_changes import SchemaReport
 
-schema_app = typer.Typer(
+app = typer.Typer(
     name="schema",
     no_args_is_help=True,
-    rich_markup_mode="rich",
     help="A tenant's schema versions: list them, check the next one, register it.",
     epilog=examples("braid schema list -t saltmarrow", "braid schema check schema-3.json -t saltmarrow"),
 )
-Tenant = Annotated[str, typer.Option("--tenant", "-t", help="Whose schema.", show_default=True, metavar="NAME")]
 File = Annotated[
     Path,
     typer.Argument(
@@ -40,8 +39,8 @@ File = Annotated[
 ]
 
 
-@schema_app.command(name="list", epilog=examples("braid schema list -t saltmarrow"))
-def list_versions(*, tenant: Tenant = "default", engine: Engine = None, as_json: AsJson = False) -> None:
+@app.command(name="list", epilog=examples("braid schema list -t saltmarrow"))
+def list_versions(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
     """Show every version, oldest first."""
     check_tenant(tenant)
     versions = open_engines(engine).schemas.versions(tenant)
@@ -63,15 +62,15 @@ def list_versions(*, tenant: Tenant = "default", engine: Engine = None, as_json:
     out.print(table)
 
 
-@schema_app.command(epilog=examples("braid schema current -t saltmarrow"))
-def current(*, tenant: Tenant = "default", engine: Engine = None) -> None:
+@app.command(epilog=examples("braid schema current -t saltmarrow"))
+def current(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None) -> None:
     """Print the number of the current version."""
     check_tenant(tenant)
     out.print(str(open_engines(engine).schemas.current(tenant)))
 
 
-@schema_app.command(epilog=examples("braid schema check schema-3.json -t saltmarrow"))
-def check(file: File, *, tenant: Tenant = "default", engine: Engine = None, as_json: AsJson = False) -> None:
+@app.command(epilog=examples("braid schema check schema-3.json -t saltmarrow"))
+def check(file: File, *, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
     """Say what a version would change, and leave with 1 if something stored is of a type that it takes away."""
     wired = open_engines(engine)
     found = _report(_read(file, tenant), wired)
@@ -80,16 +79,16 @@ def check(file: File, *, tenant: Tenant = "default", engine: Engine = None, as_j
     else:
         _show(found)
     if not found.compatible:
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_FAILED)
 
 
-@schema_app.command(epilog=examples("braid schema register schema-3.json -t saltmarrow"))
+@app.command(epilog=examples("braid schema register schema-3.json -t saltmarrow"))
 def register(
     file: File,
     *,
-    tenant: Tenant = "default",
+    tenant: Tenant = DEFAULT_TENANT,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if something stored is of a type that it takes away.", metavar="")
+        bool, typer.Option("--force", help="Even if something stored is of a type that it takes away.", metavar=FLAG)
     ] = False,
     engine: Engine = None,
 ) -> None:
@@ -123,7 +122,7 @@ def _read(file: Path, tenant: str) -> SchemaVersion:
 
 def _report(schema: SchemaVersion, wired: Wired) -> SchemaReport:
     records, graph = wired.index.stats(schema.tenant_id), wired.graph.stats(schema.tenant_id)
-    # An entity stands in both stores, or in one: whichever knows more of a type counts.
+    # An entity may be in both stores or in one: the larger count of a type is the number of its entities.
     names = set(records.by_entity_type) | set(graph.by_entity_type)
     return report(
         schema,

@@ -26,9 +26,11 @@ braid serve
 
 braid serve -t saltmarrow -t pellworth --port 8700 --json
 """
+app = typer.Typer()
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
+@app.command(epilog=EPILOG)
 def serve(
     *,
     tenants: Annotated[

@@ -1,4 +1,4 @@
-"""What of a dataset contradicts the stores, found before any of it is written."""
+"""Checks of a dataset against the stores, before anything of it is written."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from braid.errors import DatasetError, NewerSchema
 from braid.ingestion.items import printable
 from braid.ingestion.supersession import RefusedRecord, find
 
+from braid_cli.datasets.json_lines import first_of
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from braid.app import Wired
     from braid.ingestion.writing import WriteReport
 
-    from braid_cli.datasets.ingest import Source
-    from braid_cli.datasets.staging import Ledger
-
-SHOWN = 10
+    from braid_cli.datasets.ingest import DatasetSource
+    from braid_cli.datasets.staging import Staging
 
 
-def refuse_contradictions(dataset: Source, ledger: Ledger, wired: Wired, leaving: Iterable[tuple[str, str]]) -> None:
-    """Look for what only the stores can tell is wrong, before anything is written.
+def refuse_contradictions(
+    dataset: DatasetSource, staging: Staging, wired: Wired, superseded_but_removed: Iterable[tuple[str, str]]
+) -> None:
+    """Refuse a dataset that contradicts what is stored.
 
     Parameters
     ----------
-    leaving
-        What is superseded and would be removed, as :meth:`braid_cli.datasets.staging.Ledger.leaving` has it.
+    superseded_but_removed
+        As :meth:`braid_cli.datasets.staging.Staging.superseded_but_removed` yields it.
 
     Raises
     ------
@@ -38,15 +40,17 @@ def refuse_contradictions(dataset: Source, ledger: Ledger, wired: Wired, leaving
     tenant_id = dataset.tenant_id
     current = max([wired.schemas.current(tenant_id), *(schema.version for schema in dataset.schemas)])
     newer = [
-        f"{place}: schema_version: {version} is newer than the current version {current} of tenant {tenant_id!r}"
-        for place, version in ledger.newer(current)
+        printable(
+            f"{place}: schema_version: {version} is newer than the current version {current} of tenant {tenant_id!r}"
+        )
+        for place, version in staging.newer_than(current)
     ]
     if newer:
-        raise NewerSchema(f"{_shown(newer)}; state it in schemas.jsonl", field="schema_version")
-    records, places = ledger.superseding()
-    edges, edge_places = ledger.superseding_edges()
+        raise NewerSchema(f"{first_of(newer)}; state it in schemas.jsonl", field="schema_version")
+    records, places = staging.superseding_records()
+    edges, edge_places = staging.superseding_edges()
     gone = "is no longer in the folder and would be removed"
-    wrong = [f"{place}: supersedes: {old} {gone}" for place, old in leaving]
+    wrong = [f"{place}: supersedes: {old} {gone}" for place, old in superseded_but_removed]
     refused_ids: set[str] = set()
     while records or edges:
         in_graph = [vertex.id for vertex in wired.graph.get_many(tenant_id, sorted(records))]
@@ -61,21 +65,16 @@ def refuse_contradictions(dataset: Source, ledger: Ledger, wired: Wired, leaving
                 place, _ = edge_places[one.identity], edges.pop(one.identity)
             wrong.append(f"{place}: supersedes: {one.message}")
     if wrong:
-        raise DatasetError(_shown(wrong))
+        raise DatasetError(first_of([printable(one) for one in wrong]))
 
 
 def require_accepted(report: WriteReport) -> None:
-    """Refuse what became wrong since it was looked at, because somebody else wrote meanwhile.
+    """Raise the errors of a write: another writer may have changed the stores since they were checked.
 
     Raises
     ------
     DatasetError
-        If a report has errors.
+        If the report has errors.
     """
     if report.errors:
-        raise DatasetError(_shown([str(error) for error in report.errors]))
-
-
-def _shown(messages: Sequence[str]) -> str:
-    more = len(messages) - SHOWN
-    return "\n".join([*map(printable, messages[:SHOWN]), *([f"and {more} more"] if more > 0 else [])])
+        raise DatasetError(first_of([printable(str(error)) for error in report.errors]))

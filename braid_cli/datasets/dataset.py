@@ -1,6 +1,6 @@
 """A dataset folder in memory: BEIR's corpus, queries and qrels, with entities, relationships and schemas beside them.
 
-The whole folder is checked before anything of it is used, so that nothing is ever half-ingested.
+The whole folder is checked before anything of it is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from braid.ingestion.items import object_of, require
 from braid.models import Frozen, Query, Record, Relationship, Vertex
 
 from braid_cli.datasets.json_lines import Mistakes, read_lines
-from braid_cli.datasets.staging import Item, Ledger
+from braid_cli.datasets.staging import Item, Staging
 from braid_cli.datasets.streaming import DatasetFiles, content_hash
 
 if TYPE_CHECKING:
@@ -27,17 +27,18 @@ if TYPE_CHECKING:
 
 
 class JudgedQuery(Frozen):
-    """One question of a dataset, and which records answer it."""
+    """A question of a dataset with its relevance judgements."""
 
     id: str
     query: Query
     relevant: dict[str, int]
+    """Grade above 0 by id of a relevant record."""
     metadata: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a folder holds, for one tenant."""
+    """The content of a dataset folder, for one tenant."""
 
     folder: Path
     tenant_id: str
@@ -56,7 +57,7 @@ class Dataset:
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 over what is stored: equal for equal content, wherever the folder lies."""
+        """SHA-256 of the stored content, independent of the folder's path."""
         return content_hash(self.folder)
 
     def items(self) -> Iterator[Item]:
@@ -68,22 +69,22 @@ class Dataset:
             yield Item(f"{self.folder}: {vertex.id}", None, vertex)
 
     def edges(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield relationships, each with what it leads from and to as its place."""
+        """Yield relationships with their places."""
         for edge in self.relationships:
             yield f"{self.folder}: {edge.source!r} {edge.type} {edge.target!r}", edge
 
     @contextmanager
-    def noted(self) -> Iterator[Ledger]:
-        """Lend what is to be known of it as a whole."""
-        ledger = Ledger()
+    def staged(self) -> Iterator[Staging]:
+        """Provide the staging tables with all items and edges."""
+        staging = Staging()
         try:
             for item in self.items():
-                ledger.note(item)
+                staging.add_item(item)
             for place, edge in self.edges():
-                ledger.note_edge(place, edge)
-            yield ledger
+                staging.add_edge(place, edge)
+            yield staging
         finally:
-            ledger.close()
+            staging.close()
 
 
 def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, questions: str | None = None) -> Dataset:
@@ -92,14 +93,14 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, question
     Parameters
     ----------
     folder
-        Holds ``corpus.jsonl`` and, as there are any, ``entities.jsonl``, ``relationships.jsonl``, ``graph.json``,
+        Holds ``corpus.jsonl`` and optionally ``entities.jsonl``, ``relationships.jsonl``, ``graph.json``,
         ``schemas.jsonl``; for evaluation also ``queries.jsonl`` and ``qrels/test.tsv``.
     tenant_id
-        Whose data it becomes.
+        Tenant of the data.
     judged
-        Whether questions and judgements are wanted.
+        Whether to read questions and judgements as well.
     questions
-        Name of a subfolder that has other questions and judgements about the same data.
+        Name of a subfolder with other questions and judgements about the same data.
 
     Raises
     ------
@@ -133,7 +134,7 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, question
     )
 
 
-def _refuse_repeated(places: list[tuple[str, str]], errors: Mistakes) -> None:
+def _refuse_duplicates(places: list[tuple[str, str]], errors: Mistakes) -> None:
     first: dict[str, str] = {}
     for place, identity in places:
         if identity in first:
@@ -163,7 +164,7 @@ def _judged(folder: Path, tenant_id: str, errors: Mistakes) -> tuple[JudgedQuery
         )
 
     parsed = read_lines(folder / "queries.jsonl", parse, errors, names)
-    _refuse_repeated([(place, question.id) for place, question in parsed], errors)
+    _refuse_duplicates([(place, question.id) for place, question in parsed], errors)
     return tuple(question for _, question in parsed if question.relevant)
 
 

@@ -1,4 +1,4 @@
-"""The nodes and edges of a graph in one JSON file, of which NetworkX's node-link form is one."""
+"""Parser of nodes and edges in one JSON document, NetworkX's node-link format included."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Elements:
-    """The well-formed nodes and edges of a graph's file, each with its place in it."""
+    """Well-formed nodes and edges of a graph file, each with its place."""
 
     nodes: list[tuple[str, tuple[Vertex, Record | None]]]
     edges: list[tuple[str, Relationship]]
 
 
 def read_elements(path: Path, raw: bytes, tenant_id: str, errors: Mistakes) -> Elements:
-    """Return what is well formed, and note what is wrong with the rest.
+    """Parse a graph file; malformed nodes and edges become errors, the others are returned.
 
     Parameters
     ----------
     path
-        Of the file, for what is said of mistakes.
+        Path of the file, for messages.
     raw
-        Its bytes.
+        Content of the file.
     tenant_id
-        Whose data it becomes.
+        Tenant of the data.
     errors
-        Where mistakes are noted.
+        Collects what is wrong.
 
     Raises
     ------
     DatasetError
-        If it is no such file at all.
+        If the document is not JSON of nodes and edges, or too long.
     """
     if len(raw) > MAX_BYTES:
         raise DatasetError(f"{path}: longer than {MAX_BYTES:,} bytes")
@@ -91,7 +91,7 @@ def _parse(
     return parsed
 
 
-def _identity(value: object) -> Any:  # noqa: ANN401 - what is no id is refused by the shape
+def _identity(value: object) -> Any:  # noqa: ANN401 - the model refuses what is no id
     """Return an id as text: NetworkX's nodes are often numbers."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 

@@ -1,4 +1,4 @@
-"""A graph in one JSON file: ``nodes`` and ``edges`` or ``links``, which NetworkX's node-link form is one of."""
+"""A graph file as a dataset: one JSON object of ``nodes`` and ``edges`` or ``links``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphFile(Dataset):
-    """What a graph's file holds, for one tenant; written as any dataset is."""
+    """The content of a graph file, for one tenant."""
 
     digest: str = ""
 
@@ -32,7 +32,7 @@ class GraphFile(Dataset):
 
 
 def read_graph(path: Path, tenant_id: str) -> GraphFile:
-    """Read and check a graph's file, whole, before anything of it is used.
+    """Read a graph file and check it as a whole.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ def read_graph(path: Path, tenant_id: str) -> GraphFile:
         One JSON object of ``nodes`` and ``edges`` or ``links``. A node needs an ``id``; ``name``, ``type``, ``aliases``
         and ``content`` are as in ``entities.jsonl``. An edge needs ``source`` and ``target``; its ``type``, or its
         ``key`` in a graph of several edges between two nodes, is ``RELATED_TO`` when not given. What else a node has is
-        kept as metadata of its record; what else an edge has is not kept.
+        kept as metadata of its record; what else an edge has is dropped.
     tenant_id
-        Whose data it becomes.
+        Tenant of the data.
 
     Raises
     ------
     DatasetError
-        If it is not such a file; names the file and the element.
+        If the file is malformed; names the file and the element.
     """
     raw = path.read_bytes()
     errors = Mistakes()

@@ -1,4 +1,4 @@
-"""Putting a dataset folder into the stores, and taking out of them what the folder no longer holds."""
+"""Ingests a dataset: writes what is new or changed, and removes what the dataset no longer has."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from braid_cli.datasets.contradictions import refuse_contradictions, require_acc
 from braid_cli.datasets.manifest import (
     FOLDER,
     UNFINISHED,
-    Heading,
+    Header,
     manifests,
-    read_heading,
+    read_header,
     read_manifest,
     read_others,
     write_manifest,
 )
-from braid_cli.datasets.staging import Whose
+from braid_cli.datasets.staging import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,34 +33,34 @@ if TYPE_CHECKING:
     from braid.ingestion.writing import WriteReport
     from braid.ports.retrieval import SchemaVersion
 
-    from braid_cli.datasets.staging import Item, Ledger
+    from braid_cli.datasets.staging import Item, Staging
 
-WRITTEN_AS = "names with their forms"
-"""What a store holds of equal content: a folder that was written otherwise is written again."""
+STORED_FORM = "names with their forms"
+"""Version of how content is stored: a dataset that was written under another one is written again."""
 ITEMS_AT_ONCE = 1_024
 """Records and entities that are checked together, embedded in the order of their lengths, and written in one commit."""
 EDGES_AT_ONCE = 1_024
 _T = TypeVar("_T")
 
 
-class Source(Protocol):
-    """What is ingested. It is gone through more than once, and need not be in memory."""
+class DatasetSource(Protocol):
+    """A dataset to ingest. It is iterated more than once, and need not be in memory."""
 
     @property
     def tenant_id(self) -> str:
-        """Whose data it becomes."""
+        """Tenant of the data."""
 
     @property
     def name(self) -> str:
-        """By which it is known again."""
+        """Name of the dataset; a later ingest of the same name replaces it."""
 
     @property
     def content_hash(self) -> str:
-        """Which is equal for equal content."""
+        """Hash of the stored content."""
 
     @property
     def schemas(self) -> tuple[SchemaVersion, ...]:
-        """The schema versions that come with it."""
+        """Schema versions that the dataset registers."""
 
     def items(self) -> Iterator[Item]:
         """Yield records and entities."""
@@ -68,50 +68,50 @@ class Source(Protocol):
     def edges(self) -> Iterator[tuple[str, Relationship]]:
         """Yield relationships with their places."""
 
-    def noted(self) -> AbstractContextManager[Ledger]:
-        """Lend the notes of all items and edges, which were checked."""
+    def staged(self) -> AbstractContextManager[Staging]:
+        """Provide the staging tables of all items and edges, which were checked."""
 
 
 @dataclass(frozen=True)
-class Ingested:
-    """What one ingest did."""
+class IngestReport:
+    """Counts and timings of one ingest."""
 
     records: int
-    """Of the dataset."""
+    """Records of the dataset."""
     vertices: int
     relationships: int
     embed_seconds: float
     write_seconds: float
     unchanged: bool = False
     written: int = 0
-    """Records that were new or had changed."""
+    """Records that were new or changed."""
     removed: int = 0
-    """Records that the folder held when it was last ingested, and no longer."""
+    """Records that the previous ingest wrote and that the dataset no longer has."""
 
 
 def ingest(
-    dataset: Source,
+    dataset: DatasetSource,
     wired: Wired,
     *,
     threads: int | None = None,
     prune: bool = True,
     on_progress: Callable[[int, int], None] | None = None,
-) -> Ingested:
-    """Write a dataset as :func:`braid.ingestion.writing.write` does; what is stored just so is not written again.
+) -> IngestReport:
+    """Write a dataset with :func:`braid.ingestion.writing.write`, which skips what is stored already.
 
-    An ingest that was cut off is finished by running it again. Memory does not grow with the dataset.
+    Running it again finishes an ingest that was interrupted. Memory does not grow with the dataset.
 
     Parameters
     ----------
     dataset
-        What to write, checked already.
+        The dataset, already checked.
     wired
         Engines and models.
     threads
         Threads of the encoder.
     prune
-        Whether what the folder held when it was last ingested, and no longer, is removed. That is known wherever files
-        can be kept: always on the laptop, and with ``BRAID_OBJECTS_BUCKET`` in AWS.
+        Whether to remove what the previous ingest wrote and the dataset no longer has. That needs a manifest, and so an
+        object store: always there on the laptop, and with ``BRAID_OBJECTS_BUCKET`` in AWS.
     on_progress
         Called with the number of records done and the number of all.
 
@@ -128,47 +128,49 @@ def ingest(
     tenant_id, key, objects = dataset.tenant_id, f"{FOLDER}{dataset.name}.jsonl", manifests(wired)
     models = wired.models()
     fingerprint = _fingerprint(dataset, [model.id for model in models])
-    before = read_heading(objects, tenant_id, key) if objects else Heading()
+    before = read_header(objects, tenant_id, key) if objects else Header()
     generation = wired.cache.generation(tenant_id)
     newest = max((schema.version for schema in dataset.schemas), default=1)
     # A tenant that was deleted while this was written has its records again, and its schemas not.
     registered = wired.schemas.current(tenant_id) >= newest
     if registered and before.fingerprint == fingerprint and generation and generation == before.generation:
-        return Ingested(0, 0, 0, 0.0, 0.0, unchanged=True)
-    # Whatever may be missing is looked for before the first write.
+        return IngestReport(0, 0, 0, 0.0, 0.0, unchanged=True)
+    # A model that is missing or broken fails here, before the first write.
     for model in models:
         wired.encoder_for(model, threads=threads)
     began = time.perf_counter()
-    with dataset.noted() as ledger:
-        ledger.hold_now()
+    with dataset.staged() as staging:
+        staging.snapshot_current()
         if objects:
-            read_manifest(objects, tenant_id, key, ledger, Whose.BEFORE)
-            if prune and any(ledger.leaving()):
-                read_others(objects, tenant_id, key, ledger)
-        refuse_contradictions(dataset, ledger, wired, ledger.leaving() if prune else ())
+            read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
+            if prune and any(staging.superseded_but_removed()):
+                read_others(objects, tenant_id, key, staging)
+        refuse_contradictions(dataset, staging, wired, staging.superseded_but_removed() if prune else ())
         if objects:
-            # From here to the end the stores hold some of both.
-            write_manifest(objects, tenant_id, key, Heading(), ledger, Whose.NOW, Whose.BEFORE)
+            # Until the end the stores hold some of both; an interrupted ingest removes what either holds.
+            write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
         for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
             wired.schemas.register(schema)
-        # A folder that was written otherwise has its vertices written again, though none of them has changed.
-        rewrite = before.fingerprint != UNFINISHED and not before.fingerprint.startswith(_written_as())
-        done = _Done()
-        _write_items(dataset, ledger, wired, done, threads=threads, rewrite=rewrite, on_progress=on_progress)
-        _write_edges(dataset, ledger, wired, done, rewrite=rewrite)
+        # Under another stored form vertices are written again although their content has not changed.
+        rewrite = before.fingerprint != UNFINISHED and not before.fingerprint.startswith(_form_prefix())
+        done = _Totals()
+        _write_items(dataset, staging, wired, done, threads=threads, rewrite=rewrite, on_progress=on_progress)
+        _write_edges(dataset, staging, wired, done, rewrite=rewrite)
         removed = 0
         if objects and prune:
-            # What another dataset of the tenant holds as well stays.
-            read_others(objects, tenant_id, key, ledger)
-            removed = _prune(ledger, tenant_id, wired)
+            # What another dataset of the tenant has as well is kept.
+            read_others(objects, tenant_id, key, staging)
+            removed = _prune(staging, tenant_id, wired)
         if objects:
-            heading = Heading(fingerprint, wired.cache.generation(tenant_id) or 0)
-            write_manifest(objects, tenant_id, key, heading, ledger, Whose.NOW, *(() if prune else (Whose.BEFORE,)))
-        same = before.fingerprint != UNFINISHED and ledger.same_edges()
-        return Ingested(
-            records=ledger.records,
-            vertices=ledger.vertices(),
-            relationships=ledger.relationships,
+            header = Header(fingerprint, wired.cache.generation(tenant_id) or 0)
+            write_manifest(
+                objects, tenant_id, key, header, staging, Snapshot.CURRENT, *(() if prune else (Snapshot.PREVIOUS,))
+            )
+        same = before.fingerprint != UNFINISHED and staging.edges_unchanged()
+        return IngestReport(
+            records=staging.record_count,
+            vertices=staging.vertex_count(),
+            relationships=staging.relationship_count,
             embed_seconds=done.embed_seconds,
             write_seconds=time.perf_counter() - began - done.embed_seconds,
             unchanged=same and not (done.written or done.vertices or removed),
@@ -178,7 +180,7 @@ def ingest(
 
 
 def ensure_models(wired: Wired, *, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Make the default model's folder when the profile wants it and it is not there yet; seconds, no network.
+    """Export the default model when the profile uses it and it is missing; takes seconds and no network.
 
     Parameters
     ----------
@@ -203,11 +205,8 @@ def ensure_models(wired: Wired, *, on_progress: Callable[[int, int], None] | Non
         on_progress(1, 1)
 
 
-# --- writing ----------------------------------------------------------------------------------------------------------
-
-
-class _Done:
-    """What was done so far."""
+class _Totals:
+    """Totals of the writes so far."""
 
     def __init__(self) -> None:
         self.written = self.vertices = 0
@@ -221,22 +220,22 @@ class _Done:
 
 
 def _write_items(
-    dataset: Source,
-    ledger: Ledger,
+    dataset: DatasetSource,
+    staging: Staging,
     wired: Wired,
-    done: _Done,
+    done: _Totals,
     *,
     threads: int | None,
     rewrite: bool,
     on_progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Write records and entities; what they supersede ends with the edges."""
+    """Write records and entities; their supersessions follow with the edges."""
     earlier = 0
     for items in _pages(dataset.items(), ITEMS_AT_ONCE):
         records = {item.record.id: item.record for item in items if item.record is not None}
-        beside = ledger.vertices_beside([item.vertex.id for item in items if item.vertex and not item.record])
+        beside = staging.vertices_with_a_record([item.vertex.id for item in items if item.vertex and not item.record])
         vertices = {item.vertex.id: item.vertex for item in items if item.vertex and item.vertex.id not in beside}
-        vertices |= ledger.vertices_beside(records)
+        vertices |= staging.vertices_with_a_record(records)
         request = WriteRequest(
             tenant_id=dataset.tenant_id,
             records=tuple(records.values()),
@@ -251,7 +250,7 @@ def _write_items(
 
         def tell(written: int, of: int, before: int = earlier + len(records)) -> None:
             if on_progress:
-                on_progress(before - of + written, ledger.records)
+                on_progress(before - of + written, staging.record_count)
 
         report = write(request, wired, threads=threads, on_progress=tell)
         done.add(report)
@@ -260,13 +259,13 @@ def _write_items(
         earlier += len(records)
 
 
-def _write_edges(dataset: Source, ledger: Ledger, wired: Wired, done: _Done, *, rewrite: bool) -> None:
-    """Write edges, then what records supersede, then what edges supersede, as files of lines are written.
+def _write_edges(dataset: DatasetSource, staging: Staging, wired: Wired, done: _Totals, *, rewrite: bool) -> None:
+    """Write edges, then supersessions by records, then supersessions by edges.
 
-    See :mod:`braid.ingestion.bulk.phases`: an edge and what ends it may stand on pages far apart.
+    The order is that of :mod:`braid.ingestion.bulk.phases`: an edge and what ends it may stand on pages far apart.
     """
-    plain = ((place, edge) for place, edge in ledger.standing(dataset.edges()) if edge.type != SUPERSEDES)
-    for edges, ending in ((plain, False), (ledger.links(), False), (ledger.ends(), True)):
+    plain = ((place, edge) for place, edge in staging.last_of_each_edge(dataset.edges()) if edge.type != SUPERSEDES)
+    for edges, ending in ((plain, False), (staging.supersedes_edges(), False), (staging.ending_edges(), True)):
         for page in _pages(edges, EDGES_AT_ONCE):
             stated = [edge if ending else edge.model_copy(update={"supersedes": ()}) for _, edge in page]
             request = WriteRequest(
@@ -274,7 +273,7 @@ def _write_edges(dataset: Source, ledger: Ledger, wired: Wired, done: _Done, *, 
                 relationships=tuple(stated),
                 places=Places(relationships=tuple(place for place, _ in page)),
                 supersede_only=ending,
-                ended_apart=ledger.ended(stated),
+                ended_apart=staging.ended_identities(stated),
                 rewrite=rewrite and not ending,
             )
             done.add(write(request, wired))
@@ -291,18 +290,18 @@ def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
         yield page
 
 
-def _prune(ledger: Ledger, tenant_id: str, wired: Wired) -> int:
-    """Remove what the dataset no longer holds; return how many records that were."""
+def _prune(staging: Staging, tenant_id: str, wired: Wired) -> int:
+    """Remove what the dataset no longer has; return the number of records removed."""
     removed = 0
-    for identities in ledger.gone_edges():
+    for identities in staging.removed_edges():
         edges = [
             Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
             for source, kind, target, predicate in identities
         ]
         wired.graph.delete_relationships(tenant_id, edges)
-    for ids in ledger.gone_ids():
+    for ids in staging.removed_ids():
         removed += delete_records(tenant_id, ids, wired).records
-    for demoted in ledger.demoted():
+    for demoted in staging.demoted_ids():
         with wired.transaction(tenant_id):
             removed += wired.index.delete(tenant_id, demoted)
             vertices = wired.graph.get_many(tenant_id, demoted)
@@ -310,9 +309,9 @@ def _prune(ledger: Ledger, tenant_id: str, wired: Wired) -> int:
     return removed
 
 
-def _fingerprint(dataset: Source, model_ids: Sequence[str]) -> str:
-    return _written_as() + hashlib.sha256("\n".join([dataset.content_hash, *model_ids]).encode()).hexdigest()
+def _fingerprint(dataset: DatasetSource, model_ids: Sequence[str]) -> str:
+    return _form_prefix() + hashlib.sha256("\n".join([dataset.content_hash, *model_ids]).encode()).hexdigest()
 
 
-def _written_as() -> str:
-    return hashlib.sha256(WRITTEN_AS.encode()).hexdigest()[:8] + "-"
+def _form_prefix() -> str:
+    return hashlib.sha256(STORED_FORM.encode()).hexdigest()[:8] + "-"

@@ -1,4 +1,4 @@
-"""Writing a file of many lines from here, batch by batch: what the deployed workflow does with an object."""
+"""Ingests a file of lines in batches, in the phases of the deployed bulk ingest."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class FileIngested:
-    """What became of a file."""
+class FileReport:
+    """Counts and timings of one file."""
 
     lines: int = 0
     written: int = 0
@@ -38,7 +38,7 @@ class FileIngested:
     write_seconds: float = 0.0
 
     def add(self, report: WriteReport, errors: Sequence[ItemError], phase: Phase, *, lines: int) -> None:
-        """Count what became of a batch in a phase."""
+        """Add the outcome of a batch in one phase."""
         self.lines += lines if phase is Phase.ITEMS else 0
         self.errors += len(errors)
         for name in ("written", "unchanged", "embedded", "superseded"):
@@ -57,20 +57,20 @@ def ingest_file(
     threads: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     on_error: Callable[[ItemError], None] = lambda _: None,
-) -> FileIngested:
-    """Write what is right of a file of lines: in the phases of :mod:`braid.ingestion.bulk.phases`.
+) -> FileReport:
+    """Write the valid lines of a file, in the phases of :mod:`braid.ingestion.bulk.phases`; report the others.
 
-    No more than a batch of it is held in memory, beside the places of what is refused and eight bytes for each edge
-    that another ends, or that ends a record. What is wrong is told line by line, and the rest is written.
+    Memory holds one batch, the places of what is refused, and eight bytes for each edge that another edge ends or that
+    ends a record.
 
     Parameters
     ----------
     path
         One JSON object a line, as :mod:`braid.ingestion.items` reads them.
     missing
-        What becomes of edges that lead nowhere.
+        What becomes of edges whose ends are not stored.
     on_progress
-        Called with the bytes read and all there are to read.
+        Called with the bytes read and the size of the file.
     on_error
         Called with each error.
 
@@ -79,15 +79,15 @@ def ingest_file(
     DatasetError
         If the file changes while it is read; what was written until then stays.
     StoreError, ModelError
-        As :func:`braid.ingestion.writing.write`; ingesting the file again goes on.
+        As :func:`braid.ingestion.writing.write`; ingesting the file again continues.
     """
     begun = path.stat()
-    done = FileIngested()
-    holding: list[set[Phase]] = []
+    done = FileReport()
+    phases_by_batch: list[set[Phase]] = []
     refused: set[str] = set()
     marks, in_order = Marks(), b""
     for phase in Phase:
-        for lines, first, offset in _holding(path, begun, phase, holding):
+        for lines, first, offset in _batches_of_phase(path, begun, phase, phases_by_batch):
             items = Items(tenant_id)
             for at, line in enumerate(lines, start=first):
                 items.add_line(f"{path}:{at}", line)
@@ -114,23 +114,23 @@ def _require_unchanged(path: Path, begun: os.stat_result) -> None:
         raise DatasetError(f"{path} changed while it was read; ingest it again")
 
 
-def _holding(
-    path: Path, begun: os.stat_result, phase: Phase, holding: list[set[Phase]]
+def _batches_of_phase(
+    path: Path, begun: os.stat_result, phase: Phase, phases_by_batch: list[set[Phase]]
 ) -> Iterator[tuple[list[bytes], int, int]]:
-    """Yield the batches that may hold something of a phase; which those are is noted in the first."""
-    if phase is not Phase.ITEMS and not any(phase in phases for phases in holding):
+    """Yield the batches that may hold something of a phase; the first phase fills ``phases_by_batch``."""
+    if phase is not Phase.ITEMS and not any(phase in phases for phases in phases_by_batch):
         return
     for number, batch in enumerate(_batches(path)):
         _require_unchanged(path, begun)
         if phase is Phase.ITEMS:
-            holding.append(set[Phase]().union(*map(phases_of, batch[0])))
-        if phase in holding[number]:
+            phases_by_batch.append(set[Phase]().union(*map(phases_of, batch[0])))
+        if phase in phases_by_batch[number]:
             yield batch
     _require_unchanged(path, begun)  # one that was cut has no batch left that would tell
 
 
 def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:
-    """Yield lines, the number of the first, and the byte after the last; of a line too long only its beginning."""
+    """Yield lines, the first one's number, and the offset after the last; of an overlong line only the beginning."""
     lines: list[bytes] = []
     size = offset = 0
     first = number = 1

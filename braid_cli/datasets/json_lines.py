@@ -1,4 +1,4 @@
-"""JSON lines, one object a line: every mistake of a folder is noted with its file and line, and shown at once."""
+"""Reader of JSON lines that collects every mistake of a dataset, each with its file and line."""
 
 from __future__ import annotations
 
@@ -8,44 +8,48 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.items import Mistake, printable
+from braid.ports.state import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 MAX_SHOWN = 10
-MAX_LINE_BYTES = 10_000_000
 _T = TypeVar("_T")
 
 
 @dataclass
 class Mistakes:
-    """What is wrong with a folder; the first few are shown."""
+    """Mistakes of one dataset; the first ten are shown."""
 
     found: list[str] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
-    """Ids of the lines that could not be used, so that what refers to them is not one more mistake."""
+    """Ids of malformed lines, so that references to them are not reported as well."""
 
     def add(self, place: str, message: str) -> None:
-        """Note one, with its file and line."""
+        """Add a mistake with its file and line."""
         # A mistake may quote what it found, which may hold anything.
         self.found.append(printable(f"{place}: {message}"))
 
     def raise_any(self) -> None:
-        """Raise what was noted, one line each.
+        """Raise the mistakes, one a line.
 
         Raises
         ------
         DatasetError
-            If anything was.
+            If there are any.
         """
         if not self.found:
             return
-        shown = self.found[:MAX_SHOWN]
-        more = len(self.found) - len(shown)
-        raise DatasetError("\n".join([*shown, *([f"and {more} more"] if more else [])]))
+        raise DatasetError(first_of(self.found))
+
+
+def first_of(messages: Sequence[str]) -> str:
+    """Return the first ten messages, one a line, and the number of the others."""
+    more = len(messages) - MAX_SHOWN
+    return "\n".join([*messages[:MAX_SHOWN], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _lines(path: Path, errors: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -72,7 +76,7 @@ def _lines(path: Path, errors: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    """Read line by line; of one that is too long no more than its beginning is held."""
+    """Yield lines; of one that is too long only the beginning."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -85,23 +89,23 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
 def each_line(
     path: Path, parse: Callable[[dict[str, Any]], _T], errors: Mistakes, names: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, _T]]:
-    """Parse line by line, noting what is wrong and going on, so that one run shows every mistake.
+    """Parse line by line; malformed lines are collected and skipped, so that one run shows every mistake.
 
     Parameters
     ----------
     path
-        File of one object a line; one that does not exist has none.
+        File of one object a line; a missing file has no lines.
     parse
-        Makes something of an object, and raises ``ValidationError`` or :class:`Mistake`.
+        Returns the value of an object, or raises ``ValidationError`` or :class:`Mistake`.
     errors
-        Where mistakes are noted.
+        Collects the mistakes.
     names
-        What the shapes' fields are called in this file, where that differs.
+        Names of the models' fields in this file, where they differ.
 
     Yields
     ------
     tuple
-        File and line with what was made of it.
+        File and line, with the parsed value.
     """
     for place, row in _lines(path, errors):
         try:

@@ -1,4 +1,4 @@
-"""What a dataset folder last put into the stores, kept beside them, so that what it no longer holds can be removed."""
+"""Manifest of a dataset in the object store: ids of what its last ingest wrote, so that a later one can remove it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from braid.errors import ConfigurationError, ObjectMissing
 
-from braid_cli.datasets.staging import Whose
+from braid_cli.datasets.staging import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,66 +16,66 @@ if TYPE_CHECKING:
     from braid.app import Wired
     from braid.ports.state import ObjectStore
 
-    from braid_cli.datasets.staging import Ledger
+    from braid_cli.datasets.staging import Staging
 
 FOLDER = "datasets/"
 UNFINISHED = ""
 
 
-class Heading(NamedTuple):
-    """The first line of a manifest; ids of records, of vertices, and identities of edges follow, one a line."""
+class Header(NamedTuple):
+    """First line of a manifest; ids of records and vertices and identities of edges follow, one a line."""
 
     fingerprint: str = UNFINISHED
-    """Of the content and the models; empty while it is being written."""
+    """Hash of the content and the models; empty while an ingest is running."""
     generation: int = 0
-    """The tenant's write generation at its end; 0 where none is kept."""
+    """The tenant's write generation after the ingest; 0 where none is kept."""
 
 
 def manifests(wired: Wired) -> ObjectStore | None:
-    """Return where manifests are kept; None where the deployed engine has no bucket."""
+    """Return the object store of manifests; None where the deployed engine has no bucket."""
     try:
         return wired.objects
     except ConfigurationError:
         return None
 
 
-def read_heading(objects: ObjectStore, tenant_id: str, key: str) -> Heading:
-    """Return the heading of a manifest, that of an unfinished one when there is none."""
+def read_header(objects: ObjectStore, tenant_id: str, key: str) -> Header:
+    """Return the header of a manifest; that of an unfinished one when there is no manifest."""
     try:
         first = json.loads(next(iter(objects.open(tenant_id, key))))
     except ObjectMissing:
-        return Heading()
-    return Heading(first["fingerprint"], first["generation"])
+        return Header()
+    return Header(first["fingerprint"], first["generation"])
 
 
-def read_manifest(objects: ObjectStore, tenant_id: str, key: str, ledger: Ledger, whose: Whose) -> None:
-    """Note what a manifest says; nothing when there is none."""
+def read_manifest(objects: ObjectStore, tenant_id: str, key: str, staging: Staging, snapshot: Snapshot) -> None:
+    """Add a manifest's lines to a snapshot; nothing when there is no manifest."""
     try:
         lines = iter(objects.open(tenant_id, key))
         next(lines)
-        ledger.hold(whose, map(json.loads, lines))
+        staging.add_to_snapshot(snapshot, map(json.loads, lines))
     except ObjectMissing:
         return
 
 
-def read_others(objects: ObjectStore, tenant_id: str, key: str, ledger: Ledger) -> None:
-    """Note what the tenant's other datasets hold."""
+def read_others(objects: ObjectStore, tenant_id: str, key: str, staging: Staging) -> None:
+    """Add the manifests of the tenant's other datasets."""
     for info in objects.list(tenant_id, FOLDER):
         if info.key != key:
-            read_manifest(objects, tenant_id, info.key, ledger, Whose.OTHERS)
+            read_manifest(objects, tenant_id, info.key, staging, Snapshot.OTHERS)
 
 
 def write_manifest(
-    objects: ObjectStore, tenant_id: str, key: str, heading: Heading, ledger: Ledger, *whose: Whose
+    objects: ObjectStore, tenant_id: str, key: str, header: Header, staging: Staging, *snapshots: Snapshot
 ) -> None:
-    """Keep a manifest of what these hold."""
+    """Write a manifest of the union of snapshots."""
     with TemporaryFile() as file:
-        for line in _lines(heading, ledger, whose):
+        for line in _lines(header, staging, snapshots):
             file.write(json.dumps(line).encode() + b"\n")
         file.seek(0)
         objects.put(tenant_id, key, cast("BinaryIO", file))
 
 
-def _lines(heading: Heading, ledger: Ledger, whose: tuple[Whose, ...]) -> Iterator[object]:
-    yield heading._asdict()
-    yield from ledger.lines(*whose)
+def _lines(header: Header, staging: Staging, snapshots: tuple[Snapshot, ...]) -> Iterator[object]:
+    yield header._asdict()
+    yield from staging.manifest_lines(*snapshots)

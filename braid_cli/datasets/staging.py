@@ -1,8 +1,7 @@
-"""What has to be known of a dataset as a whole, on the disk: ids, where they stand, what is tied to what.
+"""Staging tables of one dataset: ids, places, edges and supersessions, in a temporary SQLite file.
 
-A dataset may be larger than memory. Whatever is about all of it, such as whether an id stands there twice, whether an
-edge's ends are there, or what was there the last time and no longer is, is asked of tables in a file without a name,
-which the system removes with the process.
+A dataset may be larger than memory, and some checks need all of it: duplicate ids, edges without ends, and what the
+previous ingest wrote and the dataset no longer has. The file has no name; the system removes it with the process.
 """
 
 from __future__ import annotations
@@ -32,26 +31,26 @@ CREATE TABLE links (source TEXT, target TEXT, predicate TEXT, edge TEXT, place T
     PRIMARY KEY (target, source, predicate)) WITHOUT ROWID;
 CREATE TABLE claims (key TEXT, by TEXT, edge TEXT, place TEXT, PRIMARY KEY (by, key)) WITHOUT ROWID;
 CREATE INDEX claims_on ON claims (key);
-CREATE TABLE held (whose TEXT, kind TEXT, a TEXT, b TEXT, c TEXT, d TEXT,
-    PRIMARY KEY (whose, kind, a, b, c, d)) WITHOUT ROWID;
+CREATE TABLE entries (snapshot TEXT, kind TEXT, a TEXT, b TEXT, c TEXT, d TEXT,
+    PRIMARY KEY (snapshot, kind, a, b, c, d)) WITHOUT ROWID;
 """
 _SLIM = {"id", "tenant_id", "kind", "supersedes", "valid_at", "timestamp"}
 _PAGE = 500
 
 
-class Whose(StrEnum):
-    """Who holds something."""
+class Snapshot(StrEnum):
+    """A set of ids and edges, as a manifest lists them."""
 
-    NOW = "now"
-    """The dataset as it is now."""
-    BEFORE = "before"
-    """The dataset as it was when it was last written."""
+    CURRENT = "now"
+    """What the dataset has now."""
+    PREVIOUS = "before"
+    """What the previous ingest of the dataset wrote."""
     OTHERS = "others"
-    """Other datasets of the tenant."""
+    """What the tenant's other datasets wrote."""
 
 
 class Item(NamedTuple):
-    """A record, the vertex of an entity, or both; and where they stand, such as ``corpus.jsonl:12``."""
+    """A record, the vertex of an entity, or both, with their place, such as ``corpus.jsonl:12``."""
 
     place: str
     record: Record | None
@@ -59,7 +58,7 @@ class Item(NamedTuple):
 
 
 class Dangling(NamedTuple):
-    """An end of an edge that is nothing of the dataset."""
+    """An end of an edge that is neither an entity nor a record of the dataset."""
 
     place: str
     side: str
@@ -67,36 +66,34 @@ class Dangling(NamedTuple):
     edge: tuple[str, str, str]
 
 
-class Ledger:
-    """Notes of one dataset; what is noted does not stay in memory."""
+class Staging:
+    """Staging tables of one dataset."""
 
     def __init__(self) -> None:
         self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._db.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_TABLES} BEGIN")
-        self.records = self.relationships = 0
+        self.record_count = self.relationship_count = 0
         self._at = 0
 
     def close(self) -> None:
-        """Forget everything."""
+        """Close and remove the tables."""
         self._db.close()
 
-    # --- noting ---------------------------------------------------------------------------------------------------
-
-    def note(self, item: Item) -> None:
-        """Note a record, an entity, or both."""
+    def add_item(self, item: Item) -> None:
+        """Add a record, an entity, or both."""
         self._at += 1
         if item.record is not None:
-            self.records += 1
-            self._note_record(item.place, item.record)
+            self.record_count += 1
+            self._add_record(item.place, item.record)
         if item.vertex is not None:
             name = item.vertex.id
-            if item.record is None and self._one("SELECT 1 FROM records WHERE id = ?", name):
+            if item.record is None and self._value("SELECT 1 FROM records WHERE id = ?", name):
                 self._db.execute("INSERT OR IGNORE INTO beside VALUES (?, ?)", (name, item.vertex.model_dump_json()))
-            self._once("vertices", name, item.place, (name, item.place))
+            self._insert_once("vertices", name, item.place, (name, item.place))
 
-    def _note_record(self, place: str, record: Record) -> None:
+    def _add_record(self, place: str, record: Record) -> None:
         row = (record.id, place, record.schema_version, record.kind is Kind.ENTITY, self._at)
-        self._once("records", record.id, place, row)
+        self._insert_once("records", record.id, place, row)
         if record.supersedes:
             slim = record.model_dump_json(include=_SLIM)
             self._db.execute("INSERT OR IGNORE INTO superseding VALUES (?, ?, ?)", (record.id, slim, place))
@@ -105,45 +102,45 @@ class Ledger:
             link = Relationship(
                 tenant_id=record.tenant_id, source=record.id, type=SUPERSEDES, target=old, valid_at=since
             )
-            self._note_link("IGNORE", link, place)
+            self._add_supersedes_edge("IGNORE", link, place)
 
-    def note_edge(self, place: str, edge: Relationship) -> None:
-        """Note an edge; of one identity the last stands, whatever those before it ended."""
-        self.relationships += 1
-        row = (*edge.identity(), place, self.relationships)
+    def add_edge(self, place: str, edge: Relationship) -> None:
+        """Add an edge; a later edge of the same identity replaces it with its supersessions."""
+        self.relationship_count += 1
+        row = (*edge.identity(), place, self.relationship_count)
         self._db.execute("INSERT OR REPLACE INTO edges VALUES (?, ?, ?, ?, ?, ?)", row)
-        if edge.type == SUPERSEDES:  # what is stated is so, whatever a record makes of it
-            self._note_link("REPLACE", edge, place)
+        if edge.type == SUPERSEDES:  # a stated edge wins over the one that a record implies
+            self._add_supersedes_edge("REPLACE", edge, place)
         by = json.dumps(edge.identity())
         self._db.execute("DELETE FROM claims WHERE by = ?", (by,))
         for key in edge.supersedes:
             said = (json.dumps(key.identity()), by, edge.model_dump_json(), place)
             self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", said)
 
-    def _note_link(self, otherwise: str, edge: Relationship, place: str) -> None:
+    def _add_supersedes_edge(self, otherwise: str, edge: Relationship, place: str) -> None:
         source, _, target, predicate = edge.identity()
         said = (source, target, predicate, edge.model_dump_json(), place)
         self._db.execute(f"INSERT OR {otherwise} INTO links VALUES (?, ?, ?, ?, ?)", said)  # noqa: S608 - IGNORE or REPLACE
 
-    def _once(self, table: str, identity: str, place: str, row: Sequence[object]) -> None:
+    def _insert_once(self, table: str, identity: str, place: str, row: Sequence[object]) -> None:
         marks = ", ".join("?" * len(row))
         if not self._db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row).rowcount:  # noqa: S608 - our own table
-            first = self._one(f"SELECT place FROM {table} WHERE id = ?", identity)  # noqa: S608 - our own table
+            first = self._value(f"SELECT place FROM {table} WHERE id = ?", identity)  # noqa: S608 - our own table
             self._db.execute("INSERT INTO repeated VALUES (?, ?, ?)", (place, identity, first))
 
-    def hold_nothing(self) -> None:
-        """Forget who holds what."""
-        self._db.execute("DELETE FROM held")
+    def clear_snapshots(self) -> None:
+        """Empty all snapshots."""
+        self._db.execute("DELETE FROM entries")
 
-    def hold(self, whose: Whose, lines: Iterable[dict[str, Any]]) -> None:
-        """Note what a manifest's lines say that somebody holds."""
+    def add_to_snapshot(self, snapshot: Snapshot, lines: Iterable[dict[str, Any]]) -> None:
+        """Add the lines of a manifest to a snapshot."""
         for line in lines:
             ((kind, name),) = line.items()
             row = tuple(name) if kind == "edge" else (name, "", "", "")
-            self._db.execute("INSERT OR IGNORE INTO held VALUES (?, ?, ?, ?, ?, ?)", (whose, kind, *row))
+            self._db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?)", (snapshot, kind, *row))
 
-    def hold_now(self) -> None:
-        """Note that the dataset holds all that was noted: records, vertices with those that edges need, and edges."""
+    def snapshot_current(self) -> None:
+        """Fill the current snapshot: records, vertices with those that edges need, and edges."""
         for kind, columns, of in (
             ("record", "id, '', '', ''", "records"),
             ("vertex", "id, '', '', ''", "vertices"),
@@ -151,17 +148,15 @@ class Ledger:
             ("vertex", "target, '', '', ''", "edges"),
             ("edge", "source, type, target, predicate", "edges"),
         ):
-            chosen = f"SELECT '{Whose.NOW}', '{kind}', {columns} FROM {of}"  # noqa: S608 - from the lines above
-            self._db.execute(f"INSERT OR IGNORE INTO held {chosen}")
+            chosen = f"SELECT '{Snapshot.CURRENT}', '{kind}', {columns} FROM {of}"  # noqa: S608 - from the lines above
+            self._db.execute(f"INSERT OR IGNORE INTO entries {chosen}")
 
-    # --- mistakes -------------------------------------------------------------------------------------------------
-
-    def repeated(self) -> Iterator[tuple[str, str, str]]:
-        """Yield where an id stands again, the id, and where it stood first."""
+    def duplicate_ids(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the place of a duplicate id, the id, and its first place."""
         yield from self._db.execute("SELECT place, id, first FROM repeated ORDER BY rowid")
 
-    def dangling(self) -> Iterator[Dangling]:
-        """Yield the ends of edges that are neither an entity nor a record, in the order of the edges."""
+    def dangling_ends(self) -> Iterator[Dangling]:
+        """Yield the dangling ends of edges, in the order of the edges."""
         known = "SELECT 1 FROM vertices WHERE id = {0} UNION ALL SELECT 1 FROM records WHERE id = {0}"
         absent = "NOT EXISTS (" + known + ")"
         source, target = absent.format("source"), absent.format("target")
@@ -173,14 +168,12 @@ class Ledger:
                 if wrong:
                     yield Dangling(place, side, end, (head, kind, tail))
 
-    def newer(self, version: int) -> Iterator[tuple[str, int]]:
-        """Yield place and schema version of the records of a newer version than this one, in their order."""
+    def newer_than(self, version: int) -> Iterator[tuple[str, int]]:
+        """Yield place and schema version of records of a newer schema version, in their order."""
         yield from self._db.execute("SELECT place, version FROM records WHERE version > ? ORDER BY at", (version,))
 
-    # --- what is superseded ---------------------------------------------------------------------------------------
-
-    def superseding(self) -> tuple[dict[str, Record], dict[str, str]]:
-        """Return the records that supersede or are superseded, without their text, and where the former stand."""
+    def superseding_records(self) -> tuple[dict[str, Record], dict[str, str]]:
+        """Return superseding and superseded records, without their text, and the places of the former."""
         records: dict[str, Record] = {}
         places: dict[str, str] = {}
         for name, slim, place in self._db.execute("SELECT id, record, place FROM superseding ORDER BY id"):
@@ -195,7 +188,7 @@ class Ledger:
         return records, places
 
     def superseding_edges(self) -> tuple[dict[Identity, Relationship], dict[Identity, str]]:
-        """Return the edges that state a supersession, with the dataset's edges that they end, and where they stand."""
+        """Return superseding edges and the edges of the dataset that they end, and the places of the former."""
         found: dict[Identity, Relationship] = {}
         places: dict[Identity, str] = {}
         for text, place in self._db.execute(
@@ -208,106 +201,103 @@ class Ledger:
         for edge in list(found.values()):
             for key in edge.supersedes:
                 where = "source = ? AND type = ? AND target = ? AND predicate = ?"
-                if self._one(f"SELECT 1 FROM edges WHERE {where}", *key.identity()):  # noqa: S608 - the line above
+                if self._value(f"SELECT 1 FROM edges WHERE {where}", *key.identity()):  # noqa: S608 - the line above
                     ended = Relationship(tenant_id=edge.tenant_id, **key.model_dump())
                     found.setdefault(key.identity(), ended)
         return found, places
 
-    def links(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield the ``SUPERSEDES`` edges, those that records state among them, with their places."""
+    def supersedes_edges(self) -> Iterator[tuple[str, Relationship]]:
+        """Yield the ``SUPERSEDES`` edges with their places, those that records imply among them."""
         for place, text in self._db.execute("SELECT place, edge FROM links ORDER BY source, target"):
             yield place, Relationship.model_validate_json(text)
 
-    def ends(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield the edges that end others, with their places."""
+    def ending_edges(self) -> Iterator[tuple[str, Relationship]]:
+        """Yield edges that end other edges, with their places."""
         for place, text in self._db.execute("SELECT place, edge FROM claims GROUP BY by"):
             yield place, Relationship.model_validate_json(text)
 
-    def ended(self, edges: Iterable[Relationship]) -> frozenset[Identity]:
-        """Return the identities of those of these edges that others of the dataset end."""
+    def ended_identities(self, edges: Iterable[Relationship]) -> frozenset[Identity]:
+        """Return the identities of those edges among these that another edge of the dataset ends."""
         named = {json.dumps(edge.identity()): edge.identity() for edge in edges}
         keys = json.dumps(list(named))
         query = "SELECT DISTINCT key FROM claims WHERE key IN (SELECT value FROM json_each(?))"
         return frozenset(named[key] for (key,) in self._db.execute(query, (keys,)))
 
-    def leaving(self) -> Iterator[tuple[str, str]]:
-        """Yield what the dataset supersedes though it held it before and nobody does any longer, behind the place."""
-        records = f"SELECT place, a FROM links JOIN held AS h ON kind = 'record' AND a = target WHERE {_GONE}"  # noqa: S608 - names of ours
+    def superseded_but_removed(self) -> Iterator[tuple[str, str]]:
+        """Yield place and name of what the dataset supersedes and an ingest would remove."""
+        records = f"SELECT place, a FROM links JOIN entries AS h ON kind = 'record' AND a = target WHERE {_REMOVED}"  # noqa: S608 - names of ours
         yield from ((place, repr(name)) for place, name in self._db.execute(records))
         same = " AND ".join(f"{column} = json_extract(key, '$[{at}]')" for at, column in enumerate("abcd"))
-        edges = f"SELECT place, a, b, c FROM claims JOIN held AS h ON kind = 'edge' AND {same} WHERE {_GONE}"  # noqa: S608 - names of ours
+        edges = f"SELECT place, a, b, c FROM claims JOIN entries AS h ON kind = 'edge' AND {same} WHERE {_REMOVED}"  # noqa: S608 - names of ours
         yield from ((place, f"{head!r} {kind} {tail!r}") for place, head, kind, tail in self._db.execute(edges))
 
-    # --- what is written, and what is gone ------------------------------------------------------------------------
-
-    def standing(self, edges: Iterable[tuple[str, Relationship]]) -> Iterator[tuple[str, Relationship]]:
-        """Yield those among all edges, in the order in which they were noted, that are the last of their identity."""
+    def last_of_each_edge(self, edges: Iterable[tuple[str, Relationship]]) -> Iterator[tuple[str, Relationship]]:
+        """Yield those among all edges, in the order of adding, that are the last of their identity."""
         where = "source = ? AND type = ? AND target = ? AND predicate = ?"
         for at, (place, edge) in enumerate(edges, start=1):
-            if self._one(f"SELECT at FROM edges WHERE {where}", *edge.identity()) == at:  # noqa: S608 - the line above
+            if self._value(f"SELECT at FROM edges WHERE {where}", *edge.identity()) == at:  # noqa: S608 - the line above
                 yield place, edge
 
-    def vertices_beside(self, ids: Iterable[str]) -> dict[str, Vertex]:
-        """Return the vertices among these ids that stand by themselves while a corpus has their record."""
+    def vertices_with_a_record(self, ids: Iterable[str]) -> dict[str, Vertex]:
+        """Return the vertices among these ids that are lines of their own while the corpus has their record."""
         rows = self._db.execute(
             "SELECT id, vertex FROM beside WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
         )
         return {name: Vertex.model_validate_json(text) for name, text in rows}
 
-    def vertices(self) -> int:
-        """Return how many vertices the dataset holds, those that edges need among them."""
-        return int(self._one("SELECT count(*) FROM held WHERE whose = ? AND kind = 'vertex'", Whose.NOW))
+    def vertex_count(self) -> int:
+        """Return the number of vertices, those that edges need among them."""
+        return int(self._value("SELECT count(*) FROM entries WHERE snapshot = ? AND kind = 'vertex'", Snapshot.CURRENT))
 
-    def lines(self, *whose: Whose) -> Iterator[dict[str, Any]]:
-        """Yield the lines of a manifest of what these hold, each once, in order."""
-        chosen = json.dumps(list(whose))
+    def manifest_lines(self, *snapshots: Snapshot) -> Iterator[dict[str, Any]]:
+        """Yield the lines of a manifest of the union of snapshots, in order."""
+        chosen = json.dumps(list(snapshots))
         for kind in ("record", "vertex", "edge"):
             rows = self._db.execute(
-                "SELECT DISTINCT a, b, c, d FROM held WHERE whose IN (SELECT value FROM json_each(?)) AND kind = ?"
-                " ORDER BY a, b, c, d",
+                "SELECT DISTINCT a, b, c, d FROM entries WHERE snapshot IN (SELECT value FROM json_each(?))"
+                " AND kind = ? ORDER BY a, b, c, d",
                 (chosen, kind),
             )
             yield from ({kind: row if kind == "edge" else row[0]} for row in rows)
 
-    def same_edges(self) -> bool:
-        """Whether the dataset holds the edges that it held before."""
-        these, those = ("SELECT a, b, c, d FROM held WHERE kind = 'edge' AND whose = ?" for _ in range(2))
+    def edges_unchanged(self) -> bool:
+        """Whether the current edges are those of the previous ingest."""
+        these, those = ("SELECT a, b, c, d FROM entries WHERE kind = 'edge' AND snapshot = ?" for _ in range(2))
         differing = f"SELECT EXISTS (SELECT * FROM ({these} EXCEPT {those}))"  # noqa: S608 - the line above
-        return not (self._one(differing, Whose.NOW, Whose.BEFORE) or self._one(differing, Whose.BEFORE, Whose.NOW))
-
-    def gone_edges(self) -> Iterator[list[Identity]]:
-        """Yield pages of the edges that the dataset held and nobody holds any longer."""
-        yield from self._pages("SELECT a, b, c, d FROM held AS h WHERE kind = 'edge' AND " + _GONE, tuple)  # noqa: S608 - names of ours
-
-    def gone_ids(self) -> Iterator[list[str]]:
-        """Yield pages of the records and vertices that the dataset held and nobody holds any longer."""
-        kept = (
-            f"NOT EXISTS (SELECT 1 FROM held WHERE whose = '{Whose.NOW}' AND kind IN ('record', 'vertex') AND a = h.a)"  # noqa: S608 - a name of ours
-        )
-        yield from self._pages(
-            f"SELECT DISTINCT a FROM held AS h WHERE kind IN ('record', 'vertex') AND {_GONE} AND {kept} ORDER BY a",  # noqa: S608 - made above
-            lambda row: row[0],
+        return not (
+            self._value(differing, Snapshot.CURRENT, Snapshot.PREVIOUS)
+            or self._value(differing, Snapshot.PREVIOUS, Snapshot.CURRENT)
         )
 
-    def demoted(self) -> Iterator[list[str]]:
-        """Yield pages of the records that are gone while the vertex stays."""
-        stays = f"EXISTS (SELECT 1 FROM held WHERE whose = '{Whose.NOW}' AND kind = 'vertex' AND a = h.a)"  # noqa: S608 - a name of ours
-        yield from self._pages(
-            f"SELECT a FROM held AS h WHERE kind = 'record' AND {_GONE} AND {stays} ORDER BY a",  # noqa: S608 - made above
-            lambda row: row[0],
-        )
+    def removed_edges(self) -> Iterator[list[Identity]]:
+        """Yield pages of edges of the previous ingest that no dataset has any longer."""
+        yield from self._pages("SELECT a, b, c, d FROM entries AS h WHERE kind = 'edge' AND " + _REMOVED, tuple)  # noqa: S608 - names of ours
+
+    def removed_ids(self) -> Iterator[list[str]]:
+        """Yield pages of ids of the previous ingest that no dataset has any longer, as record or vertex."""
+        nodes = "kind IN ('record', 'vertex')"
+        query = f"SELECT DISTINCT a FROM entries AS h WHERE {nodes} AND {_REMOVED} AND NOT {_CURRENT.format(nodes)}"  # noqa: S608 - names of ours
+        yield from self._pages(f"{query} ORDER BY a", lambda row: row[0])
+
+    def demoted_ids(self) -> Iterator[list[str]]:
+        """Yield pages of ids whose record is removed while the vertex stays."""
+        stays = _CURRENT.format("kind = 'vertex'")
+        query = f"SELECT a FROM entries AS h WHERE kind = 'record' AND {_REMOVED} AND {stays} ORDER BY a"  # noqa: S608 - names of ours
+        yield from self._pages(query, lambda row: row[0])
 
     def _pages(self, query: str, read: Callable[[Any], Any]) -> Iterator[list[Any]]:
         rows = self._db.execute(query)
         while page := rows.fetchmany(_PAGE):
             yield [read(row) for row in page]
 
-    def _one(self, query: str, *parameters: object) -> Any:  # noqa: ANN401 - whatever a column holds
+    def _value(self, query: str, *parameters: object) -> Any:  # noqa: ANN401 - any column
         row = self._db.execute(query, parameters).fetchone()
         return None if row is None else row[0]
 
 
-_GONE = (
-    f"whose = '{Whose.BEFORE}' AND NOT EXISTS (SELECT 1 FROM held WHERE whose IN ('{Whose.NOW}', '{Whose.OTHERS}')"  # noqa: S608 - names of ours
+_CURRENT = f"EXISTS (SELECT 1 FROM entries WHERE snapshot = '{Snapshot.CURRENT}' AND {{}} AND a = h.a)"  # noqa: S608 - names of ours
+_REMOVED = (
+    f"snapshot = '{Snapshot.PREVIOUS}' AND NOT EXISTS (SELECT 1 FROM entries"  # noqa: S608 - names of ours
+    f" WHERE snapshot IN ('{Snapshot.CURRENT}', '{Snapshot.OTHERS}')"
     " AND kind = h.kind AND a = h.a AND b = h.b AND c = h.c AND d = h.d)"
 )

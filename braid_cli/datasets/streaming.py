@@ -1,4 +1,4 @@
-"""A dataset folder that is read from beginning to end each time, a line at a time, and checked as a whole."""
+"""A dataset folder as a stream: each iteration reads the files again, line by line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from braid.ports.retrieval import SchemaVersion
 
 from braid_cli.datasets.graph_elements import Elements, read_elements
 from braid_cli.datasets.json_lines import Mistakes, each_line, read_lines
-from braid_cli.datasets.staging import Item, Ledger
+from braid_cli.datasets.staging import Item, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from typing import Self
 
 GRAPH = "graph.json"
-"""Entities and relationships in one file, beside or in place of those of their own."""
+"""Entities and relationships in one file, beside or instead of ``entities.jsonl`` and ``relationships.jsonl``."""
 STORED = ("corpus.jsonl", "entities.jsonl", "relationships.jsonl", "schemas.jsonl", GRAPH)
 _PART = 2**20
 _S = TypeVar("_S", bound=Frozen)
 
 
-def _no_folder(path: Path) -> str:
+def _why_no_folder(path: Path) -> str:
     if not path.exists():
         return "no such folder"
     return "is a file and no dataset folder" if path.is_file() else "is neither a folder nor a file to be read twice"
 
 
 class DatasetFiles:
-    """A dataset folder's files. Memory does not grow with their lines; ``graph.json`` alone is held whole.
+    """The files of a dataset folder. Memory does not grow with their lines; only ``graph.json`` is held whole.
 
     Parameters
     ----------
     folder
         As :func:`braid_cli.datasets.dataset.read_dataset` reads it.
     tenant_id
-        Whose data it becomes.
+        Tenant of the data.
 
     Raises
     ------
@@ -54,14 +54,14 @@ class DatasetFiles:
 
     def __init__(self, folder: Path, tenant_id: str) -> None:
         if not folder.is_dir():
-            raise DatasetError(f"{folder}: {_no_folder(folder)}")
+            raise DatasetError(f"{folder}: {_why_no_folder(folder)}")
         if not (folder / "corpus.jsonl").is_file():
             raise DatasetError(f"{folder}: no corpus.jsonl here; a dataset folder holds one record a line in it")
         self.folder, self.tenant_id = folder, tenant_id
         self.schemas: tuple[SchemaVersion, ...] = ()
-        self.ledger = Ledger()
+        self.staging = Staging()
         self._elements = Elements([], [])
-        self._states = self._seen()
+        self._opened_as = self._file_states()
 
     def __enter__(self) -> Self:
         return self
@@ -72,14 +72,14 @@ class DatasetFiles:
         self.close()
 
     def close(self) -> None:
-        """Forget what was noted."""
-        self.ledger.close()
+        """Remove the staging tables."""
+        self.staging.close()
 
     @contextmanager
-    def noted(self) -> Iterator[Ledger]:
-        """Lend what was noted when it was checked."""
-        self.ledger.hold_nothing()
-        yield self.ledger
+    def staged(self) -> Iterator[Staging]:
+        """Provide the staging tables that the check filled."""
+        self.staging.clear_snapshots()
+        yield self.staging
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ class DatasetFiles:
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 over what is stored: equal for equal content, wherever the folder lies."""
+        """SHA-256 of the stored content, independent of the folder's path."""
         return content_hash(self.folder)
 
     def items(self) -> Iterator[Item]:
@@ -110,14 +110,14 @@ class DatasetFiles:
         self.require_unchanged()
 
     def require_unchanged(self) -> None:
-        """Look whether the files still are what they were when the folder was opened.
+        """Check that no file has changed since the folder was opened.
 
         Raises
         ------
         DatasetError
             If one has changed.
         """
-        if self._seen() != self._states:
+        if self._file_states() != self._opened_as:
             raise DatasetError(f"{self.folder} changed while it was read; ingest it again")
 
     def check(
@@ -127,36 +127,36 @@ class DatasetFiles:
         on_item: Callable[[Item], None] = lambda _: None,
         on_edge: Callable[[tuple[str, Relationship]], None] = lambda _: None,
     ) -> None:
-        """Read everything once, and note it in the ledger and what is wrong with it in ``errors``.
+        """Read everything once into the staging tables, and collect what is wrong in ``errors``.
 
         Parameters
         ----------
         errors
-            Where mistakes are noted.
+            Collects the mistakes.
         on_item, on_edge
-            Called with what is well formed.
+            Called with each well-formed one.
         """
         graph = self.folder / GRAPH
-        self._take(self._line_items(errors), self._line_edges(errors), on_item, on_edge)
+        self._stage(self._line_items(errors), self._line_edges(errors), on_item, on_edge)
         schemas = read_lines(
-            self.folder / "schemas.jsonl", lambda row: _stored(SchemaVersion, row, self.tenant_id), errors
+            self.folder / "schemas.jsonl", lambda row: _parse(SchemaVersion, row, self.tenant_id), errors
         )
         self.schemas = tuple(schema for _, schema in schemas)
         if graph.is_file():
             self._elements = read_elements(graph, graph.read_bytes(), self.tenant_id, errors)
-            self._take(self._graph_items(), iter(self._elements.edges), on_item, on_edge)
-        for place, identity, first in self.ledger.repeated():
+            self._stage(self._graph_items(), iter(self._elements.edges), on_item, on_edge)
+        for place, identity, first in self.staging.duplicate_ids():
             errors.add(place, f"id: {identity!r} stands already at {first}")
-        for place, side, end, (source, kind, target) in self.ledger.dangling():
+        for place, side, end, (source, kind, target) in self.staging.dangling_ends():
             if end not in errors.ids:
                 message = f"{end!r} is neither an entity nor a record of this folder, in {source!r} {kind} {target!r}"
                 errors.add(place, f"{side}: {message}")
         if self.schemas:
             current = max(schema.version for schema in self.schemas)
-            for place, version in self.ledger.newer(current):
+            for place, version in self.staging.newer_than(current):
                 errors.add(place, f"schema_version: {version} is newer than the current version {current}")
 
-    def _take(
+    def _stage(
         self,
         items: Iterator[Item],
         edges: Iterator[tuple[str, Relationship]],
@@ -164,10 +164,10 @@ class DatasetFiles:
         on_edge: Callable[[tuple[str, Relationship]], None],
     ) -> None:
         for item in items:
-            self.ledger.note(item)
+            self.staging.add_item(item)
             on_item(item)
         for place, edge in edges:
-            self.ledger.note_edge(place, edge)
+            self.staging.add_edge(place, edge)
             on_edge((place, edge))
 
     def _line_items(self, errors: Mistakes) -> Iterator[Item]:
@@ -185,20 +185,20 @@ class DatasetFiles:
 
     def _line_edges(self, errors: Mistakes) -> Iterator[tuple[str, Relationship]]:
         return each_line(
-            self.folder / "relationships.jsonl", lambda row: _stored(Relationship, row, self.tenant_id), errors
+            self.folder / "relationships.jsonl", lambda row: _parse(Relationship, row, self.tenant_id), errors
         )
 
     def _graph_items(self) -> Iterator[Item]:
         return (Item(place, record, vertex) for place, (vertex, record) in self._elements.nodes)
 
-    def _seen(self) -> dict[str, tuple[int, int]]:
+    def _file_states(self) -> dict[str, tuple[int, int]]:
         paths = (self.folder / name for name in STORED)
         found = {path.name: path.stat() for path in paths if path.exists()}
         return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
 
 
 def open_dataset(folder: Path, tenant_id: str) -> DatasetFiles:
-    """Open a dataset folder and check it as a whole, without holding more than a line of it.
+    """Open a dataset folder and check it as a whole, holding one line at a time.
 
     Raises
     ------
@@ -232,6 +232,6 @@ def content_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _stored(shape: type[_S], row: dict[str, Any], tenant_id: str) -> _S:
+def _parse(model: type[_S], row: dict[str, Any], tenant_id: str) -> _S:
     refuse(row, OURS)
-    return shape.model_validate({**row, "tenant_id": tenant_id})
+    return model.model_validate({**row, "tenant_id": tenant_id})

@@ -1,1 +1,4 @@
-"""The demo: two companies' incident archives, and a tour of them."""
+"""The demo: two companies' incident archives, and a tour of them.
+
+``tour`` is ``braid demo``; ``schema_change`` is its last part. The folders are datasets.
+"""

@@ -1,4 +1,4 @@
-"""The demo's last act: the schema changes, the records are embedded again, and questions are answered meanwhile."""
+"""Last part of the demo: a schema change, with re-embedding while questions are answered."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 TENANT = "pellworth"
 VERSIONS = 3
-"""New versions in a row: so many that the oldest records would soon no longer be searched."""
+"""Schema versions to register: enough that the oldest records are close to the drift limit."""
 
 
-def change(console: Console, wired: Wired, corpus: Path) -> None:
-    """Show a change of schema on a copy of the smaller archive, in a folder that is removed afterwards.
+def show_schema_change(console: Console, wired: Wired, corpus: Path) -> None:
+    """Show a schema change on a copy of the smaller archive, in a temporary folder.
 
     Parameters
     ----------
     console
         Where to print.
     wired
-        Its settings and models are used, its stores are not touched.
+        Provides settings and models; its stores are not used.
     corpus
         Folder of the tenant's dataset, with judged questions.
     """
@@ -46,12 +46,12 @@ def change(console: Console, wired: Wired, corpus: Path) -> None:
         )
         copy = Wired(settings)
         try:
-            _change(console, copy, corpus)
+            _run(console, copy, corpus)
         finally:
             copy.close()
 
 
-def _change(console: Console, wired: Wired, corpus: Path) -> None:
+def _run(console: Console, wired: Wired, corpus: Path) -> None:
     dataset = read_dataset(corpus, TENANT, judged=True)
     ingest(dataset, wired)
     newest = wired.schemas.versions(TENANT)[-1]

@@ -1,4 +1,4 @@
-"""``braid demo``: a first look, on real text, through the real handlers and state machine."""
+"""The tour of ``braid demo``, through the real handlers and the deployed state machine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rich.text import Text
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ensure_models, ingest
-from braid_cli.demo.schema_change import change
-from braid_cli.evaluation.configurations import rows
+from braid_cli.demo.schema_change import show_schema_change
+from braid_cli.evaluation.configurations import configurations
 from braid_cli.evaluation.run import evaluate
 from braid_cli.evaluation.show import show_evaluation
 from braid_cli.show import show_answer
@@ -66,7 +66,7 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
     wired
         Embedded engines and models.
     progress
-        Makes a bar for what takes long.
+        Makes a progress bar.
     """
     began = time.perf_counter()
     console.print(Rule("Two companies' incident archives", align="left"))
@@ -92,11 +92,11 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
     console.print(Rule("Measured on the corpus's judged questions", align="left"))
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
     with progress("Asking") as on_progress:
-        ways = rows(wired.settings, brief=True)
+        ways = configurations(wired.settings, brief=True)
         with closing(Wired(wired.settings.uncached())) as fresh:
             measured = evaluate(MAIN_TENANT, judged, fresh, configurations=ways, on_progress=on_progress)
         show_evaluation(console, measured)
-    change(console, wired, CORPUS / TENANTS[1])
+    show_schema_change(console, wired, CORPUS / TENANTS[1])
     console.print()
     console.print(Text(f"Done in {time.perf_counter() - began:.0f} s. Now ask your own:", style="bold"))
     console.print("  make serve      the same in a browser, with the paths drawn", soft_wrap=True)
@@ -116,9 +116,9 @@ def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, le
 
 
 def _without_search() -> dict[str, Handler]:
-    """Return the real handlers, but for a search index that does not answer."""
+    """Return the real handlers, except for a search index that does not answer."""
 
-    def lost(_event: dict[str, Any], _context: object) -> dict[str, Any]:
+    def unavailable(_event: dict[str, Any], _context: object) -> dict[str, Any]:
         raise TransientStoreError("the search index did not answer in time")
 
-    return {**stage_handlers(), "vector_search": lost}
+    return {**stage_handlers(), "vector_search": unavailable}

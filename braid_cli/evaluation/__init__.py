@@ -1,1 +1,5 @@
-"""Measuring retrieval on judged questions: ways of answering, figures with intervals, failures, plots, documents."""
+"""Evaluation on judged questions.
+
+``configurations`` are compared by ``run``; ``figures`` scores them; ``failures`` explains the worst questions; ``show``
+renders on a terminal, ``plots`` and ``document`` for the documentation.
+"""

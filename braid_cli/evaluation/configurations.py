@@ -1,7 +1,7 @@
-"""Ways of answering a question, one row of the table each.
+"""Configurations that an evaluation compares: single strands, fusions and rerankers.
 
-A row is a name, what it means, and a function from a question to ids. Most are the pipeline with something about the
-question changed, which is one line: see :func:`rows`.
+Each has a name, a meaning, and a function from a question to ranked ids. Most are the pipeline with fields of the
+question changed: see :func:`configurations`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 DEFAULT = "braid"
-"""The row of what the product answers with by default."""
+"""Name of the configuration that the product uses by default."""
 HOSTED = (RerankerKind.BEDROCK, RerankerKind.VOYAGE)
-"""Rerankers that are not asked here: each question costs money."""
+"""Rerankers that an evaluation leaves out: each question costs money."""
 TRACE = "evaluation"
 
 
 @dataclass(frozen=True)
-class Answered:
-    """What one way of answering put first."""
+class RankedIds:
+    """The ranked ids of one question."""
 
     ids: tuple[str, ...]
     degraded: bool = False
@@ -41,32 +41,32 @@ class Answered:
 
 @dataclass(frozen=True)
 class Configuration:
-    """One way of answering."""
+    """A named way of answering questions."""
 
     name: str
     meaning: str
-    answer: Callable[[Query, Wired], Answered]
+    answer: Callable[[Query, Wired], RankedIds]
     alone: bool = False
-    """Whether it is one strand and nothing else."""
+    """Whether it is a single strand."""
 
 
-def pipelined(name: str, meaning: str, **changes: Any) -> Configuration:  # noqa: ANN401 - any field of a question
-    """Return the pipeline with fields of the question changed."""
+def pipeline_with(name: str, meaning: str, **changes: Any) -> Configuration:  # noqa: ANN401 - any field of a question
+    """Return a configuration: the pipeline with fields of the question changed."""
 
-    def answer(query: Query, wired: Wired) -> Answered:
+    def answer(query: Query, wired: Wired) -> RankedIds:
         found = pipeline.answer(query.model_copy(update={"top_k": CURVE, **changes}), wired)
-        return Answered(tuple(one.id for one in found.results), bool(found.degraded), found.plan.intent.value)
+        return RankedIds(tuple(one.id for one in found.results), bool(found.degraded), found.plan.intent.value)
 
     return Configuration(name, meaning, answer)
 
 
-def rows(settings: Settings, *, brief: bool = False) -> tuple[Configuration, ...]:
-    """Return every way of answering, the default last.
+def configurations(settings: Settings, *, brief: bool = False) -> tuple[Configuration, ...]:
+    """Return every configuration, the default last.
 
     Parameters
     ----------
     settings
-        Say which rerankers there are.
+        Decide which rerankers there are.
     brief
         Only the strands, plain hybrid and the default.
     """
@@ -76,24 +76,26 @@ def rows(settings: Settings, *, brief: bool = False) -> tuple[Configuration, ...
         Configuration("lexical", "words alone (BM25)", _lexical, alone=True),
         Configuration("graph", "names and relationships alone", _graph, alone=True),
     )
-    by_ranks = pipelined("hybrid-rrf", "vectors and words, by ranks", fusion=Fusion.RRF, **plain)
-    by_scores = pipelined("hybrid-weighted", "vectors and words, by scores", fusion=Fusion.WEIGHTED, **plain)
-    default = pipelined(DEFAULT, "as `braid search` answers by default")
+    by_ranks = pipeline_with("hybrid-rrf", "vectors and words, by ranks", fusion=Fusion.RRF, **plain)
+    by_scores = pipeline_with("hybrid-weighted", "vectors and words, by scores", fusion=Fusion.WEIGHTED, **plain)
+    default = pipeline_with(DEFAULT, "as `braid search` answers by default")
     if brief:
         return (*strands, by_scores, default)
     fusions = [
-        pipelined(f"fusion-{fusion.value}", f"all strands, {fusion.value}", fusion=fusion, reranker=RerankerKind.NONE)
+        pipeline_with(
+            f"fusion-{fusion.value}", f"all strands, {fusion.value}", fusion=fusion, reranker=RerankerKind.NONE
+        )
         for fusion in Fusion
     ]
     rerankers = [
-        pipelined(f"rerank-{kind.value}", f"the default fusion, reranked by {kind.value}", reranker=kind)
+        pipeline_with(f"rerank-{kind.value}", f"the default fusion, reranked by {kind.value}", reranker=kind)
         for kind in local_rerankers(settings)
     ]
     return (*strands, by_ranks, by_scores, *fusions, *rerankers, default)
 
 
 def local_rerankers(settings: Settings) -> list[RerankerKind]:
-    """Return the rerankers that can be asked on this machine: a cross-encoder only where its folder is."""
+    """Return the rerankers of this machine: a cross-encoder only where its model folder exists."""
     kinds = [kind for kind in RerankerKind if kind is not RerankerKind.NONE and kind not in HOSTED]
     folder = settings.models_path() / settings.reranker_model if settings.reranker_model else None
     return [kind for kind in kinds if kind is not RerankerKind.ONNX or (folder is not None and folder.is_dir())]
@@ -109,18 +111,18 @@ def _search(query: Query, wired: Wired, **conditions: Any) -> SearchRequest:  # 
     )
 
 
-def _dense(query: Query, wired: Wired) -> Answered:
+def _dense(query: Query, wired: Wired) -> RankedIds:
     embedded = wired.embed(EmbedRequest(query=query, plan=_plan(query, wired).plan))
     found = wired.index.search(_search(query, wired, embedding=embedded.embedding))
-    return Answered(tuple(hit.id for hit in found.vector))
+    return RankedIds(tuple(hit.id for hit in found.vector))
 
 
-def _lexical(query: Query, wired: Wired) -> Answered:
+def _lexical(query: Query, wired: Wired) -> RankedIds:
     found = wired.index.search(_search(query, wired, text=query.text))
-    return Answered(tuple(hit.id for hit in found.lexical))
+    return RankedIds(tuple(hit.id for hit in found.lexical))
 
 
-def _graph(query: Query, wired: Wired) -> Answered:
+def _graph(query: Query, wired: Wired) -> RankedIds:
     planned = _plan(query, wired)
     found = wired.graph_expand(GraphRequest(operation=GraphOperation.LINK, query=query, plan=planned.plan))
-    return Answered(tuple(hit.id for hit in found.hits)[:CURVE])
+    return RankedIds(tuple(hit.id for hit in found.hits)[:CURVE])

@@ -1,6 +1,6 @@
 """``python -m braid_cli.evaluation.document FOLDER …``: measure dataset folders and document the figures.
 
-Figures in the documentation are never typed by hand: they stand between markers that this module fills.
+Figures in the documentation stand between markers that this module fills.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.figures import METRICS
 from braid_cli.evaluation.plots import draw
 from braid_cli.evaluation.run import INTENT, evaluate_folder, within
-from braid_cli.evaluation.show import chance_text, short
+from braid_cli.evaluation.show import format_interval, format_p, format_score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,13 +44,15 @@ def summary_table(evaluations: Sequence[Evaluation]) -> str:
     lines = [f"| recall@5 · nDCG@10 | {heads} |", "|---|" + "---|" * len(evaluations)]
     for name, label in SUMMARY.items():
         means = [evaluation.row(name).figures.means for evaluation in evaluations]
-        cells = " | ".join(f"{short(values['recall@5'])} · {short(values['ndcg@10'])}" for values in means)
+        cells = " | ".join(
+            f"{format_score(values['recall@5'])} · {format_score(values['ndcg@10'])}" for values in means
+        )
         lines.append(f"| {label} | {cells} |")
     return "\n".join(lines)
 
 
 def full_section(evaluation: Evaluation) -> str:
-    """Return all that was measured on one dataset: picture, ablation, breakdowns."""
+    """Return the section of one dataset: picture, ablation, breakdowns."""
     default = evaluation.default
     origin = "fitted" if evaluation.fitted else "the documented defaults"
     parts = [
@@ -75,13 +77,13 @@ def _ablation(evaluation: Evaluation) -> str:
     ]
     for row in evaluation.rows:
         cells = [
-            f"{short(row.figures.means[metric])} [{short(row.figures.intervals[metric][0])}, "
-            f"{short(row.figures.intervals[metric][1])}]"
+            f"{format_score(row.figures.means[metric])} [{format_score(row.figures.intervals[metric][0])}, "
+            f"{format_score(row.figures.intervals[metric][1])}]"
             for metric in METRICS
         ]
         change = ""
         if row.against:
-            change = f"{short(row.against.means['ndcg@10'], signed=True)} ({chance_text(row.against.p['ndcg@10'])})"
+            change = f"{format_score(row.against.means['ndcg@10'], signed=True)} ({format_p(row.against.p['ndcg@10'])})"
         lines.append(f"| {_label(row)} | {' | '.join(cells)} | {change} | {row.latency(50):.0f} |")
     return "\n".join(lines)
 
@@ -92,8 +94,8 @@ def _label(row: Row) -> str:
 
 def _best_strand(against: Difference) -> str:
     clauses = [
-        f"{short(against.means[metric], signed=True)} {metric} [{short(against.intervals[metric][0], signed=True)}, "
-        f"{short(against.intervals[metric][1], signed=True)}], p {chance_text(against.p[metric])}"
+        f"{format_score(against.means[metric], signed=True)} {metric} "
+        f"{format_interval(against.intervals[metric])}, p {format_p(against.p[metric])}"
         for metric in ("recall@5", "ndcg@10")
     ]
     return f"Default against the best strand alone, {against.against}: {'; '.join(clauses)}."
@@ -104,13 +106,13 @@ def _breakdown(evaluation: Evaluation, field: str) -> str:
     heads = " | ".join(f"{value.replace('_', ' ')} ({len(ids)})" for value, ids in groups.items())
     lines = [f"| nDCG@10 by {field} | {heads} |", "|---|" + "---|" * len(groups)]
     for row in evaluation.rows:
-        cells = [short(within(row, ids)["ndcg@10"]) for ids in groups.values()]
+        cells = [format_score(within(row, ids)["ndcg@10"]) for ids in groups.values()]
         lines.append(f"| {_label(row)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def fill(text: str, marker: str, content: str) -> str:
-    """Replace what stands between a document's markers, if it has them."""
+    """Replace the text between two markers of a document, if it has them."""
     begin, end = f"<!-- {marker} -->", f"<!-- end {marker} -->"
     pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
     return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)

@@ -1,4 +1,4 @@
-"""Failures worth reading: what was asked, what should have come, what came instead and why."""
+"""Worst-answered questions: each relevant record's rank in every stage, and the results that came instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from braid.models import Source
 from braid.retrieval import pipeline
 
 from braid_cli.evaluation.configurations import DEFAULT
-from braid_cli.evaluation.recording import Recording
+from braid_cli.evaluation.recording import RecordingStages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,35 +22,35 @@ if TYPE_CHECKING:
     from braid_cli.datasets.dataset import JudgedQuery
     from braid_cli.evaluation.run import Evaluation
 
-DEEPEST = 25
+MAX_RANK = 25
 """How far down the answer a relevant record is looked for; stores are asked for no more candidates than for ten."""
 FIRST_CHARACTERS = 160
 INSTEAD = 5
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a relevant record stood."""
+class RelevantRecord:
+    """A relevant record, and its ranks in the strands, after fusion and in the answer."""
 
     id: str
     title: str
     beginning: str
     """The first words of its text; empty where the index does not hold it."""
     strands: dict[Source, int]
-    """Its rank in each strand that found it."""
+    """Rank in each strand that found it."""
     fused_rank: int | None
     """After fusion; None below the first twenty-five of the answer."""
     final_rank: int | None
 
     @property
     def verdict(self) -> str:
-        """Why it is not among the first, in a few words."""
+        """Why it is not among the first results, in a few words."""
         if not self.beginning:
             return "not in the index"
         if not self.strands:
             return "no strand found it"
         if self.final_rank is None:
-            return f"found, but not among the first {DEEPEST}"
+            return f"found, but not among the first {MAX_RANK}"
         if self.final_rank <= INSTEAD:
             return "answered"
         return "found, but others came first"
@@ -58,13 +58,13 @@ class Standing:
 
 @dataclass(frozen=True)
 class Failure:
-    """One question that was not answered well."""
+    """A question whose first five results lack a relevant record."""
 
     question: JudgedQuery
     ndcg: float
     recall: float
-    """At five."""
-    relevant: tuple[Standing, ...]
+    """Recall at 5."""
+    relevant: tuple[RelevantRecord, ...]
     answer: Answer
 
     def as_json(self) -> dict[str, Any]:
@@ -106,34 +106,34 @@ def failures(evaluation: Evaluation, wired: Wired, *, at_most: int) -> list[Fail
     Parameters
     ----------
     evaluation
-        What came of the questions.
+        The scores by question.
     wired
         Engines that hold the dataset; the questions are asked once more.
     at_most
-        How many, the worst first.
+        Most failures to return, the worst first.
     """
     figures = evaluation.row(DEFAULT).figures.per_query
     missed = [one for one in evaluation.questions if figures["recall@5"][one.id] < 1.0]
     missed.sort(key=lambda one: (figures["ndcg@10"][one.id], figures["recall@5"][one.id], one.id))
     return [
-        look(one, wired, ndcg=figures["ndcg@10"][one.id], recall=figures["recall@5"][one.id])
+        diagnose(one, wired, ndcg=figures["ndcg@10"][one.id], recall=figures["recall@5"][one.id])
         for one in missed[:at_most]
     ]
 
 
-def look(question: JudgedQuery, wired: Wired, *, ndcg: float, recall: float) -> Failure:
-    """Ask a question again, and see where its relevant records stood on the way."""
-    recording = Recording(wired)
-    query: Query = question.query.model_copy(update={"top_k": DEEPEST})
+def diagnose(question: JudgedQuery, wired: Wired, *, ndcg: float, recall: float) -> Failure:
+    """Ask a question again, and find its relevant records in the output of each stage."""
+    recording = RecordingStages(wired)
+    query: Query = question.query.model_copy(update={"top_k": MAX_RANK})
     answer = pipeline.answer(query, recording)
-    strands = _ranks(recording.found)
+    strands = _ranks(recording.fuse_request)
     results = {result.id: result for result in answer.results}
     records = {record.id: record for record in wired.index.get_many(query.tenant_id, sorted(question.relevant))}
-    standings = []
+    relevant = []
     for identity in sorted(question.relevant, key=lambda one: (-question.relevant[one], one)):
         record, result = records.get(identity), results.get(identity)
-        standings.append(
-            Standing(
+        relevant.append(
+            RelevantRecord(
                 id=identity,
                 title=(record.name or record.source.title or identity) if record else identity,
                 beginning=shorten(record.content, FIRST_CHARACTERS, placeholder=" …") if record else "",
@@ -142,7 +142,7 @@ def look(question: JudgedQuery, wired: Wired, *, ndcg: float, recall: float) -> 
                 final_rank=result.rank if result else None,
             )
         )
-    return Failure(question, ndcg, recall, tuple(standings), answer)
+    return Failure(question, ndcg, recall, tuple(relevant), answer)
 
 
 def _ranks(found: FuseRequest | None) -> dict[str, dict[Source, int]]:

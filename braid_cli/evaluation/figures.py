@@ -1,4 +1,4 @@
-"""Figures of a run: measures by question, bootstrap intervals, paired differences and how likely chance made them."""
+"""Scores of a run: metrics by question, bootstrap intervals, paired differences with p-values."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ SEED = 20_240_501
 
 @dataclass(frozen=True)
 class Difference:
-    """By how much one run is better than another on the same questions, by metric."""
+    """Paired difference of two runs over the same questions, by metric."""
 
     against: str
     means: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     """95 % bootstrap percentiles of the mean difference."""
     p: dict[str, float]
-    """How often a difference at least as large comes about by chance; not corrected for the number of comparisons."""
+    """Two-sided p-value, not corrected for multiple comparisons."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run scored."""
+    """Scores of one run."""
 
     means: dict[str, float]
     intervals: dict[str, tuple[float, float]]

@@ -1,4 +1,4 @@
-"""One picture a dataset: recall at each rank, and quality against latency."""
+"""Plots of an evaluation: recall at each rank, and quality against latency."""
 
 from __future__ import annotations
 

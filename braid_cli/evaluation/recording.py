@@ -1,4 +1,4 @@
-"""The stages, which keep what they found."""
+"""Stages that record the input of the last stage: all that was found for a question."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     )
 
 
-class Recording:
-    """Stages that keep what was found, as the last of them was given it.
+class RecordingStages:
+    """Delegates to the stages, and keeps the request of the fuse and rerank stage.
 
     Attributes
     ----------
-    found
-        The pieces of the last question.
+    fuse_request
+        What was found for the last question.
     """
 
     def __init__(self, stages: Wired) -> None:
         self._stages = stages
-        self.found: FuseRequest | None = None
+        self.fuse_request: FuseRequest | None = None
         self.now = stages.now
 
     def plan(self, request: PlanRequest) -> Planned:
@@ -51,6 +51,6 @@ class Recording:
         return self._stages.graph_expand(request)
 
     def fuse_rerank(self, request: FuseRequest) -> Answer:
-        """Make the answer, and keep what it was made from."""
-        self.found = request
+        """Make the answer, and keep the request."""
+        self.fuse_request = request
         return self._stages.fuse_rerank(request)

@@ -1,4 +1,4 @@
-"""Answering every judged question in every way, and keeping what came of it."""
+"""Runs an evaluation: every judged question in every configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from braid.settings import EngineKind
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ensure_models, ingest
-from braid_cli.evaluation.configurations import DEFAULT, rows
+from braid_cli.evaluation.configurations import DEFAULT
+from braid_cli.evaluation.configurations import configurations as all_configurations
 from braid_cli.evaluation.figures import METRICS, difference, mean, percentile, score
 
 if TYPE_CHECKING:
@@ -25,24 +26,24 @@ if TYPE_CHECKING:
     from braid_cli.evaluation.configurations import Configuration
     from braid_cli.evaluation.figures import Difference, Figures
 
-RESERVED = "eval"
+TENANT = "eval"
 FIELDS = ("kind", "type", "hops")
-"""Fields of a question's metadata that the figures are also broken down by, where there are any."""
+"""Fields of a question's metadata that the scores are grouped by, where questions have them."""
 INTENT = "intent"
-"""What the planner read a question as; known of every question."""
-UNSAID = "(none)"
+"""Field of the intent that the planner recognised; every question has it."""
+NO_VALUE = "(none)"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One way of answering, and what it scored."""
+    """Scores and latencies of one configuration."""
 
     name: str
     meaning: str
     figures: Figures
     latencies_ms: tuple[float, ...]
     against: Difference | None = None
-    """Compared with the row before; None for the first."""
+    """Difference from the row before; None for the first."""
 
     def latency(self, share: int) -> float:
         """Return a percentile of one question's latency, in milliseconds."""
@@ -51,7 +52,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All rows of one dataset."""
+    """Scores of all configurations on one dataset."""
 
     dataset: str
     questions: tuple[JudgedQuery, ...]
@@ -60,15 +61,15 @@ class Evaluation:
     degraded: int
     """Questions whose answer lost a stage; not 0 means that the figures are not those of a healthy system."""
     parameters: str = ""
-    """Digest of the parameters of fusion."""
+    """Digest of the fusion parameters."""
     against_best: Difference | None = None
     """The default compared with the best strand alone, by nDCG@10."""
     fitted: bool = False
-    """Whether those are of a file rather than the documented defaults."""
+    """Whether the fusion parameters are from a file rather than the documented defaults."""
 
     @property
     def file_name(self) -> str:
-        """What a picture of it is called."""
+        """File name of its plots, without an ending."""
         return self.dataset.replace("/", "-")
 
     @property
@@ -81,12 +82,12 @@ class Evaluation:
         return next(row for row in self.rows if row.name == name)
 
     def fields(self) -> list[str]:
-        """Return what the questions can be grouped by."""
+        """Return the fields that the questions can be grouped by."""
         stated = [field for field in FIELDS if any(field in question.metadata for question in self.questions)]
         return [*stated, *([INTENT] if self.intents else [])]
 
     def groups(self, field: str) -> dict[str, list[str]]:
-        """Return the questions' ids by what a field of their metadata says, or by ``intent``.
+        """Return the questions' ids, grouped by a field of their metadata or by ``intent``.
 
         Raises
         ------
@@ -102,7 +103,7 @@ class Evaluation:
             raise InvalidRequest(f"no question of {self.dataset} says its {field!r}; known are {known}", field="by")
         grouped: dict[str, list[str]] = {}
         for question in self.questions:
-            grouped.setdefault(said.get(question.id, UNSAID), []).append(question.id)
+            grouped.setdefault(said.get(question.id, NO_VALUE), []).append(question.id)
         return dict(sorted(grouped.items()))
 
     def as_json(self) -> dict[str, Any]:
@@ -161,9 +162,9 @@ def evaluate(
     configurations: Sequence[Configuration] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
-    """Answer every question in every way and score the runs.
+    """Answer every question in every configuration and score the runs.
 
-    The ways take turns in going first on a question, so that none has its latency from caches that others filled.
+    Configurations take turns in going first, so that no latency profits from caches that others filled.
 
     Parameters
     ----------
@@ -174,11 +175,11 @@ def evaluate(
     wired
         Engines that hold the dataset.
     configurations
-        Ways of answering, the default last; all that there are when not given.
+        Configurations, the default last; all when not given.
     on_progress
         Called with the number of questions answered and the number of all.
     """
-    ways = tuple(rows(wired.settings) if configurations is None else configurations)
+    ways = tuple(all_configurations(wired.settings) if configurations is None else configurations)
     runs: dict[str, dict[str, dict[str, float]]] = {way.name: {} for way in ways}
     latencies: dict[str, list[float]] = {way.name: [] for way in ways}
     intents: dict[str, str] = {}
@@ -226,7 +227,7 @@ def evaluate_folder(
     questions: str | None = None,
     on_ingest: Callable[[int, int], None] | None = None,
     on_question: Callable[[int, int], None] | None = None,
-    then: Callable[[Evaluation, Wired], None] | None = None,
+    on_evaluated: Callable[[Evaluation, Wired], None] | None = None,
 ) -> Evaluation:
     """Ingest a dataset folder into engines of its own, once, and evaluate it there.
 
@@ -239,8 +240,8 @@ def evaluate_folder(
     questions
         Name of a subfolder that has the questions and judgements; the folder itself when not given.
     on_ingest, on_question
-        Called with what is done and all that there is.
-    then
+        Called with the number done and the number of all.
+    on_evaluated
         Called with the evaluation, and the engines that still hold the dataset.
 
     Raises
@@ -249,17 +250,17 @@ def evaluate_folder(
         If the folder is malformed or holds no judged question.
     """
     dataset = read_judged(folder, wired, questions)
-    with closing(own_engines(dataset, wired)) as own:
+    with closing(isolated_engines(dataset, wired)) as own:
         ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
         name = f"{dataset.name}/{questions}" if questions else dataset.name
         evaluation = evaluate(name, dataset.judged, own, on_progress=on_question)
-        if then:
-            then(evaluation, own)
+        if on_evaluated:
+            on_evaluated(evaluation, own)
         return evaluation
 
 
 def read_judged(folder: Path, wired: Wired, questions: str | None = None) -> Dataset:
-    """Read a dataset folder for the tenant that it is measured as.
+    """Read a dataset folder for the tenant of its evaluation.
 
     In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again
     by each run.
@@ -269,21 +270,21 @@ def read_judged(folder: Path, wired: Wired, questions: str | None = None) -> Dat
     DatasetError
         If the folder is malformed or holds no judged question.
     """
-    dataset = read_dataset(folder, RESERVED, judged=True, questions=questions)
+    dataset = read_dataset(folder, TENANT, judged=True, questions=questions)
     if not dataset.judged:
         where = folder / questions if questions else folder
         raise DatasetError(f"{where}: no question of queries.jsonl has a relevant record in qrels/test.tsv")
     ensure_models(wired)
     if wired.settings.engine is EngineKind.AWS:
-        dataset = read_dataset(folder, f"{RESERVED}-{dataset.content_hash[:12]}", judged=True, questions=questions)
+        dataset = read_dataset(folder, f"{TENANT}-{dataset.content_hash[:12]}", judged=True, questions=questions)
     return dataset
 
 
-def own_engines(dataset: Dataset, wired: Wired) -> Wired:
-    """Return engines under ``home``/eval, apart from what users ingested; they are kept, and the next run only asks.
+def isolated_engines(dataset: Dataset, wired: Wired) -> Wired:
+    """Return engines under ``home``/eval, apart from what users ingested, kept for the next run.
 
-    Nothing of an earlier question is remembered: each is to cost what a first one does.
+    Answers are not cached, so that each question costs what a first one does.
     """
-    home = wired.settings.home / RESERVED / f"{dataset.name}-{dataset.content_hash[:12]}"
+    home = wired.settings.home / TENANT / f"{dataset.name}-{dataset.content_hash[:12]}"
     changes = {"home": home, "models_dir": wired.settings.models_path(), "fitted_weights": wired.fitted.path}
     return Wired(wired.settings.uncached().model_copy(update=changes))

@@ -1,4 +1,4 @@
-"""An evaluation on a terminal: the ablation, the breakdown, the failures."""
+"""Renders an evaluation on a terminal: scores by configuration, by group, and failures."""
 
 from __future__ import annotations
 
@@ -22,25 +22,31 @@ if TYPE_CHECKING:
     from braid.models import Result, Source
     from rich.console import Console
 
-    from braid_cli.evaluation.failures import Failure, Standing
+    from braid_cli.evaluation.failures import Failure, RelevantRecord
     from braid_cli.evaluation.figures import Difference
     from braid_cli.evaluation.run import Evaluation
 
 WIDE, MIDDLE = 112, 78
-CHANCE = 0.05
-"""Below which a difference is called one."""
+SIGNIFICANCE = 0.05
+"""Least p-value of a difference that counts as chance."""
 COMPARED = "ndcg@10"
 
 
-def short(value: float, *, signed: bool = False) -> str:
+def format_score(value: float, *, signed: bool = False) -> str:
     """Write .512 for 0.512."""
     value = round(value, 3) + 0.0  # no minus before a nought
     text = f"{value:+.3f}" if signed else f"{value:.3f}"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
+def format_interval(interval: tuple[float, float]) -> str:
+    """Write the interval of a difference, with signs."""
+    low, high = (format_score(bound, signed=True) for bound in interval)
+    return f"[{low}, {high}]"
+
+
 def show_evaluation(console: Console, evaluation: Evaluation) -> None:
-    """Print one row a way of answering: with intervals, differences and latencies where the terminal is wide enough."""
+    """Print one row a configuration, with intervals, differences and latencies as the terminal's width allows."""
     console.print(Text(f"{evaluation.dataset}: {len(evaluation.questions)} judged questions", style="bold"))
     wide, middle = console.width >= WIDE, console.width >= MIDDLE
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
@@ -87,16 +93,15 @@ def show_evaluation(console: Console, evaluation: Evaluation) -> None:
 
 def _best_strand(against: Difference) -> str:
     parts = [
-        f"{metric} {short(against.means[metric], signed=True)} "
-        f"[{short(against.intervals[metric][0], signed=True)}, {short(against.intervals[metric][1], signed=True)}]"
-        f" p {chance_text(against.p[metric])}"
+        f"{metric} {format_score(against.means[metric], signed=True)} "
+        f"{format_interval(against.intervals[metric])} p {format_p(against.p[metric])}"
         for metric in ("recall@5", COMPARED)
     ]
     return f"{DEFAULT} against the best strand alone, {against.against}: {'; '.join(parts)}"
 
 
 def _cell(mean: float, interval: tuple[float, float], best: float, *, wide: bool) -> Text:
-    text = Text(short(mean), style="green" if mean == best else "")
+    text = Text(format_score(mean), style="green" if mean == best else "")
     if wide:
         text.append(f" ±{(interval[1] - interval[0]) / 2:.3f}".replace("±0", "±"), style="dim")
     return text
@@ -106,18 +111,18 @@ def _change(against: Difference | None) -> list[Text]:
     if against is None:
         return [Text(), Text()]
     change, chance = against.means[COMPARED], against.p[COMPARED]
-    sure = chance < CHANCE
+    sure = chance < SIGNIFICANCE
     style = ("green" if change > 0 else "red") if sure else "dim"
-    return [Text(short(change, signed=True), style=style), Text(chance_text(chance), style="" if sure else "dim")]
+    return [Text(format_score(change, signed=True), style=style), Text(format_p(chance), style="" if sure else "dim")]
 
 
-def chance_text(p: float) -> str:
+def format_p(p: float) -> str:
     """Write a p-value: three digits, or that it is below them."""
-    return "<.001" if p < 0.001 else short(p)  # noqa: PLR2004 - the last digit that is printed
+    return "<.001" if p < 0.001 else format_score(p)  # noqa: PLR2004 - the last digit that is printed
 
 
 def show_groups(console: Console, evaluation: Evaluation, field: str) -> None:
-    """Print nDCG@10 of every row by what the questions say in a field.
+    """Print nDCG@10 of every row, grouped by a field of the questions.
 
     Raises
     ------
@@ -136,7 +141,7 @@ def show_groups(console: Console, evaluation: Evaluation, field: str) -> None:
         table.add_column(f"{value.replace('_', ' ')}\n{len(ids)}", justify="right", min_width=5, overflow="fold")
     for row in evaluation.rows:
         cells = [
-            Text(short(scores[row.name]), style="green" if scores[row.name] == max(scores.values()) else "")
+            Text(format_score(scores[row.name]), style="green" if scores[row.name] == max(scores.values()) else "")
             for scores in values.values()
         ]
         table.add_row(row.name, *cells, style="bold" if row.name == DEFAULT else "")
@@ -164,32 +169,32 @@ def _show_failure(console: Console, number: int, failure: Failure) -> None:
         f"intent {plan.intent.value}",
         plan.strategy.value,
         f"weights: vectors {weights.vector:.2f}, words {weights.lexical:.2f}, graph {weights.graph:.2f}",
-        f"ndcg@10 {short(failure.ndcg)}",
+        f"ndcg@10 {format_score(failure.ndcg)}",
     ]
     console.print(Text(" · ".join(parts), style="dim"))
     console.print(Text("should have come", style="bold"))
-    for standing in failure.relevant:
-        console.print(Padding(_standing(standing), (0, 0, 0, 2)))
+    for record in failure.relevant:
+        console.print(Padding(_relevant(record), (0, 0, 0, 2)))
     console.print(Text(f"came instead, the first {INSTEAD}", style="bold"))
     for result in failure.answer.results[:INSTEAD]:
         console.print(Padding(_instead(result, relevant=result.id in failure.question.relevant), (0, 0, 0, 2)))
 
 
-def _standing(standing: Standing) -> Table:
-    final = standing.final_rank
+def _relevant(record: RelevantRecord) -> Table:
+    final = record.final_rank
     shown = Text(f"#{final}" if final else "–", style="green" if final and final <= INSTEAD else "red")
-    head = Text(printable(standing.title), style="bold").append(f"  {standing.id}", style="dim")
+    head = Text(printable(record.title), style="bold").append(f"  {record.id}", style="dim")
     lines = Table.grid(padding=(0, 1))
     lines.add_column(width=4, justify="right")
     lines.add_column()
     lines.add_row(shown, head)
-    if standing.beginning:
-        lines.add_row("", Text(printable(standing.beginning)))
-    stood = Text(standing.verdict, style="" if standing.strands else "red")
-    for source, rank in standing.strands.items():
+    if record.beginning:
+        lines.add_row("", Text(printable(record.beginning)))
+    stood = Text(record.verdict, style="" if record.strands else "red")
+    for source, rank in record.strands.items():
         stood.append(" · ").append(f"{STRANDS[source]} #{rank}", style=COLOURS[source])
-    if standing.fused_rank:
-        stood.append(f" · fused #{standing.fused_rank}", style="dim")
+    if record.fused_rank:
+        stood.append(f" · fused #{record.fused_rank}", style="dim")
     lines.add_row("", stood)
     return lines
 

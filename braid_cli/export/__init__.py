@@ -1,1 +1,6 @@
-"""Making model folders: from safetensors directly, or through sentence-transformers' ONNX export."""
+"""Export of models to folders of ONNX graph, tokenizer and manifest.
+
+``direct`` exports from safetensors with ``bert``, ``t5``, ``head`` and ``graph``, without PyTorch;
+``via_sentence_transformers`` exports any model of the hub; ``default_model`` the laptop's own, from a package.
+``folder`` writes the model folder.
+"""

@@ -24,7 +24,7 @@ MODEL_TYPES = {"bert", "roberta", "xlm-roberta", "camembert"}
 
 @dataclass(frozen=True, slots=True)
 class BertConfig:
-    """What the graph needs of ``config.json``."""
+    """The settings of ``config.json`` that the graph needs."""
 
     hidden: int
     layers: int
@@ -81,7 +81,7 @@ _ACTIVATIONS = {"gelu": "BiasGelu", "gelu_new": "FastGelu", "gelu_fast": "FastGe
 
 
 class BertWeights:
-    """Weights by the name within the encoder, whatever the prefix and the spelling of an older file."""
+    """Weights by their name within the encoder, independent of a file's prefix and of older spellings."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = {_modern(name): value for name, value in weights.items()}

@@ -1,4 +1,4 @@
-"""The default model of the laptop: all-MiniLM-L6-v2, from the weights that a package ships."""
+"""Export of the laptop's default model, all-MiniLM-L6-v2, from packaged weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_LICENCE = "Apache License 2.0 (https://www.apache.org/licenses/LICENSE-2
 
 
 def default_weights() -> Path:
-    """Return the folder of the packaged weights, verified. The package is not imported: it would want PyTorch.
+    """Return the folder of the packaged weights, verified. The package is not imported: it needs PyTorch.
 
     Raises
     ------

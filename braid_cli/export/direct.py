@@ -1,4 +1,4 @@
-"""Make a model folder directly from safetensors, without PyTorch.
+"""Exports a model folder directly from safetensors, without PyTorch.
 
 For encoders and cross-encoders of the BERT family (:mod:`braid_cli.export.bert`) and T5's encoder
 (:mod:`braid_cli.export.t5`).
@@ -102,7 +102,7 @@ def export_direct(
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A finished graph and what feeds it."""
+    """A finished graph with its inputs and limits."""
 
     model: onnx.ModelProto
     inputs: tuple[str, ...]
@@ -168,7 +168,7 @@ def stated_tokens(source: Path) -> int | None:
 
 
 def chosen_tokens(wanted: int | None, stated: int | None, limit: int | None) -> int:
-    """Return where texts are cut: what is wanted, else what the source states, within what the model can read.
+    """Return the token limit: the wanted one, else the source's, within the model's own.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Write a model folder: whole or not at all."""
+"""Writes a model folder atomically."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_SPACE = 28
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What the manifest says beside the files."""
+    """Fields of the manifest, apart from the files."""
 
     id: str
     kind: ModelKind
@@ -136,7 +136,7 @@ def write_graph(model: onnx.ModelProto, path: Path, precision: Precision) -> Non
 
 @contextmanager
 def _writing(out: Path) -> Iterator[Path]:
-    """Give a folder beside ``out`` that becomes ``out`` when the block ends well."""
+    """Provide a temporary folder beside ``out`` that is renamed to ``out`` on success."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))

@@ -1,4 +1,4 @@
-"""Write an ONNX graph node by node."""
+"""Builder of an ONNX graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From token vectors to one vector: pooling, dense layers and L2 norm, read from a model's own configuration."""
+"""Head of an encoder: pooling, dense layers and L2 norm, read from the model's configuration."""
 
 from __future__ import annotations
 

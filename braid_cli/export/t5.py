@@ -24,7 +24,7 @@ MODEL_TYPES = {"t5", "mt5"}
 
 @dataclass(frozen=True, slots=True)
 class T5Config:
-    """What the graph needs of ``config.json``."""
+    """The settings of ``config.json`` that the graph needs."""
 
     hidden: int
     layers: int

@@ -1,4 +1,4 @@
-"""Make a model folder through sentence-transformers, from any hub id or local path. Needs the extra ``export``.
+"""Exports a model folder through sentence-transformers, from a hub id or local path. Needs the extra ``export``.
 
 The transformer that sentence-transformers loaded is exported by PyTorch; pooling, dense layers and L2 norm are then
 appended to the graph from the modules' own configuration. T5's encoder is written by
@@ -168,7 +168,7 @@ def _encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx
         loaded = SentenceTransformer(str(folder), device="cpu", model_kwargs=dict(_LOADED_WITH))
         head = _head(loaded)
         model = _graph(loaded[0].auto_model, loaded.tokenizer, "last_hidden_state")
-        dimension = head.dimension(int(settings.hidden_size))  # whatever a model's own configuration calls it
+        dimension = head.dimension(int(settings.hidden_size))  # the common name, whichever the configuration uses
         inputs = append_head(model, head, dimension)
     described = {
         "dimension": dimension,

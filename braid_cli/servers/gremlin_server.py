@@ -1,4 +1,4 @@
-"""Gremlin Server over TinkerGraph, set up to be as much like Neptune as it can."""
+"""Gremlin Server over TinkerGraph, configured as Neptune behaves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARTIFACTS = (
     maven.Artifact("org.slf4j", "slf4j-simple", "1.7.25"),
 )
 HEAP_VARIABLE, HEAP = "BRAID_GREMLIN_HEAP", "512m"
-"""The graph is in memory whole: 100,000 vertices and 400,000 edges need more than the 512 MB that tests do with."""
+"""The graph is held in memory: 100,000 vertices and 400,000 edges need more than the 512 MB that suffice for tests."""
 MINIMUM_JAVA = 11
 MAXIMUM_JAVA = 21
 

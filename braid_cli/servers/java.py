@@ -1,4 +1,4 @@
-"""Finding a Java that a server can run on, by asking each candidate its version."""
+"""Finds an installed Java of a supported version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching packages with Maven into a cache outside the tree, each set once."""
+"""Downloads packages with Maven into a cache folder, each set once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting a server as a process group of its own, waiting until it answers, and stopping the whole group."""
+"""Starts a server in its own process group, waits until it is ready, and stops the group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ServerFailed(BraidError):
 
 @dataclass(frozen=True)
 class Launch:
-    """How one server is started, and how one knows that it is ready."""
+    """Command of a server and its readiness check."""
 
     command: tuple[str, ...]
     endpoint: str
@@ -41,7 +41,7 @@ class Launch:
 
 
 def free_port() -> int:
-    """Return a loopback port that nothing listens on at this moment."""
+    """Return a free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

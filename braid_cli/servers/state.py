@@ -1,4 +1,4 @@
-"""Which servers run: a file in the state folder, written whole or not at all."""
+"""State file of the running servers, replaced atomically under a lock."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write(folder: Path, servers: dict[str, Running]) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other starts and stops out while this one works."""
+    """Hold the lock of the state folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

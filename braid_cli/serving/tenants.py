@@ -1,4 +1,4 @@
-"""For whom ``braid serve`` prints a way in when nobody was named."""
+"""Chooses the tenants that ``braid serve`` prints links for when none is named."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SHOWN_AT_MOST = 10
 
 
 def tenants_to_serve(library: Wired, say: Callable[[str], None]) -> Sequence[str]:
-    """Return the tenants that something is stored for; where there is nothing yet, those of the demo, ingested now.
+    """Return the stored tenants; ingest the demo's where nothing is stored yet.
 
     Parameters
     ----------
     library
-        Its models are there. Of deployed engines nothing is written, and which tenants there are is not asked.
+        The application, with its models. Deployed stores are neither listed nor written.
     say
-        Told in a sentence what is done.
+        Called with messages for the user.
     """
     if library.settings.engine is not EngineKind.EMBEDDED:
         return (DEFAULT,)

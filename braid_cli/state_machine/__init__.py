@@ -1,1 +1,4 @@
-"""The deployed state machine, run on a laptop over the real handlers."""
+"""The deployed state machines on a laptop.
+
+``interpreter`` runs a definition with moto; ``invoke_endpoint`` answers its Lambda calls with the real handlers.
+"""

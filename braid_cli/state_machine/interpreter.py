@@ -1,4 +1,4 @@
-"""The deployed state machine, run on this machine by moto's interpreter over the real handlers."""
+"""Runs the deployed state machines locally, with moto's interpreter and the real handlers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 DEFINITION = Path(__file__).resolve().parents[2] / "shared" / "statemachines" / "retrieve.asl.yaml"
 REGION = "us-east-1"
 ENDPOINT = f"https://states.{REGION}.amazonaws.com"
-"""Where moto answers; whatever address the environment gives for AWS is for the stages."""
+"""Address that moto answers at; addresses of AWS in the environment are for the stages."""
 INTERPRETER: DefaultConfig = {
     "stepfunctions": {"execute_state_machine": True},
-    # All else is the stages' own: their stores, and the credentials to sign with.
+    # Other requests are the stages' own and pass through, with their credentials.
     "core": {"mock_credentials": False, "passthrough": {"urls": [rf"(?!{ENDPOINT})"], "services": []}},
 }
 POLL_SECONDS = 0.005
@@ -54,12 +54,12 @@ ERRORS: dict[str, type[BraidError]] = {
 
 
 class WorkflowFailed(BraidError):
-    """The state machine failed for a reason that is not the caller's and not a store's."""
+    """The state machine failed for a reason other than bad input and unavailable stores."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """What one run of the state machine left behind."""
+    """Output and history of one execution."""
 
     output: dict[str, Any]
     events: tuple[dict[str, Any], ...]
@@ -72,7 +72,7 @@ class Execution:
 
 
 def definition(path: Path = DEFINITION) -> dict[str, Any]:
-    """Return the state machine as deployed, with local function ARNs in the template's place holders."""
+    """Return a deployed definition, with local function ARNs for the template's placeholders."""
     import yaml
 
     text = path.read_text(encoding="utf-8")
@@ -83,7 +83,7 @@ def definition(path: Path = DEFINITION) -> dict[str, Any]:
 
 
 class Workflow:
-    """A context in which questions are answered by the state machine.
+    """Context manager that answers questions by the state machine.
 
     Parameters
     ----------
@@ -142,12 +142,12 @@ class Workflow:
         return Answer.model_validate(self._output(arn))
 
     def execute(self, query: Query | dict[str, Any]) -> Execution:
-        """Answer one question and return the history with it, for tests and for looking closer."""
+        """Answer one question, and return the output with the history."""
         body = query if isinstance(query, dict) else query.model_dump(mode="json")
         return self.run({"query": body})
 
     def run(self, state: dict[str, Any]) -> Execution:
-        """Run any other definition on its own input, and return what became of it.
+        """Run the definition on an input, and return output and history.
 
         Raises
         ------
@@ -187,7 +187,7 @@ class Workflow:
 
 
 def _failure(error: str, cause: str, status: str) -> BraidError:
-    """Turn a failed execution into the error that the pipeline would have raised."""
+    """Return the error that the pipeline would have raised."""
     try:
         message = json.loads(cause)["errorMessage"]
     except (ValueError, KeyError, TypeError):
@@ -197,7 +197,7 @@ def _failure(error: str, cause: str, status: str) -> BraidError:
 
 
 class _environment:  # noqa: N801 - used as a function
-    """Environment variables for the time of a context."""
+    """Context manager that sets environment variables."""
 
     def __init__(self, **values: str) -> None:
         self._values = values

@@ -1,4 +1,4 @@
-"""A Lambda endpoint on loopback: the Invoke call of AWS Lambda, answered by handlers in this process."""
+"""Lambda's Invoke API on a loopback port, answered by handlers in this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAGE_FUNCTIONS = ("plan", "embed", "vector_search", "graph_expand", "fuse_reran
 
 @dataclass(frozen=True)
 class LocalContext:
-    """What a handler learns of its invocation."""
+    """The Lambda context of a local invocation."""
 
     function_name: str
     memory_limit_in_mb: int = 512
@@ -33,11 +33,11 @@ class LocalContext:
 
     @property
     def invoked_function_arn(self) -> str:
-        """An ARN of no account."""
+        """ARN of the function in a placeholder account."""
         return f"arn:aws:lambda:us-east-1:123456789012:function:{self.function_name}"
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return a budget that never ends."""
+        """Return the time left: always five minutes."""
         return 300_000
 
 
@@ -76,7 +76,7 @@ class InvokeServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Base URL of the endpoint."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
@@ -95,7 +95,7 @@ def _outcome(handler: Handler, body: bytes, name: str) -> tuple[dict[str, Any], 
     """Call a handler and return what Lambda answers: a body, and the header that marks a failure."""
     try:
         result = handler(json.loads(body or b"{}"), LocalContext(name))
-    except Exception as error:  # noqa: BLE001 - as the Lambda runtime: whatever a handler raises is its answer
+    except Exception as error:  # noqa: BLE001 - as the Lambda runtime: any exception of a handler is its answer
         failure = {"errorType": type(error).__name__, "errorMessage": str(error)}
     else:
         try:

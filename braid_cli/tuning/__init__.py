@@ -1,1 +1,5 @@
-"""Fitting the parameters of fusion on judged questions, with cross-validation."""
+"""Fitting fusion parameters on judged questions, with cross-validation.
+
+``captured`` asks each question once and fuses it again with other parameters; ``search`` finds parameters; ``run``
+cross-validates and writes them; ``show`` renders the result.
+"""

@@ -1,4 +1,4 @@
-"""What the stages found for one question, kept so that it can be fused again and again without asking them."""
+"""Judged questions with all that the stages found, to be fused again with other parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphReque
 from braid.retrieval.stages.strand_weights import method, strands, weigh
 from braid.settings.fusion_parameters import Fitted
 
-from braid_cli.evaluation.recording import Recording
+from braid_cli.evaluation.recording import RecordingStages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from braid_cli.datasets.dataset import JudgedQuery
 
 DEPTH = 10
-AT_HAND = 25
-"""Candidates that path coherence orders anew: more than it looks at, so that the first ten are all of them."""
+COHERENCE_CANDIDATES = 25
+"""Candidates that path coherence reorders: more than it looks at, so that the first ten are exact."""
 WALKED_FROM_HITS = frozenset({Strategy.HYBRID, Strategy.VECTOR_FIRST})
-"""Strategies whose second walk begins at hits of the text search."""
+"""Strategies whose second expansion starts at hits of the text search."""
 
-REMEMBERED = 1_024
-"""Answers of the graph: several for each of some hundred questions, which are asked in turn."""
+GRAPH_CACHE_SIZE = 1_024
+"""Graph answers: several for each of some hundred questions, which are asked in turn."""
 UNCHANGED = Standing(number=0, settled=True)
 """Nothing is written while parameters are fitted."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was found for a question, taken apart for fusion."""
+    """Hits of a question by strand, with the records that may be answers."""
 
     request: FuseRequest
     hits: tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]
@@ -57,28 +57,28 @@ class Found:
     """Best graph score by id."""
     propagated: Mapping[str, float]
     read: Mapping[str, Ranked]
-    """What may be an answer, with its record."""
+    """Records that may be answers."""
     mentions: Mentions
-    """What they say of one another."""
+    """Mentions of entities in their texts."""
 
     @cached_property
-    def spreads(self) -> bool:
-        """Whether fusion goes by propagation."""
+    def propagates(self) -> bool:
+        """Whether the fusion is by propagation."""
         return method(self.request) is Fusion.PROPAGATE
 
     @cached_property
-    def enough(self) -> bool:
-        """Whether propagation alone reaches all that is ranked, so that the strands' weights change nothing."""
-        return self.spreads and len(self.propagated.keys() & self.read.keys()) >= AT_HAND
+    def propagation_suffices(self) -> bool:
+        """Whether propagation alone reaches all candidates, so that strand weights have no effect."""
+        return self.propagates and len(self.propagated.keys() & self.read.keys()) >= COHERENCE_CANDIDATES
 
 
 @dataclass(frozen=True)
-class Known:
-    """What was read for a question before."""
+class ReadCache:
+    """Records and hits that were read for a question before."""
 
     mentions: Mentions
     records: dict[str, Ranked | None] = field(default_factory=dict)
-    """None for what may be no answer."""
+    """None where a record may not be an answer."""
     hits: dict[str, GraphHit] = field(default_factory=dict)
     """One of the graph's hits an id."""
     found: dict[tuple[bool, tuple[tuple[str, float], ...]], Found] = field(default_factory=dict)
@@ -86,14 +86,14 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Captured:
-    """One judged question and what was found for it."""
+class CapturedQuestion:
+    """A judged question and what was found for it."""
 
     dataset: str
     question: JudgedQuery
     found: Found
     spread: Callable[[FusionParameters], Found] | None = None
-    """Asks the graph again for what other parameters spread or walk to; None where the plan begins at no hits."""
+    """Asks the graph again with other parameters; None where the plan starts at no hits."""
     _spread: dict[tuple[float, ...], Found] = field(default_factory=dict)
     _measured: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
 
@@ -103,10 +103,10 @@ class Captured:
         return _first(found, weigh(found.request, *found.hits, parameters), parameters)
 
     def measure(self, parameters: FusionParameters) -> dict[str, float]:
-        """Return what the ranking scores, by metric; remembered, because most changes concern few questions."""
+        """Return the ranking's scores by metric; memoised, because most changes affect few questions."""
         found = self._with(parameters)
         weights = None
-        if found.enough:
+        if found.propagation_suffices:
             key: tuple[float, ...] = (id(found), parameters.coherence)  # what is not propagated comes far behind
         else:
             weights = weigh(found.request, *found.hits, parameters)
@@ -127,7 +127,7 @@ class Captured:
 
 
 def _spread_by(parameters: FusionParameters) -> tuple[float, ...]:
-    """Return the parameters of what the graph is asked, rather than of what is made of it."""
+    """Return the parameters that change the question to the graph."""
     return (
         parameters.name_weight,
         parameters.damping,
@@ -144,13 +144,15 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
         method=method(found.request),
         rank_constant=parameters.rank_constant,
     )
-    if not found.spreads:
+    if not found.propagates:
         relevances = ((-score * _factor(found, one), one) for one, score in scores.items() if one in found.read)
         return [identity for _, identity in heapq.nsmallest(DEPTH, relevances)]
     scores = behind(found.propagated, scores)
-    order = heapq.nsmallest(2 * AT_HAND, ((-score, one) for one, score in scores.items() if one in found.read))
+    order = heapq.nsmallest(
+        2 * COHERENCE_CANDIDATES, ((-score, one) for one, score in scores.items() if one in found.read)
+    )
     ranked = sorted((negative * _factor(found, one), one, rank) for rank, (negative, one) in enumerate(order, start=1))
-    first = ranked[:AT_HAND]
+    first = ranked[:COHERENCE_CANDIDATES]
     if not found.mentions.asked or parameters.coherence <= 0:
         return [one for _, one, _ in first[:DEPTH]]
     coherences = found.mentions.coherences([found.read[one].record for _, one, _ in first])
@@ -171,8 +173,8 @@ def capture(
     wired: Wired,
     *,
     on_progress: Callable[[int, int], None] | None = None,
-) -> list[Captured]:
-    """Ask every question once, without a reranker, and keep what was found.
+) -> list[CapturedQuestion]:
+    """Ask every question once, without a reranker, and record what was found.
 
     Parameters
     ----------
@@ -186,36 +188,36 @@ def capture(
     on_progress
         Called with the number of questions asked and the number of all.
     """
-    kept: list[Captured] = []
-    memory = GraphMemory(REMEMBERED, CacheCounts())
+    kept: list[CapturedQuestion] = []
+    memory = GraphMemory(GRAPH_CACHE_SIZE, CacheCounts())
     for done, question in enumerate(judged, start=1):
         wired.fitted = Fitted(FusionParameters())
-        recording = Recording(wired)
+        recording = RecordingStages(wired)
         query = question.query.model_copy(update={"reranker": RerankerKind.NONE})
         pipeline.answer(query, recording)
-        if recording.found is not None:
-            links = recording.found.linked.links if recording.found.linked else ()
-            known = Known(Mentions(query.text, links))
-            found = take_apart(recording.found, wired, known)
-            again = _spreading(recording.found, wired, memory, known) if _begins_at_hits(recording.found) else None
-            kept.append(Captured(dataset, question, found, again))
+        request = recording.fuse_request
+        if request is not None:
+            links = request.linked.links if request.linked else ()
+            known = ReadCache(Mentions(query.text, links))
+            found = by_strand(request, wired, known)
+            again = _expand_again(request, wired, memory, known) if _starts_at_hits(request) else None
+            kept.append(CapturedQuestion(dataset, question, found, again))
         if on_progress:
             on_progress(done, len(judged))
     return kept
 
 
-def _begins_at_hits(request: FuseRequest) -> bool:
-    """Whether what the graph is asked depends on hits of the text search, and so on parameters."""
+def _starts_at_hits(request: FuseRequest) -> bool:
+    """Whether the graph expansion starts at hits of the text search, and so depends on parameters."""
     return request.expanded is not None and request.plan.strategy in WALKED_FROM_HITS
 
 
-def _spreading(
-    request: FuseRequest, wired: Wired, memory: GraphMemory, known: Known
+def _expand_again(
+    request: FuseRequest, wired: Wired, memory: GraphMemory, known: ReadCache
 ) -> Callable[[FusionParameters], Found]:
-    """Return what asks the graph again, as the workflow asked it, with other parameters.
+    """Return a function that repeats the graph expansion of the workflow with other parameters.
 
-    What these do not change is remembered, and asked once: walks, which begin at the same hits whatever these count,
-    and what is spread whenever only a walk's numbers differ.
+    Answers of the graph that the parameters do not change are cached.
     """
     asked = GraphRequest(
         operation=GraphOperation.EXPAND,
@@ -229,22 +231,22 @@ def _spreading(
 
     def spread(parameters: FusionParameters) -> Found:
         expanded = graph_expand.run(asked, graph=graph, now=now, budget=wired.budget(parameters))
-        return take_apart(request.model_copy(update={"expanded": expanded}), wired, known)
+        return by_strand(request.model_copy(update={"expanded": expanded}), wired, known)
 
     return spread
 
 
-def take_apart(request: FuseRequest, wired: Wired, known: Known) -> Found:
-    """Return what was found, in the parts that parameters weigh, and the records of what may be an answer.
+def by_strand(request: FuseRequest, wired: Wired, known: ReadCache) -> Found:
+    """Return the hits by strand, and the records that may be answers.
 
     Parameters
     ----------
     request
-        What the last stage was given.
+        Request of the fuse and rerank stage.
     wired
         Engines that hold the records.
     known
-        What was read for this question before; what is read now is added.
+        Cache of this question; what is read now is added.
     """
     vector, lexical, graph = strands(request)
     propagates = request.expanded is not None and request.expanded.propagated
@@ -273,7 +275,7 @@ def _bare(expanded: GraphFound) -> GraphFound:
 
 
 def _read_new(ids: Sequence[str], request: FuseRequest, wired: Wired, known: dict[str, Ranked | None]) -> None:
-    """Read the records of ids, and note under each whether it may be an answer."""
+    """Read the records of ids into the cache; None for those that may not be answers."""
     known |= dict.fromkeys(ids)
     for start in range(0, len(ids), READ_AT_MOST):
         left = read(

@@ -1,4 +1,4 @@
-"""Cross-validation: fit on some questions, report on those held out, and write what is better there."""
+"""Fits fusion parameters with cross-validation, and writes them when held-out questions improve."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from braid.settings.fusion_parameters import FittedFile
 
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation.figures import METRICS, Figures, bootstrap, difference, mean
-from braid_cli.evaluation.run import own_engines, read_judged
+from braid_cli.evaluation.run import isolated_engines, read_judged
 from braid_cli.tuning.captured import capture
-from braid_cli.tuning.search import KNOBS, RANK_KNOBS, SEED, Knob, search
+from braid_cli.tuning.search import RANK_PARAMETERS, SEED, TUNED_PARAMETERS, TunedParameter, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from braid.app import Wired
 
     from braid_cli.evaluation.figures import Difference
-    from braid_cli.tuning.captured import Captured
+    from braid_cli.tuning.captured import CapturedQuestion
 
 FOLDS = 5
-MOST_LOST = 0.01
-"""By how much the mean of one dataset may be worse on held-out questions for the sake of the others."""
+MAX_LOSS = 0.01
+"""Most that one dataset's held-out mean may fall."""
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Held-out questions of one dataset, or of all, before and after."""
+    """Scores on the held-out questions of one dataset, or of all, before and after fitting."""
 
     name: str
     questions: int
@@ -48,7 +48,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What fitting came to."""
+    """Result of a fit."""
 
     metric: str
     folds: int
@@ -65,7 +65,7 @@ class Tuning:
     """Name, content hash and number of questions of each."""
 
     def refusal(self) -> str | None:
-        """Return why the parameters should not be used; None where they are better on held-out questions."""
+        """Return why the parameters should not be used; None where held-out questions improve."""
         if self.after == self.before:
             return "no other parameters are better on these questions than those in force"
         overall = self.compared[-1].change
@@ -76,12 +76,12 @@ class Tuning:
                 f"95 % interval {low:+.4f} to {high:+.4f}"
             )
         for one in self.compared[:-1]:
-            if one.change.means[self.metric] < -MOST_LOST:
+            if one.change.means[self.metric] < -MAX_LOSS:
                 return f"worse on held-out questions of {one.name}: {self.metric} {one.change.means[self.metric]:+.4f}"
         return None
 
     def evidence(self) -> dict[str, Any]:
-        """Return what the file says of how its parameters were found."""
+        """Return the evidence that the file states: datasets, folds and held-out scores."""
         return {
             "fitted_on": [
                 {"dataset": name, "content": content, "questions": questions}
@@ -124,31 +124,31 @@ def _figure(figures: Figures, metric: str) -> dict[str, Any]:
 
 
 def tune(
-    questions: Sequence[Captured],
+    questions: Sequence[CapturedQuestion],
     before: FusionParameters,
     *,
     metric: str = "ndcg@10",
     folds: int = FOLDS,
     seed: int = SEED,
-    knobs: Sequence[Knob] | None = None,
+    tuned: Sequence[TunedParameter] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Tuning:
-    """Fit on all questions, and by cross-validation find out what that is worth on questions that it has not seen.
+    """Fit on all questions, and estimate by cross-validation what that is worth on unseen questions.
 
     Parameters
     ----------
     questions
-        What was found for each.
+        Judged questions with what was found for each.
     before
-        The parameters in force, where the search begins and what it is compared with.
+        The parameters in force: start of the search and baseline.
     metric
-        What is bettered.
+        Metric to improve.
     folds
-        Into how many parts the questions of each dataset are shuffled.
+        Number of folds; the questions of each dataset are shuffled into them.
     seed
-        Of the shuffling and of the search.
-    knobs
-        What is turned; all that fusion uses when not given.
+        Seed of the shuffling and of the search.
+    tuned
+        Parameters to fit; all that fusion uses when not given.
     on_progress
         Called with the number of fits made and the number of all.
 
@@ -159,16 +159,16 @@ def tune(
     """
     if len(questions) < folds:
         raise InvalidRequest(f"{len(questions)} judged questions make no {folds} folds", field="folds")
-    if knobs is None:
-        knobs = knobs_of(questions)
-    fold_of = deal(questions, folds, seed)
+    if tuned is None:
+        tuned = tuned_parameters(questions)
+    fold_of = assign_folds(questions, folds, seed)
     fitted: list[FusionParameters] = []
     for fold in range(folds):
         seen = [one for one, dealt in zip(questions, fold_of, strict=True) if dealt != fold]
-        fitted.append(search(seen, before, metric=metric, knobs=knobs, seed=seed))
+        fitted.append(search(seen, before, metric=metric, tuned=tuned, seed=seed))
         if on_progress:
             on_progress(fold + 1, folds + 1)
-    after = search(questions, before, metric=metric, knobs=knobs, seed=seed)
+    after = search(questions, before, metric=metric, tuned=tuned, seed=seed)
     if on_progress:
         on_progress(folds + 1, folds + 1)
     names = list(dict.fromkeys(one.dataset for one in questions))
@@ -179,13 +179,13 @@ def tune(
     return Tuning(metric, folds, seed, before, after, tuple(fitted), (*compared, _compare(ALL, pairs)))
 
 
-def knobs_of(questions: Sequence[Captured]) -> tuple[Knob, ...]:
-    """Return what there is to turn; the constant of reciprocal ranks only where a question is fused by them."""
+def tuned_parameters(questions: Sequence[CapturedQuestion]) -> tuple[TunedParameter, ...]:
+    """Return the parameters to fit; the rank constant only where a question is fused by ranks."""
     by_ranks = any(method(one.found.request) is Fusion.RRF for one in questions)
-    return (*KNOBS, *(RANK_KNOBS if by_ranks else ()))
+    return (*TUNED_PARAMETERS, *(RANK_PARAMETERS if by_ranks else ()))
 
 
-def deal(questions: Sequence[Captured], folds: int, seed: int) -> list[int]:
+def assign_folds(questions: Sequence[CapturedQuestion], folds: int, seed: int) -> list[int]:
     """Return the fold of each question: those of each dataset are shuffled and dealt out, so that no fold lacks one."""
     dice = random.Random(seed)  # noqa: S311 - not for secrets
     fold_of = [0] * len(questions)
@@ -199,7 +199,7 @@ def deal(questions: Sequence[Captured], folds: int, seed: int) -> list[int]:
     return fold_of
 
 
-def _compare(name: str, pairs: Sequence[tuple[Captured, Mapping[str, float], Mapping[str, float]]]) -> Compared:
+def _compare(name: str, pairs: Sequence[tuple[CapturedQuestion, Mapping[str, float], Mapping[str, float]]]) -> Compared:
     ids = [f"{one.dataset}/{one.question.id}" for one, _, _ in pairs]
     before = _figures(ids, [values for _, values, _ in pairs])
     after = _figures(ids, [values for _, _, values in pairs])
@@ -236,21 +236,21 @@ def tune_folders(
     InvalidRequest
         If there are fewer questions than folds.
     """
-    captured: list[Captured] = []
+    captured: list[CapturedQuestion] = []
     datasets: list[tuple[str, str, int]] = []
     read = [read_judged(folder, wired) for folder in folders]
     with ExitStack() as stack:
         for dataset in read:
-            own = stack.enter_context(closing(own_engines(dataset, wired)))
+            own = stack.enter_context(closing(isolated_engines(dataset, wired)))
             ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
             name = dataset.name if dataset.name not in {one[0] for one in datasets} else str(dataset.folder)
             captured += capture(name, dataset.judged, own, on_progress=on_question)
             datasets.append((name, dataset.content_hash[:12], len(dataset.judged)))
         settings = wired.settings
         stated = {name for name in ("lexical_share", "rank_constant") if getattr(settings, name) is not None}
-        knobs = [knob for knob in knobs_of(captured) if knob.name not in stated]
+        tuned = [parameter for parameter in tuned_parameters(captured) if parameter.name not in stated]
         made = tune(
-            captured, wired.fitted.parameters, metric=metric, folds=folds, seed=seed, knobs=knobs, on_progress=on_fit
+            captured, wired.fitted.parameters, metric=metric, folds=folds, seed=seed, tuned=tuned, on_progress=on_fit
         )
     return replace(made, datasets=tuple(datasets))
 

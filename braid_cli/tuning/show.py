@@ -1,4 +1,4 @@
-"""A tuning on a terminal: before and after on held-out questions, and the parameters."""
+"""Renders a fit on a terminal: held-out scores before and after, and the parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.evaluation.show import CHANCE, chance_text, short
+from braid_cli.evaluation.show import SIGNIFICANCE, format_p, format_score
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,15 +29,15 @@ def show_tuning(console: Console, tuning: Tuning) -> None:
     for one in tuning.compared if len(tuning.compared) > 2 else tuning.compared[:1]:  # noqa: PLR2004 - it and all
         change, chance = one.change.means[tuning.metric], one.change.p[tuning.metric]
         low, high = one.change.intervals[tuning.metric]
-        style = ("green" if change > 0 else "red") if chance < CHANCE else "dim"
+        style = ("green" if change > 0 else "red") if chance < SIGNIFICANCE else "dim"
         table.add_row(
             one.name,
             str(one.questions),
             _with_interval(one.before, tuning.metric),
             _with_interval(one.after, tuning.metric),
-            Text(short(change, signed=True), style=style),
-            f"{short(low, signed=True)} {short(high, signed=True)}",
-            chance_text(chance),
+            Text(format_score(change, signed=True), style=style),
+            f"{format_score(low, signed=True)} {format_score(high, signed=True)}",
+            format_p(chance),
             style="bold" if one is tuning.compared[-1] else "",
         )
     console.print(table)
@@ -46,7 +46,7 @@ def show_tuning(console: Console, tuning: Tuning) -> None:
 
 def _with_interval(figures: Figures, metric: str) -> Text:
     low, high = figures.intervals[metric]
-    return Text(short(figures.means[metric])).append(f" ±{short((high - low) / 2)}", style="dim")
+    return Text(format_score(figures.means[metric])).append(f" ±{format_score((high - low) / 2)}", style="dim")
 
 
 def _show_parameters(console: Console, tuning: Tuning) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from braid.models import Relationship
 
-    from braid_cli.datasets.ingest_file import FileIngested
+    from braid_cli.datasets.ingest_file import FileReport
     from tests.stages import DemoStages
 
 _COSTS = {"source": "fee", "type": "COSTS", "target": "fee-3"}
@@ -81,7 +81,7 @@ def by_line(
     path: Path,
     lines: Iterable[dict[str, Any]],
     spelt: Callable[[dict[str, Any]], str] = json.dumps,
-) -> FileIngested:
+) -> FileReport:
     """Write lines as a file."""
     path.write_text("".join(spelt(line) + "\n" for line in lines), encoding="utf-8")
     return ingest_file.ingest_file(path, tenant_id, store, missing=MissingEnds.REFUSE)

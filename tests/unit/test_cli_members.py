@@ -10,7 +10,7 @@ from braid.errors import InvalidRequest
 from braid.settings import load_settings
 from typer.testing import CliRunner
 
-from braid_cli.main import app
+from braid_cli.main import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def forget() -> None:
 
 
 def members(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["members", *arguments])
+    done = CliRunner().invoke(command_line(), ["members", *arguments])
     if done.exception:
         raise done.exception
     return done.output

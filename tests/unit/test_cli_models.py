@@ -12,7 +12,7 @@ from braid.errors import BraidError, ConfigurationError, ModelMissing
 from braid.settings import load_settings
 from typer.testing import CliRunner
 
-from braid_cli.commands.models import models_app
+from braid_cli.commands.models import app
 from braid_cli.export import via_sentence_transformers
 from tests.tiny_models import write_bert, write_modules, write_roberta
 
@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def braid_models(*arguments: str) -> str:
     """Run a command and return what it prints; an error of Braid's goes through to the caller, as it does to main."""
-    done = CliRunner().invoke(models_app, list(arguments))
+    done = CliRunner().invoke(app, list(arguments))
     if isinstance(done.exception, BraidError):
         raise done.exception
     assert done.exit_code == 0, done.output

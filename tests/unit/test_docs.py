@@ -11,7 +11,7 @@ import pytest
 import typer.main
 from braid.settings import Settings
 
-from braid_cli.main import app
+from braid_cli.main import command_line
 
 ROOT = Path(__file__).resolve().parents[2]
 PATTERNS = ("README.md", "SECURITY.md", "docs/**/*.md", "braid_cli/demo/*.md", "bench/*.md")
@@ -32,7 +32,7 @@ def commands(text: str) -> list[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_of_the_documentation_exists_with_its_options(document: Path) -> None:
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(command_line())
     for line in commands(document.read_text(encoding="utf-8")):
         words = shlex.split(line)[1:]
         command: Any = root

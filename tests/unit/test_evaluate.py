@@ -17,7 +17,7 @@ from rich.console import Console
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.evaluation import document
 from braid_cli.evaluation import run as evaluating
-from braid_cli.evaluation.configurations import Answered, Configuration, local_rerankers, rows
+from braid_cli.evaluation.configurations import Configuration, RankedIds, configurations, local_rerankers
 from braid_cli.evaluation.document import write
 from braid_cli.evaluation.failures import Failure, failures
 from braid_cli.evaluation.figures import Difference, Figures, bootstrap, difference, percentile, randomisation_p, score
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 METRICS = ("recall@2", "recall@5", "recall@10", "ndcg@10", "mrr")
-NAMES = [way.name for way in rows(Settings())]
+NAMES = [way.name for way in configurations(Settings())]
 TOPICS = ("valve", "pump", "turbine", "boiler", "gauge", "fitting")
 
 
@@ -228,15 +228,15 @@ def test_a_cross_encoder_has_a_row_where_its_folder_is_and_a_service_that_costs_
     (tmp_path / "models" / "tiny").mkdir(parents=True)
     assert RerankerKind.ONNX in local_rerankers(settings)
     assert not {RerankerKind.VOYAGE, RerankerKind.BEDROCK, RerankerKind.NONE} & set(local_rerankers(settings))
-    assert "rerank-onnx" in [way.name for way in rows(settings)]
+    assert "rerank-onnx" in [way.name for way in configurations(settings)]
 
 
 def test_a_way_of_answering_is_a_name_and_a_function(folder: Path, stages: DemoStages) -> None:
     asked: list[str] = []
 
-    def answer(query: Query, _wired: object) -> Answered:
+    def answer(query: Query, _wired: object) -> RankedIds:
         asked.append(query.text)
-        return Answered(("pump",))
+        return RankedIds(("pump",))
 
     judged = read_dataset(folder, "eval", judged=True).judged
     made = evaluate("plant", judged, stages, configurations=[Configuration("always", "the pump", answer)])
@@ -318,7 +318,7 @@ def test_a_field_that_no_question_has_is_refused_and_those_that_there_are_named(
 def failed(folder: Path, stages: DemoStages, at_most: int = 9) -> list[Failure]:
     found: list[Failure] = []
     evaluate_folder(
-        folder, stages, then=lambda evaluation, own: found.extend(failures(evaluation, own, at_most=at_most))
+        folder, stages, on_evaluated=lambda evaluation, own: found.extend(failures(evaluation, own, at_most=at_most))
     )
     return found
 
@@ -408,7 +408,7 @@ def shown(width: int) -> str:
     sure = Difference(
         "before", dict.fromkeys(METRICS, 0.5), dict.fromkeys(METRICS, (0.4, 0.6)), dict.fromkeys(METRICS, 1e-4)
     )
-    table = [Row(way.name, way.meaning, even, (3.0,)) for way in rows(Settings())[:-1]]
+    table = [Row(way.name, way.meaning, even, (3.0,)) for way in configurations(Settings())[:-1]]
     table.append(Row("braid", "by default", best, (3.0, 5.0, 9.0), sure))
     console = Console(width=width, color_system=None)
     with console.capture() as capture:

@@ -122,7 +122,7 @@ def test_a_folder_that_was_written_otherwise_has_its_names_written_again(
     assert stages.graph.link(TENANT, ["part 3"], as_of=NOW) == []
     assert ingest(dataset, stages).unchanged
     assert stages.graph.link(TENANT, ["part 3"], as_of=NOW) == []
-    monkeypatch.setattr(ingesting, "WRITTEN_AS", "names another way")
+    monkeypatch.setattr(ingesting, "STORED_FORM", "names another way")
     again = ingest(dataset, stages)
     assert (again.unchanged, again.written) == (False, 0)
     assert [link.entity_id for link in stages.graph.link(TENANT, ["part 3"], as_of=NOW)] == ["e3"]

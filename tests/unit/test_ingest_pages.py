@@ -14,7 +14,7 @@ from braid.settings import Settings
 
 from braid_cli.datasets import ingest as ingesting
 from braid_cli.datasets.dataset import read_dataset
-from braid_cli.datasets.ingest import Ingested, ingest
+from braid_cli.datasets.ingest import IngestReport, ingest
 from braid_cli.datasets.streaming import open_dataset
 from tests.contract.files import watched
 from tests.stages import DEMO, NOW, DemoStages
@@ -87,7 +87,7 @@ def stages(tmp_path: Path) -> Iterator[DemoStages]:
     opened.close()
 
 
-def write(folder: Path, stages: DemoStages) -> Ingested:
+def write(folder: Path, stages: DemoStages) -> IngestReport:
     with open_dataset(folder, TENANT) as files:
         return ingest(files, stages)
 

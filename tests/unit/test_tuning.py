@@ -22,9 +22,9 @@ from rich.console import Console
 from braid_cli.datasets.dataset import JudgedQuery, read_dataset
 from braid_cli.evaluation import run as evaluating
 from braid_cli.evaluation.figures import score
-from braid_cli.tuning.captured import Captured, Found, capture, measures
-from braid_cli.tuning.run import Tuning, deal, tune, tune_folders, write
-from braid_cli.tuning.search import KNOBS, quality, search
+from braid_cli.tuning.captured import CapturedQuestion, Found, capture, measures
+from braid_cli.tuning.run import Tuning, assign_folds, tune, tune_folders, write
+from braid_cli.tuning.search import TUNED_PARAMETERS, quality, search
 from braid_cli.tuning.show import show_tuning
 from tests.fakes import NOW, hits, plan, query, record, walked
 from tests.stages import DEMO, DemoStages, demo_stages
@@ -82,12 +82,12 @@ def test_offline_figures_are_those_of_ir_measures() -> None:
 # --- searching --------------------------------------------------------------------------------------------------------
 
 
-def found(number: int, *, by: Source, dataset: str = "made", intent: Intent = Intent.EXPLORATORY) -> Captured:
+def found(number: int, *, by: Source, dataset: str = "made", intent: Intent = Intent.EXPLORATORY) -> CapturedQuestion:
     """Return a question whose one relevant record a single strand puts first."""
     good, bad = ("good", "bad") if by is Source.VECTOR else ("bad", "good")
     text, graph = hits((good, 0.6)), (walked("seed", bad, score=0.6),)
     asked = query(f"question {number}")
-    return Captured(
+    return CapturedQuestion(
         dataset=dataset,
         question=JudgedQuery(id=f"q{number}", query=asked, relevant={"good": 1}, metadata={}),
         found=Found(
@@ -134,10 +134,10 @@ def test_what_helps_no_question_is_left_as_it_was() -> None:
 
 
 def test_every_value_of_every_knob_makes_parameters_that_are_allowed() -> None:
-    for knob in KNOBS:
-        for value in knob.values:
-            turned = knob.turned(DEFAULTS, value)
-            assert FusionParameters.model_validate(turned.model_dump()) == turned
+    for parameter in TUNED_PARAMETERS:
+        for value in parameter.values:
+            changed = parameter.with_value(DEFAULTS, value)
+            assert FusionParameters.model_validate(changed.model_dump()) == changed
 
 
 # --- held-out questions -----------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_every_value_of_every_knob_makes_parameters_that_are_allowed() -> None:
 def test_each_fold_has_its_share_of_each_dataset() -> None:
     questions = [found(n, by=Source.GRAPH, dataset="a") for n in range(20)]
     questions += [found(n, by=Source.GRAPH, dataset="b") for n in range(11)]
-    folds = deal(questions, 5, seed=3)
+    folds = assign_folds(questions, 5, seed=3)
     for name, least in (("a", 4), ("b", 2)):
         counts = [
             sum(fold == number and one.dataset == name for one, fold in zip(questions, folds, strict=True))
@@ -154,8 +154,8 @@ def test_each_fold_has_its_share_of_each_dataset() -> None:
         ]
         assert min(counts) == least
         assert max(counts) - min(counts) <= 1
-    assert deal(questions, 5, seed=3) == folds
-    assert deal(questions, 5, seed=4) != folds
+    assert assign_folds(questions, 5, seed=3) == folds
+    assert assign_folds(questions, 5, seed=4) != folds
 
 
 def test_what_lasts_on_held_out_questions_is_accepted() -> None:

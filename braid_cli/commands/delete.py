@@ -1,0 +1,95 @@
+"""``braid delete``: removes records, documents and tenants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from braid.errors import InvalidRequest
+from rich.text import Text
+
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, examples
+from braid_cli.question import check_tenant
+from braid_cli.terminal import counted, err, open_engines, out, print_json
+
+if TYPE_CHECKING:
+    from braid.ingestion.deleting import DeleteReport
+
+app = typer.Typer(
+    name="delete",
+    no_args_is_help=True,
+    help="Remove records, documents or a whole tenant, for good, from the search index and the knowledge graph.",
+    epilog=examples(
+        "braid delete record note-1 note-2 --tenant acme",
+        "braid delete document runbook.pdf --tenant acme",
+        "braid delete tenant --tenant acme --yes",
+    ),
+)
+
+
+@app.command(name="record", epilog=examples("braid delete record note-1 note-2 --tenant acme"))
+def delete_record(
+    ids: Annotated[list[str], typer.Argument(help="Ids of records, or of vertices without one.", metavar="ID...")],
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove records with their vertices and edges."""
+    from braid.ingestion.deleting import delete_records
+
+    check_tenant(tenant)
+    _show(delete_records(tenant, ids, open_engines(engine)), as_json=as_json)
+
+
+@app.command(name="document", epilog=examples("braid delete document runbook.pdf --tenant acme"))
+def delete_document(
+    document: Annotated[
+        str, typer.Argument(help="What stands before the # in the ids of its chunks, or its title.", metavar="NAME")
+    ],
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a document with all its chunks."""
+    from braid.ingestion.deleting import delete_document as delete
+
+    check_tenant(tenant)
+    _show(delete(tenant, document, open_engines(engine)), as_json=as_json)
+
+
+@app.command(name="tenant", epilog=examples("braid delete tenant --tenant acme --yes"))
+def delete_tenant(
+    *,
+    tenant: Tenant,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.", metavar=FLAG)] = False,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove all that is stored of a tenant: records, graph, files, schema versions, members, jobs, cached answers."""
+    from braid.ingestion.tenant_deletion import delete_tenant as delete
+
+    check_tenant(tenant)
+    wired = open_engines(engine)
+    if not yes:
+        if as_json or not err.is_terminal:
+            message = "--yes: is needed where nobody can be asked"
+            raise InvalidRequest(message, field="--yes")
+        typer.confirm(f"Remove all that is stored of {tenant}?", abort=True, err=True)
+    report = delete(tenant, wired)
+    _show(report, as_json=as_json)
+    if not as_json:
+        for what in report.left:
+            out.print(Text(f"left: {what}"), soft_wrap=True)
+
+
+def _show(report: DeleteReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+        return
+    counts = {name: count for name, count in report.model_dump().items() if name not in {"tenant_id", "left"} and count}
+    ones = {name: "vertex" if name == "vertices" else name.removesuffix("s") for name in counts}
+    found = ", ".join(counted(count, ones[name], name) for name, count in counts.items())
+    found = found or "nothing of that kind was there"
+    out.print(f"{report.tenant_id}: removed {found}" if counts else f"{report.tenant_id}: {found}")

@@ -1,0 +1,21 @@
+"""``braid demo``: a first look, on the demo corpus."""
+
+from __future__ import annotations
+
+import typer
+
+from braid_cli.options import examples
+from braid_cli.terminal import open_engines, out, progress
+
+app = typer.Typer()
+
+
+@app.command(epilog=examples("braid demo"))
+def demo() -> None:
+    """Ingest the demo corpus, answer questions about it, and measure.
+
+    The real handlers answer, run by the real state machine, on this machine and without a network.
+    """
+    from braid_cli.demo.tour import tour
+
+    tour(out, open_engines(), progress)

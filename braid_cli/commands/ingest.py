@@ -1,0 +1,149 @@
+"""``braid ingest`` and ``braid ingest-graph``: write datasets and graphs to the stores."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path  # noqa: TC003 - typer reads annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from braid.ingestion.writing import MissingEnds
+
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of, examples
+from braid_cli.question import check_tenant
+from braid_cli.terminal import EXIT_BAD_INPUT, complain, counted, open_engines, out, print_json, progress
+
+if TYPE_CHECKING:
+    from braid.app import Wired
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog=examples("braid ingest my-data --tenant acme", "braid ingest late.jsonl --tenant acme --missing stub")
+)
+def ingest(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder with corpus.jsonl and, as there are any, entities.jsonl, relationships.jsonl, graph.json and "
+            "schemas.jsonl; or a file of lines.",
+            metavar="DIR|FILE",
+        ),
+    ],
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    prune: Annotated[
+        bool, typer.Option(help="Remove what the folder held when it was last ingested, and no longer.")
+    ] = True,
+    missing: Annotated[
+        MissingEnds,
+        typer.Option(help=f"What becomes of a file's edges that lead nowhere: {any_of(MissingEnds)}.", metavar="WHAT"),
+    ] = MissingEnds.REFUSE,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Embed a dataset folder or a file of lines, and write it to the search index and the knowledge graph.
+
+    A folder is checked as a whole before anything of it is written. Of a file, what is right is written, and each
+    line that is not is named.
+
+    Ingesting again finishes what was interrupted, and writes only what changed.
+    """
+    from braid_cli.datasets.ingest import ensure_models
+
+    check_tenant(tenant)
+    wired = open_engines(engine)
+    if source.is_file():
+        with progress("Making the model", quiet=as_json) as on_model:
+            ensure_models(wired, on_progress=on_model)
+        _ingest_file(source, tenant, wired, missing, as_json=as_json)
+    else:
+        _ingest_folder(source, tenant, wired, prune=prune, as_json=as_json)
+
+
+def _ingest_folder(folder: Path, tenant: str, wired: Wired, *, prune: bool, as_json: bool) -> None:
+    from braid_cli.datasets.ingest import ensure_models
+    from braid_cli.datasets.ingest import ingest as write
+    from braid_cli.datasets.streaming import open_dataset
+
+    with open_dataset(folder, tenant) as dataset:
+        with progress("Making the model", quiet=as_json) as on_model:
+            ensure_models(wired, on_progress=on_model)
+        with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
+            done = write(dataset, wired, threads=os.cpu_count(), prune=prune, on_progress=on_progress)
+    if as_json:
+        print_json({"dataset": dataset.name, "tenant": tenant, **vars(done)})
+    elif done.unchanged:
+        out.print(f"{dataset.name}: nothing has changed since it was ingested for {tenant}")
+    else:
+        seconds = done.embed_seconds + done.write_seconds
+        removed = f", {done.removed:,} removed" if done.removed else ""
+        kept = f" ({done.written:,} new or changed{removed})" if removed or done.written < done.records else ""
+        out.print(
+            f"{dataset.name}: {counted(done.records, 'record')}{kept}, "
+            f"{counted(done.vertices, 'vertex', 'vertices')} and "
+            f"{counted(done.relationships, 'relationship')} for {tenant} in {seconds:.1f} s "
+            f"(embedding {done.embed_seconds:.1f} s)"
+        )
+
+
+def _ingest_file(path: Path, tenant: str, wired: Wired, missing: MissingEnds, *, as_json: bool) -> None:
+    from braid_cli.datasets.ingest_file import ingest_file
+
+    with progress(f"Reading {path.name}", quiet=as_json) as on_progress:
+        done = ingest_file(
+            path,
+            tenant,
+            wired,
+            missing=missing,
+            threads=os.cpu_count(),
+            on_progress=on_progress,
+            on_error=lambda error: complain(str(error)),
+        )
+    if as_json:
+        print_json({"file": path.name, "tenant": tenant, **asdict(done)})
+    else:
+        seconds = done.embed_seconds + done.write_seconds
+        wrong = f", {counted(done.errors, 'line')} refused" if done.errors else ""
+        out.print(
+            f"{path.name}: {counted(done.written, 'record')} new or changed, {done.unchanged:,} unchanged, "
+            f"{counted(done.relationships, 'relationship')}{wrong} for {tenant} in {seconds:.1f} s"
+        )
+    if done.errors:
+        raise typer.Exit(EXIT_BAD_INPUT)
+
+
+@app.command(name="ingest-graph", epilog=examples("braid ingest-graph graph.json --tenant acme"))
+def ingest_graph(
+    file: Annotated[
+        Path, typer.Argument(help="JSON of nodes and edges; NetworkX's node-link form is one.", metavar="FILE")
+    ],
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a graph of nodes and edges; nodes with content can be answers as well.
+
+    The whole file is checked before anything of it is written.
+    """
+    from braid_cli.datasets.graph_file import read_graph
+    from braid_cli.datasets.ingest import ensure_models, ingest
+
+    check_tenant(tenant)
+    wired = open_engines(engine)
+    graph = read_graph(file, tenant)
+    with progress("Making the model", quiet=as_json) as on_model:
+        ensure_models(wired, on_progress=on_model)
+    done = ingest(graph, wired, threads=os.cpu_count())
+    if as_json:
+        print_json({"graph": graph.name, "tenant": tenant, **vars(done)})
+    elif done.unchanged:
+        out.print(f"{graph.name}: nothing has changed since it was ingested for {tenant}")
+    else:
+        out.print(
+            f"{graph.name}: {counted(done.vertices, 'vertex', 'vertices')}, "
+            f"{counted(done.relationships, 'relationship')} and {counted(done.records, 'record')} for {tenant}"
+        )

@@ -1,0 +1,126 @@
+"""``braid search``: asks one question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from braid.errors import InvalidRequest
+from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
+
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, any_of, examples
+from braid_cli.question import check_known, question, unusable_models
+from braid_cli.terminal import complain, open_engines, out, print_json
+
+if TYPE_CHECKING:
+    from braid.app import Wired
+    from braid.models import Answer
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog=examples(
+        "braid search 'What caused the Beacon text storm?' --tenant saltmarrow",
+        "braid search 'Who owns the ledger?' -t saltmarrow --top-k 3 --explain",
+        "braid search 'How long are messages kept?' -t saltmarrow --as-of 2024-01-10 --json",
+    )
+)
+def search(
+    text: Annotated[str, typer.Argument(help="The question, 1 to 10,000 characters.", metavar="TEXT")],
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    top_k: Annotated[int, typer.Option(help="How many results, 1 to 50.", metavar="N")] = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the plan, where each result comes from, and timings.", metavar=FLAG)
+    ] = False,
+    as_of: Annotated[
+        str | None, typer.Option(help="Answer with what held at this time, such as 2024-05-01.", metavar="TIME")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option(help="Only what the graph reaches from this entity.", metavar="ENTITY")
+    ] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Only this entity type; may be repeated.", metavar="TYPE")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Only what happened then or later.", metavar="TIME")] = None,
+    until: Annotated[str | None, typer.Option(help="Only what happened before then.", metavar="TIME")] = None,
+    min_similarity: Annotated[
+        float | None,
+        typer.Option(
+            help="Least similarity in meaning of what is found by its text, 0 to 1; what the graph reaches needs none.",
+            metavar="SCORE",
+        ),
+    ] = None,
+    intent: Annotated[
+        Intent | None, typer.Option(help=f"{any_of(Intent)}. When left out, the question tells.", metavar="INTENT")
+    ] = None,
+    strategy: Annotated[
+        Strategy | None, typer.Option(help=f"{any_of(Strategy)}. When left out, it is planned.", metavar="STRATEGY")
+    ] = None,
+    ranking: Annotated[
+        Ranking, typer.Option(help=f"What the score is made of: {any_of(Ranking)}.", metavar="RANKING")
+    ] = Ranking.RELEVANCE,
+    fusion: Annotated[
+        Fusion | None,
+        typer.Option(
+            help=f"How the strands become one list: {any_of(Fusion)}. When left out, it is planned.", metavar="FUSION"
+        ),
+    ] = None,
+    reranker: Annotated[
+        RerankerKind | None,
+        typer.Option(help=f"Who scores the first 50 again: {any_of(RerankerKind)}.", metavar="RERANKER"),
+    ] = None,
+    engine: Engine = None,
+    as_json: AsJson = False,
+    state_machine: Annotated[
+        bool,
+        typer.Option("--state-machine", help="By the one that is deployed: the same answer, later.", metavar=FLAG),
+    ] = False,
+) -> None:
+    """Ask one question, of the deployed stages run on this machine."""
+    if strategy is Strategy.GRAPH_FIRST and not within:
+        raise InvalidRequest("--strategy: graph_first needs --within ENTITY, from which the graph is walked")
+    asked = question(
+        {
+            "text": text,
+            "tenant_id": tenant,
+            "intent": intent,
+            "top_k": top_k,
+            "ranking": ranking,
+            "fusion": fusion,
+            "reranker": reranker,
+            "as_of": as_of,
+            "graph_constraint": None if within is None else {"entity": within},
+            "filters": {
+                "entity_types": tuple(types or ()),
+                "time_range": {"start": since, "end": until} if since or until else None,
+            },
+            "hints": {"strategy": strategy, "min_similarity": min_similarity},
+            "explain": explain,
+        }
+    )
+    wired = open_engines(engine)
+    check_known(tenant, wired)
+    for problem in unusable_models(asked, wired):
+        complain(f"answering without {problem}", style="yellow")
+    answer = _ask(asked, wired, state_machine=state_machine)
+    if as_json:
+        print_json(answer.model_dump(mode="json"))
+        return
+    if answer.unknown_entity:
+        raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}")
+    from braid_cli.show import show_answer
+
+    show_answer(out, answer, explain=explain)
+
+
+def _ask(query: Query, wired: Wired, *, state_machine: bool) -> Answer:
+    if state_machine:
+        from braid_cli.state_machine.interpreter import Workflow
+
+        with Workflow() as workflow:
+            return workflow.answer(query)
+    from braid.retrieval import pipeline
+
+    return pipeline.answer(query, wired)

@@ -1,0 +1,38 @@
+"""Options that several commands share, and the parts of a command's help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from braid.settings import EngineKind
+
+if TYPE_CHECKING:
+    from enum import StrEnum
+
+DEFAULT_TENANT = "default"
+FLAG = ""
+"""Metavar of an option without a value: its type would look as if a value were to follow."""
+
+
+def any_of(choices: type[StrEnum]) -> str:
+    """Return the values that an option takes, for its help."""
+    return ", ".join(choice.value for choice in choices)
+
+
+def examples(*commands: str) -> str:
+    """Return the end of a help text: commands to try, one a line."""
+    return "\n\n".join(["[bold]Examples[/bold]", *commands])
+
+
+def tenant_option(help_text: str = "Whose data.") -> Any:  # noqa: ANN401 - as typer types its options
+    """Return the option ``--tenant``, where its help or type is not that of :data:`Tenant`."""
+    return typer.Option("--tenant", "-t", help=help_text, show_default=True, metavar="NAME")
+
+
+Tenant = Annotated[str, tenant_option()]
+Engine = Annotated[
+    EngineKind | None,
+    typer.Option(help=f"Whose stores: {any_of(EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar=FLAG)]

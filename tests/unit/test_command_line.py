@@ -1,0 +1,40 @@
+"""The command line as a whole: its table of commands, and how the library's warnings are shown."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+import typer.main
+
+from braid_cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def commands(names: Iterable[str] = main.COMMANDS) -> list[str]:
+    return list(getattr(typer.main.get_command(main.command_line(names)), "commands"))  # noqa: B009 - a group has them
+
+
+def test_the_table_names_every_command_in_the_order_of_the_help() -> None:
+    assert commands() == list(main.COMMANDS)
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_a_command_is_there_when_only_its_module_is_imported(name: str) -> None:
+    assert commands([name]) == [each for each in main.COMMANDS if main.COMMANDS[each] == main.COMMANDS[name]]
+
+
+def test_what_the_library_warns_of_is_a_line_like_any_other_complaint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library = logging.getLogger("braid")
+    before = list(library.handlers)
+    monkeypatch.setattr(
+        main, "command_line", lambda _: lambda: library.getChild("of_a_module").warning("%s cannot be read", "it")
+    )
+    main.main()
+    assert capsys.readouterr().err == "braid: it cannot be read\n"
+    assert library.handlers == before
