@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 from braid.app import Wired
 from braid.models import Timestamp
-from braid.ports.propagation import PropagateRequest
-from braid.ports.retrieval import ExpandRequest, Expansion, SearchRequest
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, PropagateRequest
+from braid.ports.search_index import SearchRequest
 from braid.ranking import pagerank
 from braid.settings import EngineKind, load_settings
 from pydantic import TypeAdapter
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from braid.models import Vertex
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.ranking.graph_walks import Node
     from braid.ranking.pagerank import Tie
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from braid.engines.embedded.cache import EmbeddedCache
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.engines.embedded.queue import EmbeddedQueue
-from braid.ports.resilient_cache import ForgivingCache
+from braid.ports.cache import ForgivingCache
 
 from tests.stages import DemoStages
 

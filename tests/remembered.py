@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.ports.resilient_cache import ForgivingCache, NoCache
+from braid.ports.cache import ForgivingCache, NoCache
 from braid.retrieval.context.building import ContextLimits, build_context
 from braid.retrieval.context.episodes import record_decision, record_tool_call
 from braid.retrieval.context.selection import Context, ContextSource
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Answer, Query, Record
-    from braid.ports.retrieval import SearchIndex
+    from braid.ports.search_index import SearchIndex
     from braid.retrieval.caches.answers import ContextCache
 
 QUERY = "checkout gateway timeout"

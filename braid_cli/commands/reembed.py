@@ -19,8 +19,8 @@ from braid_cli.question import check_tenant
 from braid_cli.terminal import FLAG, AsJson, Engine, counted, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
-    from braid.ports.reembedding import Serving
-    from braid.ports.state import Queue
+    from braid.ports.index_migration import Serving
+    from braid.ports.message_queue import Queue
     from braid.reembedding import Job, Tools
 
 EPILOG = examples(

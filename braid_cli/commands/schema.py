@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from braid.errors import InvalidRequest
-from braid.ports.retrieval import SchemaVersion
-from braid.understanding.schema_changes import report
+from braid.ports.schema_registry import SchemaVersion, report
 from pydantic import ValidationError
 from rich.table import Table
 
@@ -19,7 +18,7 @@ from braid_cli.terminal import AsJson, Engine, examples, open_engines, out, prin
 
 if TYPE_CHECKING:
     from braid.app import Wired
-    from braid.understanding.schema_changes import SchemaReport
+    from braid.ports.schema_registry import SchemaReport
 
 schema_app = typer.Typer(
     name="schema",

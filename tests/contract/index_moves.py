@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import DimensionMismatch, InvalidRequest
-from braid.ports.reembedding import IndexMoves, Reembedded, Serving
-from braid.ports.retrieval import SearchIndex, SearchRequest
+from braid.ports.index_migration import IndexMoves, Reembedded, Serving
+from braid.ports.search_index import SearchIndex, SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, GLOBEX, SPACE, WIDE_SPACE, at_cosine, embedding, packed, record
 

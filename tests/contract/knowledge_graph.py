@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import Direction, TimeRange
-from braid.ports.retrieval import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
 from braid.understanding.linking import phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex

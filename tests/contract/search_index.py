@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
-from braid.ports.retrieval import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
+from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 
 from tests.contract.shapes import (
     ACME,

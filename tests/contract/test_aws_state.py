@@ -15,8 +15,8 @@ from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.engines.aws.sqs import SqsQueue
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
-from braid.ports.resilient_cache import ForgivingCache
-from braid.ports.state import QueueMessage
+from braid.ports.cache import ForgivingCache
+from braid.ports.message_queue import QueueMessage
 from braid.settings import Settings
 from moto import mock_aws
 

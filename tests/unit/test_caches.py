@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import ModelError, StoreError, TransientStoreError
 from braid.models import Kind, Query, Ranking
-from braid.ports.resilient_cache import ForgivingCache
+from braid.ports.cache import ForgivingCache
 from braid.ranking.freshness import FOREVER, Aging, steady_until
 from braid.ranking.scoring import final
 from braid.retrieval.caches.embeddings import embedding_key

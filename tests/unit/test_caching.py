@@ -6,8 +6,7 @@ import logging
 
 import pytest
 from braid.errors import InvalidRequest, StoreError, TransientStoreError
-from braid.ports.resilient_cache import ForgivingCache, NoCache
-from braid.ports.state import Cache
+from braid.ports.cache import Cache, ForgivingCache, NoCache
 
 
 class Seconds:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from braid.models import Direction, PlanStep, StepOperation
-from braid.ports.retrieval import GraphStats
+from braid.ports.knowledge_graph import GraphStats
 from braid.understanding.multi_hop import read_steps, stem, told
 
 OUT, IN, BOTH = Direction.OUT, Direction.IN, Direction.BOTH

@@ -22,7 +22,7 @@ from braid_cli.datasets.dataset import read_dataset
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from braid.ports.propagation import PropagateRequest
+from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.graph_walks import Node
 from braid.ranking.pagerank import Tie, spread
 from hypothesis import given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from braid.errors import TransientStoreError
-from braid.ports.reembedding import Serving
+from braid.ports.index_migration import Serving
 from braid.reembedding.served_profiles import ServedProfiles
 
 from tests.contract.shapes import Clock

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.models import Embedding, EmbeddingType, Query, Record
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 from braid.ranking.schema_drift import Window
 from braid.reembedding.messages import Reembed
 from braid.settings import Settings

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.models import Answer, Direction, Fusion, Hints, Query, Strategy
-from braid.ports.retrieval import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval import pipeline
 
 from tests.stages import NOW

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from braid.ingestion.requests import WriteReport, WriteRequest
     from braid.model_profiles import ModelConfig
     from braid.models import Answer, FusionParameters, Query
-    from braid.ports.retrieval import KnowledgeGraph, SearchIndex
+    from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
     from braid.reembedding.drifted_records import MetOutdated
     from braid.retrieval.caches.answers import ContextCache

@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     from braid.engines.rerankers.selection import Rerankers
     from braid.model_profiles import ModelConfig
     from braid.models import EmbeddingType
+    from braid.ports.cache import Cache, ForgivingCache
+    from braid.ports.encoder import Encoder
+    from braid.ports.index_migration import IndexMoves, Serving
+    from braid.ports.job_store import JobStore
+    from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.members import Members
-    from braid.ports.reembedding import IndexMoves, JobStore, Serving
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import Encoder, Reranker, SchemaRegistry, SearchIndex
-    from braid.ports.state import Cache, ObjectStore, Queue
-    from braid.ports.writing import WritableGraph
+    from braid.ports.message_queue import Queue
+    from braid.ports.object_store import ObjectStore
+    from braid.ports.reranker import Reranker
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
     from braid.reembedding import Tools
     from braid.reembedding.served_profiles import ServedProfiles
     from braid.settings import Settings
@@ -153,7 +158,7 @@ class Engines:
     @cached_property
     def cache(self) -> ForgivingCache:
         """The cache; a lost one is a miss."""
-        from braid.ports.resilient_cache import ForgivingCache, NoCache
+        from braid.ports.cache import ForgivingCache, NoCache
 
         cache: Cache
         if self.settings.engine is EngineKind.EMBEDDED:

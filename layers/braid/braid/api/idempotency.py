@@ -21,7 +21,7 @@ from braid.models import Frozen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ports.resilient_cache import ForgivingCache
+    from braid.ports.cache import ForgivingCache
 
 KEPT_S: Final = 86_400
 IdempotencyKey = Annotated[

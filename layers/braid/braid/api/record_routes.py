@@ -26,7 +26,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.ingestion.requests import MissingEnds, WriteReport, WriteRequest
 from braid.models import Record, RecordId, Relationship, Vertex
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 
 if TYPE_CHECKING:
     from braid.api.router import Api

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from braid.ingestion.deleting import DeleteReport
     from braid.ingestion.requests import WriteReport, WriteRequest
     from braid.models import Answer, Query
+    from braid.ports.cache import ForgivingCache
+    from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.ports.members import Members
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import KnowledgeGraph, SchemaRegistry, SearchIndex
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
     from braid.retrieval.context.selection import Context, ContextRequest
     from braid.settings import Settings

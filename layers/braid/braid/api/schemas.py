@@ -31,7 +31,7 @@ from braid.models import (
     Weights,
 )
 from braid.ports.graph_query import GraphQuestion
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Job, Phase, Status
 
 

@@ -13,9 +13,9 @@ from braid.models import Frozen, TenantId
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import SearchIndex
-    from braid.ports.writing import WritableGraph
+    from braid.ports.cache import ForgivingCache
+    from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.search_index import SearchIndex
 
 _PAGE = 500
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from braid.errors import InvalidRequest
 from braid.ingestion.writing import ItemError, MissingEnds, Places, WriteReport, WriteRequest, write
 from braid.models import Kind, Record, Relationship, Vertex
-from braid.ports.state import MAX_LINE_BYTES
+from braid.ports.object_store import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.model_profiles import ModelConfig
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import Encoder, SchemaRegistry, SearchIndex
-    from braid.ports.writing import WritableGraph
+    from braid.ports.cache import ForgivingCache
+    from braid.ports.encoder import Encoder
+    from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
 
 
 class MissingEnds(StrEnum):

@@ -16,10 +16,11 @@ from braid.reembedding.planning import REFRESH
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from braid.ports.job_store import JobStore
     from braid.ports.members import Members
-    from braid.ports.reembedding import JobStore
-    from braid.ports.retrieval import SchemaRegistry
-    from braid.ports.state import ObjectStore, Queue
+    from braid.ports.message_queue import Queue
+    from braid.ports.object_store import ObjectStore
+    from braid.ports.schema_registry import SchemaRegistry
 
 _PAGE = 500
 _MESSAGES = "messages that ask for records to be embedded again: they find none, and go when they are worked off"

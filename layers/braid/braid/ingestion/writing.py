@@ -19,8 +19,8 @@ from braid.models import Embedding, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from braid.ports.retrieval import Encoder, SearchIndex
-    from braid.ports.writing import Written
+    from braid.ports.encoder import Encoder
+    from braid.ports.search_index import SearchIndex, Written
 
 __all__ = [
     "BATCH",

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.models import GraphHit, Path
-from braid.ports.retrieval import Expansion
+from braid.ports.knowledge_graph import Expansion
 from braid.ranking.graph_walks import Node
 from braid.ranking.scoring import clamp
 from braid.ranking.shared_entity_boost import MENTIONS, bridged
@@ -19,7 +19,7 @@ from braid.ranking.shared_entity_boost import MENTIONS, bridged
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from braid.ports.propagation import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest
 
 TOLERANCE = 1e-12
 DIGITS = 9

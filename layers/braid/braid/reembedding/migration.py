@@ -13,7 +13,7 @@ from braid.reembedding.tools import Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.ports.reembedding import Serving
+    from braid.ports.index_migration import Serving
     from braid.reembedding.tools import Tools
     from braid.reembedding.verification import Question
 

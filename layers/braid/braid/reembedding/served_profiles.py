@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from braid.errors import StoreError
-from braid.ports.reembedding import Serving
+from braid.ports.index_migration import Serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
     from braid.model_profiles import ModelConfig, Profiles
     from braid.models import Record
-    from braid.ports.reembedding import IndexMoves, JobStore
-    from braid.ports.retrieval import Encoder, SchemaRegistry, SearchIndex
+    from braid.ports.encoder import Encoder
+    from braid.ports.index_migration import IndexMoves
+    from braid.ports.job_store import JobStore
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
 
 
 class Budget(Frozen):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from braid.errors import BraidError
 from braid.model_profiles import models_of
 from braid.models import Embedding
-from braid.ports.reembedding import Reembedded, Settled
+from braid.ports.index_migration import Reembedded, Settled
 from braid.reembedding.messages import Reason, Reembed
 from braid.reembedding.tools import Budget
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from braid.model_profiles import ModelConfig
     from braid.models import Record
-    from braid.ports.retrieval import Encoder
-    from braid.ports.state import Queue
+    from braid.ports.encoder import Encoder
+    from braid.ports.message_queue import Queue
     from braid.reembedding.tools import Tools
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from braid.models import Answer, TimeRange
     from braid.ports.graph_query import GraphResult
-    from braid.ports.retrieval import Expansion, KnowledgeGraph
+    from braid.ports.knowledge_graph import Expansion, KnowledgeGraph
 
 _CALLED: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
 _MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)

@@ -18,7 +18,7 @@ from braid.understanding.linking import words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from braid.ports.retrieval import GraphStats
+    from braid.ports.knowledge_graph import GraphStats
 
 MENTIONS: Final = "MENTIONS"
 """Leads from what is mentioned to where, against its wording, so it is walked both ways."""

@@ -24,7 +24,8 @@ from braid.understanding.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_
 
 if TYPE_CHECKING:
     from braid.models import EmbeddingType, GraphConstraint
-    from braid.ports.retrieval import GraphStats, IndexStats
+    from braid.ports.knowledge_graph import GraphStats
+    from braid.ports.search_index import IndexStats
     from braid.understanding.selectivity import Estimate
 
 CAUSAL_TYPES: Final[tuple[Label, ...]] = ("CAUSES", "ENABLES", "PREVENTS")

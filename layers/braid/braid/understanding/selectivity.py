@@ -16,7 +16,8 @@ from braid.models import Direction
 
 if TYPE_CHECKING:
     from braid.models import GraphConstraint, Label
-    from braid.ports.retrieval import GraphStats, IndexStats
+    from braid.ports.knowledge_graph import GraphStats
+    from braid.ports.search_index import IndexStats
 
 MAX_REACH: Final = 1_000
 """Records of a constraint whose ids the search index is given; of what reaches further the text search begins."""

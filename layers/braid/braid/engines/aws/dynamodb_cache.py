@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from braid.engines.aws.clients import named_errors, open_client, retrying, scanned
-from braid.ports.state import MAX_CACHE_VALUE_BYTES
-from braid.ports.state_formats import check_key, check_tenant, check_ttl
+from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl
+from braid.ports.keys import check_key, check_tenant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ class _Table(Protocol):
 
 
 class DynamoCache:
-    """Values in a table; implements :class:`braid.ports.state.Cache`.
+    """Values in a table; implements :class:`braid.ports.cache.Cache`.
 
     Parameters
     ----------

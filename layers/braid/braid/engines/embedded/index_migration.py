@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.jobs import read_note, write_note
 from braid.engines.embedded.search import rows, scan
-from braid.ports.reembedding import Reconciled, Serving, Settled, decode_phase, encode_phase
-from braid.ports.retrieval import ScanPage
+from braid.ports.index_migration import Reconciled, Serving, Settled
+from braid.ports.scan_cursor import decode_phase, encode_phase
+from braid.ports.search_index import ScanPage
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.index import EmbeddedSearchIndex
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
-    from braid.ports.reembedding import Reembedded
-    from braid.ports.retrieval import SearchHits, SearchRequest
+    from braid.ports.index_migration import Reembedded
+    from braid.ports.search_index import SearchHits, SearchRequest
 
 _SERVING = "serving"
 
 
 class EmbeddedMoves:
-    """Moves between profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMoves`.
+    """Moves between profiles in SQLite; implements :class:`braid.ports.index_migration.IndexMoves`.
 
     Parameters
     ----------

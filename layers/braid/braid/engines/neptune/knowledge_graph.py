@@ -20,9 +20,8 @@ from braid.engines.neptune.connection import GremlinConnection
 from braid.engines.neptune.expansion import expansion, neighbourhood
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
-from braid.ports.retrieval import ExpandRequest, Expansion, GraphStats
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats
 from braid.ports.scan_cursor import check_limit, decode, encode
-from braid.ports.writing import GraphPage
 from braid.ranking import graph_walks
 from braid.understanding.name_forms import match_score
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from braid.models import Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
-    from braid.ports.propagation import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest
     from braid.settings import Settings
 
 BATCH = 50

@@ -10,7 +10,7 @@ from gremlin_python.process.traversal import P
 from braid.engines.neptune import elements
 from braid.engines.neptune.expansion import far_ends, in_force, surest
 from braid.models import Direction
-from braid.ports.retrieval import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.ranking.graph_walks import Node
 from braid.ranking.pagerank import Tie
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
     from braid.engines.neptune.elements import Reached, Step
-    from braid.ports.propagation import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest
 
 _EDGES, _VERTICES, _SEEN, _WALKED = "edges", "vertices", "seen", "walked"
 

@@ -34,7 +34,7 @@ _PAIRS_AT_ONCE = 4
 
 
 class OnnxEncoder:
-    """Implements :class:`braid.ports.retrieval.Encoder`. Make one with :meth:`load`; safe to share between threads."""
+    """Implements :class:`braid.ports.encoder.Encoder`. Make one with :meth:`load`; safe to share between threads."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
@@ -166,7 +166,7 @@ def length_batches(rows: list[Row]) -> list[list[Row]]:
 
 
 class OnnxCrossEncoder:
-    """Implements :class:`braid.ports.retrieval.Reranker`. Make one with :meth:`load`; safe to share between threads."""
+    """Implements :class:`braid.ports.reranker.Reranker`. Make one with :meth:`load`; safe to share between threads."""
 
     def __init__(self, loaded: LoadedModel, uncut: Tokenizer) -> None:
         self._loaded = loaded

@@ -29,8 +29,7 @@ from braid.engines.opensearch.embedding_spaces import Spaces
 from braid.engines.opensearch.multi_search import strands
 from braid.engines.opensearch.scan import page
 from braid.errors import StoreError
-from braid.ports.retrieval import IndexStats, ScanPage, SearchHits, SearchRequest
-from braid.ports.writing import Written
+from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, Written
 from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from braid.engines.opensearch.conditional_writes import ConditionalWriter
 from braid.engines.opensearch.dual_write import next_alias, previous_alias
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
-from braid.ports.reembedding import Reconciled, Serving, Settled, decode_phase, encode_phase
-from braid.ports.retrieval import ScanPage
+from braid.ports.index_migration import Reconciled, Serving, Settled
+from braid.ports.scan_cursor import decode_phase, encode_phase
+from braid.ports.search_index import ScanPage
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.ports.reembedding import Reembedded
-    from braid.ports.retrieval import SearchHits, SearchRequest
+    from braid.ports.index_migration import Reembedded
+    from braid.ports.search_index import SearchHits, SearchRequest
     from braid.settings import Settings
 
 _META = "braid"
@@ -49,7 +50,7 @@ class _Place(NamedTuple):
 
 
 class OpenSearchMoves:
-    """Moves between profiles in OpenSearch; implements :class:`braid.ports.reembedding.IndexMoves`.
+    """Moves between profiles in OpenSearch; implements :class:`braid.ports.index_migration.IndexMoves`.
 
     Parameters
     ----------

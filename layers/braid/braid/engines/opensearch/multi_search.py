@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch import queries as query
-from braid.ports.retrieval import MAX_OUTDATED, SearchHits
+from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
 from braid.understanding.question_words import question_words
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from braid.models import Hit
-    from braid.ports.retrieval import SearchRequest
+    from braid.ports.search_index import SearchRequest
 
 
 @dataclass(frozen=True)

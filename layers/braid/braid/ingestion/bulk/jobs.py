@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from braid.ingestion.writing import ItemError, MissingEnds, WriteReport
 from braid.models import Frozen, TenantId
-from braid.ports.state import ObjectInfo
+from braid.ports.object_store import ObjectInfo
 
 JobName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from braid.ingestion.bulk.jobs import Task, TaskOut
-    from braid.ports.state import ObjectLines, ObjectStore
+    from braid.ports.object_store import ObjectLines, ObjectStore
 
 BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024

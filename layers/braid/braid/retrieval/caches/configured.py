@@ -14,7 +14,7 @@ from braid.settings import EngineKind
 
 if TYPE_CHECKING:
     from braid.app import Wired
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
 
 
 class Caches:

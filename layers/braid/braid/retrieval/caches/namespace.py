@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ports.resilient_cache import ForgivingCache
+    from braid.ports.cache import ForgivingCache
 
 _Found = TypeVar("_Found")
 KEY_DIGITS = 16

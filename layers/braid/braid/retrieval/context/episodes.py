@@ -10,15 +10,16 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import Filters, Kind, Record
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 from braid.retrieval.context.selection import episode_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import SchemaRegistry, SearchIndex
+    from braid.ports.cache import ForgivingCache
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
 
 EPISODES = (Kind.DECISION, Kind.TOOL_CALL)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.model_profiles import ModelConfig
-    from braid.ports.retrieval import Encoder
+    from braid.ports.encoder import Encoder
     from braid.retrieval.caches.embeddings import EmbeddingCache
 
 

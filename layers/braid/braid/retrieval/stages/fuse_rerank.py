@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import FusionParameters, Record
-    from braid.ports.retrieval import Reranker, SearchIndex
+    from braid.ports.reranker import Reranker
+    from braid.ports.search_index import SearchIndex
     from braid.reembedding.drifted_records import MetOutdated
     from braid.retrieval.stages.states import FuseRequest
 

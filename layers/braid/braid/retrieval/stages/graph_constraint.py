@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, QueryStart
-from braid.ports.retrieval import ExpandRequest, Expansion
+from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages.states import GraphFound
 from braid.retrieval.stages.vector_search import best_ids
 from braid.understanding import linking
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import EntityLink, GraphConstraint, GraphHit
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.states import GraphRequest
 
 CARRIED: Final = 100

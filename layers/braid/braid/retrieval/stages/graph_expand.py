@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from braid.errors import StoreError
 from braid.models import Direction, EntityLink, Fusion, GraphHit, Intent
-from braid.ports.retrieval import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, graph_hits
 from braid.retrieval.stages.graph_constraint import reasoned
 from braid.retrieval.stages.linked_names import linked_names
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import GraphConstraint, Plan, Query
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.states import Searched
 
 _LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import EntityLink, TenantId
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
 
 MAX_LINKS = 10
 MAX_LOOKED_UP = 200

@@ -14,9 +14,8 @@ from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.engines.embedded.validity import Changes
 from braid.models import EntityLink, GraphHit
 from braid.ports.graph_query import GraphResult
-from braid.ports.retrieval import Expansion, GraphStats
+from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats
 from braid.ports.scan_cursor import check_limit, decode, encode
-from braid.ports.writing import GraphPage
 from braid.ranking.graph_walks import answer
 from braid.ranking.scoring import clamp
 from braid.understanding.name_forms import match_score
@@ -30,14 +29,13 @@ if TYPE_CHECKING:
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
-    from braid.ports.propagation import PropagateRequest
-    from braid.ports.retrieval import ExpandRequest
+    from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 
 _TENANTS_IN_MEMORY = 32
 
 
 class EmbeddedKnowledgeGraph:
-    """Vertices and edges in SQLite, walked in memory; implements :class:`braid.ports.retrieval.KnowledgeGraph`.
+    """Vertices and edges in SQLite, walked in memory; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
     A tenant's graph is read when it is first walked, and again after a write, whichever process wrote.
     """

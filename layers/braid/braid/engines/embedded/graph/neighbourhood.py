@@ -14,7 +14,7 @@ from braid.ranking.pagerank import Tie
 
 if TYPE_CHECKING:
     from braid.engines.embedded.graph.adjacency import Adjacency, Numbers
-    from braid.ports.propagation import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest
 
 
 def gather(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str, Node], list[Tie], bool]:

@@ -16,8 +16,8 @@ from braid.engines.embedded.search.conditions import conditions
 from braid.engines.embedded.store import VECTORS
 from braid.engines.embedded.validity import Changes
 from braid.models import Hit, Kind
-from braid.ports.retrieval import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
 from braid.ports.scan_cursor import check_limit, decode, encode
+from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.vectors import VectorGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
-    from braid.ports.retrieval import SearchRequest
-    from braid.ports.writing import Written
+    from braid.ports.search_index import SearchRequest, Written
 
 _GRAPHS_IN_MEMORY = 32
 
 
 class EmbeddedSearchIndex:
-    """Records in SQLite, words in FTS5, vectors in HNSW; implements :class:`braid.ports.retrieval.SearchIndex`.
+    """Records in SQLite, words in FTS5, vectors in HNSW; implements :class:`braid.ports.search_index.SearchIndex`.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.tables import forget_words, to_microseconds, words_table, write_words
 from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Record
-from braid.ports.writing import Written
+from braid.ports.search_index import Written
 
 if TYPE_CHECKING:
     import sqlite3

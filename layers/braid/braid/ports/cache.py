@@ -1,29 +1,80 @@
-"""A cache that may be lost without anybody noticing but the clock.
+"""Port of the cache: values of a tenant that may be lost at any time, and the tenant's write generation.
 
-Whoever asks a question does it in this order: read the generation, look for a value under a key that holds it, work the
-value out, keep it under the same key. Whoever writes does it in this one: write, :meth:`ForgivingCache.advance`, say
-that it is done. What was worked out before a write then lies under a key that nobody asks for after it.
+A question reads the generation, looks for a value under a key that holds it, computes the value where there is none,
+and keeps it under the same key. A write stores, calls :meth:`Cache.advance`, and then reports that it is done. So a
+value from before the write has a key that no question asks for after it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from braid.errors import ConfigurationError, StoreError
+from braid.errors import ConfigurationError, InvalidRequest, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ports.state import Cache
-
+MAX_CACHE_VALUE_BYTES = 384 * 1024
+"""DynamoDB refuses items above 400 KB, keys and names of attributes included; the embedded cache keeps to the same."""
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
 
 
+@runtime_checkable
+class Cache(Protocol):
+    """Values that may be lost at any time; :class:`ForgivingCache` makes a lost cache a miss.
+
+    A key is 1 to :data:`~braid.ports.keys.MAX_KEY_BYTES` bytes of UTF-8; anything else raises :class:`~braid.errors.InvalidRequest`.
+    """
+
+    def get(self, tenant_id: str, key: str) -> bytes | None:
+        """Return what is kept; None when nothing is, or it has expired."""
+
+    def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
+        """Keep a value for ``ttl_s`` seconds, at least 1, or up to one second less, instead of what was there.
+
+        A value above :data:`MAX_CACHE_VALUE_BYTES` is not kept, and what was there is gone.
+        """
+
+    def generation(self, tenant_id: str) -> int:
+        """Return a number that has grown since any write of this tenant that :meth:`advance` was called for.
+
+        A part of the key of everything that depends on what is stored. Read it before working out what is to be kept
+        under it. It never expires and is never out of date.
+        """
+
+    def advance(self, tenant_id: str) -> int:
+        """Begin a new generation and return it; between a write and saying that it is done.
+
+        Trying again is safe: a generation more only costs misses.
+        """
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove every value of a tenant, expired or not, and return how many there were.
+
+        The generation stays: what is still being worked out must not be kept under a number that comes again. Slow
+        where a table has to be read through; for a tenant that is removed.
+        """
+
+
+def check_ttl(ttl_s: int) -> int:
+    """Return for how many seconds something is kept.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is none.
+    """
+    if ttl_s < 1:
+        message = f"ttl_s: {ttl_s} is below 1"
+        raise InvalidRequest(message, field="ttl_s")
+    return ttl_s
+
+
 class NoCache:
-    """Keeps nothing; implements :class:`braid.ports.state.Cache` where no cache is deployed."""
+    """Keeps nothing; implements :class:`braid.ports.cache.Cache` where no cache is deployed."""
 
     def get(self, tenant_id: str, key: str) -> bytes | None:  # noqa: ARG002 - the port's signature
         """Return None."""

@@ -24,10 +24,9 @@ from braid.models import Frozen, Record, RecordId, TenantId
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from braid.ports.retrieval import ScanPage, SearchHits, SearchRequest
+    from braid.ports.search_index import ScanPage, SearchHits, SearchRequest
 
 ProfileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
-JobName = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]
 
 
 class Serving(Frozen):
@@ -132,7 +131,7 @@ class Reconciled(Frozen):
 
 @runtime_checkable
 class IndexMoves(Protocol):
-    """The index as re-embedding sees it; beside a :class:`~braid.ports.retrieval.SearchIndex` of the same store."""
+    """The index as re-embedding sees it; beside a :class:`~braid.ports.search_index.SearchIndex` of the same store."""
 
     grace_s: float
     """For how many seconds others may still act on an earlier answer of :meth:`serving`; 0 where nobody keeps it."""
@@ -241,50 +240,3 @@ class IndexMoves(Protocol):
 
     def drop(self, spaces: Sequence[str]) -> Serving:
         """Remove the index that is not active, and these spaces, which only its profile has, if there is one."""
-
-
-class JobRecord(Frozen):
-    """What is remembered of a job, so that whoever goes on with it knows where."""
-
-    name: JobName
-    revision: int = Field(ge=1)
-    body: str
-
-
-@runtime_checkable
-class JobStore(Protocol):
-    """Job records: written often, lost never."""
-
-    def get(self, name: str) -> JobRecord | None:
-        """Return a job as last written, None when there is none."""
-
-    def put(self, record: JobRecord) -> bool:
-        """Write a job if its revision is the next one; False, and nothing written, if somebody else was first."""
-
-    def names(self) -> list[str]:
-        """Return the names of all jobs, in order."""
-
-    def remove(self, name: str) -> bool:
-        """Remove a job and return whether there was one; whoever works on it fails at its next note."""
-
-
-def encode_phase(phase: int, cursor: str | None) -> str:
-    """Return the cursor of several scans in turn: in which of them, and where in it."""
-    return f"{phase:d}:{cursor or ''}"
-
-
-def decode_phase(text: str | None) -> tuple[int, str | None]:
-    """Read what :func:`encode_phase` wrote; None begins the first scan.
-
-    Raises
-    ------
-    InvalidRequest
-        If it was not written there.
-    """
-    if text is None:
-        return 0, None
-    phase, _, cursor = text.partition(":")
-    if not phase.isascii() or not phase.isdigit():
-        message = "after: this is no cursor that a scan returned"
-        raise InvalidRequest(message, field="after")
-    return int(phase), cursor or None
