@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from braid.errors import ModelMissing, TransientModelError
-from braid.model_profiles import ModelConfig
 from braid.models import EmbeddingType, Plan, Query, TemporalContext, TimeRange
+from braid.models.model_profiles import ModelConfig
 from braid.retrieval.stages import embed
 from braid.retrieval.stages.states import Embedded, EmbedRequest
 

@@ -19,10 +19,10 @@ from braid.errors import StoreTooSlow
 from braid.ingestion.bulk.jobs import BatchPlace, Cursor, PageOut, Phase
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.steps import BATCH_LINES, INBOX
-from braid.model_profiles import load_profiles
 from braid.models import RerankerKind
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
+from braid.settings.config_files import load_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from braid.engine_selection import Engines
 from braid.errors import StoreError
-from braid.model_profiles import AUTO, resolve
 from braid.models import EmbeddingType
+from braid.models.model_profiles import AUTO, resolve
 from braid.ranking import schema_drift
 from braid.ranking.freshness import FOREVER
 from braid.retrieval.stages import embed, fuse_rerank, graph_expand, plan, vector_search
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from braid.ingestion.bulk.imports import Imports
     from braid.ingestion.deleting import DeleteReport
     from braid.ingestion.requests import WriteReport, WriteRequest
-    from braid.model_profiles import ModelConfig
     from braid.models import Answer, FusionParameters, Query
+    from braid.models.model_profiles import ModelConfig
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job

@@ -12,17 +12,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.errors import ConfigurationError
-from braid.model_profiles import AUTO, Profiles, load_profiles, models_of, resolve
 from braid.models import RerankerKind
+from braid.models.model_profiles import AUTO, Profiles, models_of, resolve
 from braid.settings import EngineKind
+from braid.settings.config_files import load_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.rerankers.selection import Rerankers
-    from braid.model_profiles import ModelConfig
     from braid.models import EmbeddingType
+    from braid.models.model_profiles import ModelConfig
     from braid.ports.cache import Cache, ForgivingCache
     from braid.ports.encoder import Encoder
     from braid.ports.index_migration import IndexMoves, Serving

@@ -10,7 +10,7 @@ from braid.models import Frozen, Record, Relationship, TenantId, Vertex
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from braid.model_profiles import ModelConfig
+    from braid.models.model_profiles import ModelConfig
     from braid.ports.cache import ForgivingCache
     from braid.ports.encoder import Encoder
     from braid.ports.knowledge_graph import WritableGraph

@@ -5,6 +5,19 @@ All are frozen and refuse unknown fields. What stages hand to one another is in
 """
 
 from braid.models.answer import LIKELY, Answer, Citation, Considered, RelatedEntity, Result
+from braid.models.enums import (
+    Direction,
+    EmbeddingType,
+    Fusion,
+    Intent,
+    Kind,
+    Mode,
+    Ranking,
+    RerankerKind,
+    SchemaWindow,
+    Source,
+    Strategy,
+)
 from braid.models.fusion_parameters import MAX_DAMPING, FusionParameters
 from braid.models.hits import Candidate, EntityLink, GraphHit, Hit, Path
 from braid.models.plan import Plan, Weights
@@ -44,18 +57,6 @@ from braid.models.scalars import (
     Timestamp,
     VectorBytes,
     Weight,
-)
-from braid.models.vocabulary import (
-    Direction,
-    EmbeddingType,
-    Fusion,
-    Intent,
-    Kind,
-    Mode,
-    Ranking,
-    RerankerKind,
-    Source,
-    Strategy,
 )
 
 __all__ = [
@@ -100,6 +101,7 @@ __all__ = [
     "RelationshipKey",
     "RerankerKind",
     "Result",
+    "SchemaWindow",
     "Score",
     "Source",
     "SourceRef",

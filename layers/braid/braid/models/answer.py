@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from braid.models.enums import Fusion, Kind, Source
 from braid.models.hits import Path
 from braid.models.plan import Plan, Weights
 from braid.models.records import SourceType
 from braid.models.scalars import Frozen, Label, Name, RecordId, Score, Timestamp
-from braid.models.vocabulary import Fusion, Kind, Source
 
 
 class Citation(Frozen):

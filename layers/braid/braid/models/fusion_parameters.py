@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from braid.models.enums import Intent
 from braid.models.scalars import Frozen, Weight
-from braid.models.vocabulary import Intent
 
 MAX_DAMPING = 0.95
 """Beyond it a walk hardly knows where it began, and takes thousands of steps to settle."""

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from braid.models.enums import Source
 from braid.models.scalars import Frozen, Label, Name, RecordId, Score, Timestamp
-from braid.models.vocabulary import Source
 
 
 class Hit(Frozen):

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from braid.models.enums import Direction, EmbeddingType, Fusion, Intent, Mode, Strategy
 from braid.models.query import PlanStep
 from braid.models.scalars import Frozen, Name, Weight
-from braid.models.vocabulary import Direction, EmbeddingType, Fusion, Intent, Mode, Strategy
 
 
 class Weights(Frozen):

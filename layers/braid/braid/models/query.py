@@ -7,8 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from braid.models.enums import Direction, Fusion, Intent, Kind, Ranking, RerankerKind, Strategy
 from braid.models.scalars import Frozen, Label, Name, QueryText, Score, TenantId, Timestamp, Weight
-from braid.models.vocabulary import Direction, Fusion, Intent, Kind, Ranking, RerankerKind, Strategy
 
 MAX_TYPES = 100
 """Entity types that one condition may name: what is asked travels in the workflow's state."""

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from braid.models.enums import Kind
 from braid.models.scalars import (
     Frozen,
     Label,
@@ -20,7 +21,6 @@ from braid.models.scalars import (
     VectorBytes,
     no_controls,
 )
-from braid.models.vocabulary import Kind
 
 
 class SourceType(StrEnum):

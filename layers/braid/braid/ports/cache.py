@@ -26,7 +26,8 @@ _Found = TypeVar("_Found")
 class Cache(Protocol):
     """Values that may be lost at any time; :class:`ForgivingCache` makes a lost cache a miss.
 
-    A key is 1 to :data:`~braid.ports.keys.MAX_KEY_BYTES` bytes of UTF-8; anything else raises :class:`~braid.errors.InvalidRequest`.
+    A key is 1 to :data:`~braid.ports.keys.MAX_KEY_BYTES` bytes of UTF-8; anything else raises
+    :class:`~braid.errors.InvalidRequest`.
     """
 
     def get(self, tenant_id: str, key: str) -> bytes | None:

@@ -50,8 +50,8 @@ class ObjectLines(Protocol):
 class ObjectStore(Protocol):
     """Files of each tenant.
 
-    A key is 1 to :data:`~braid.ports.keys.MAX_KEY_BYTES` bytes of UTF-8 without control characters, and no part of it between slashes is
-    empty, ``.`` or ``..``; anything else raises :class:`~braid.errors.InvalidRequest`.
+    A key is 1 to :data:`~braid.ports.keys.MAX_KEY_BYTES` bytes of UTF-8 without control characters, and no part of it
+    between slashes is empty, ``.`` or ``..``; anything else raises :class:`~braid.errors.InvalidRequest`.
     """
 
     def put(self, tenant_id: str, key: str, content: bytes | BinaryIO) -> ObjectInfo:

@@ -15,8 +15,8 @@ from braid.reembedding.tools import Budget
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.model_profiles import ModelConfig
     from braid.models import Record
+    from braid.models.model_profiles import ModelConfig
     from braid.reembedding.tools import Tools
 
 _CHARACTERS_A_TOKEN: Final = 4

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from braid.model_profiles import AUTO, models_of, space_of
 from braid.models import Frozen
+from braid.models.model_profiles import AUTO, models_of, space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from braid.model_profiles import ModelConfig, Profiles
     from braid.models import Record
+    from braid.models.model_profiles import ModelConfig, Profiles
     from braid.ports.encoder import Encoder
     from braid.ports.index_migration import IndexMoves
     from braid.ports.job_store import JobStore

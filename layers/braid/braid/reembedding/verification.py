@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from braid.model_profiles import resolve
 from braid.models import Embedding, EmbeddingType, Frozen, RecordId, TenantId, Text
+from braid.models.model_profiles import resolve
 from braid.ports.search_index import SearchRequest
 from braid.reembedding.jobs import Check
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.errors import BraidError
-from braid.model_profiles import models_of
 from braid.models import Embedding
+from braid.models.model_profiles import models_of
 from braid.ports.index_migration import Reembedded, Settled
 from braid.reembedding.messages import Reason, Reembed
 from braid.reembedding.tools import Budget
@@ -14,8 +14,8 @@ from braid.reembedding.tools import Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.model_profiles import ModelConfig
     from braid.models import Record
+    from braid.models.model_profiles import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.message_queue import Queue
     from braid.reembedding.tools import Tools

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from braid.engines.onnx.model_files import ModelKind, Precision, open_model
 from braid.engines.onnx.session import Row, first_line, load_session, read_tokenizer
 from braid.errors import ConfigurationError, ModelError, RerankFailed
-from braid.model_profiles import space_of
+from braid.models.model_profiles import space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
