@@ -14,7 +14,7 @@ from braid.lambda_runtime.observability import stage_handler
 from braid.models.model_profiles import space_of
 from braid.retrieval.stages.states import EmbedRequest, FuseRequest, GraphRequest, PlanRequest, SearchStageRequest
 from braid.settings import Settings
-from braid.understanding.linking import words
+from braid.understanding.tokens import words
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest

@@ -11,8 +11,8 @@ import pytest
 from braid.errors import ModelError, StoreError, TransientStoreError
 from braid.models import Kind, Query, Ranking
 from braid.ports.cache import ForgivingCache
-from braid.ranking.freshness import FOREVER, Aging, steady_until
-from braid.ranking.scoring import final
+from braid.ranking.freshness import FOREVER, ScoredCandidate, order_stable_until
+from braid.ranking.scoring import final_score
 from braid.retrieval.caches.embeddings import embedding_key
 from braid.retrieval.caches.namespace import Generations
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
@@ -229,14 +229,14 @@ def test_until_the_moment_that_is_stated_age_does_not_change_the_order(
 ) -> None:
     def order(moment: Any) -> list[tuple[float, int]]:
         scored = [
-            (-final(ranking, relevance=relevance, kind=kind.value, at=at, now=moment), place)
+            (-final_score(ranking, relevance=relevance, kind=kind.value, at=at, now=moment), place)
             for place, (relevance, kind, at) in enumerate(found)
         ]
         return sorted(scored)
 
     first = order(NOW)
-    ordered = [Aging(-negative, found[place][1].value, found[place][2]) for negative, place in first]
-    end = steady_until(ordered, shown=shown, ranking=ranking, now=NOW)
+    ordered = [ScoredCandidate(-negative, found[place][1].value, found[place][2]) for negative, place in first]
+    end = order_stable_until(ordered, shown=shown, ranking=ranking, now=NOW)
     assert end >= NOW
     within = min(end, NOW + timedelta(days=30)) - NOW
     later = order(NOW + share * within * 0.999)

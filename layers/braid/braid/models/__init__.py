@@ -33,6 +33,7 @@ from braid.models.query import (
     TimeRange,
 )
 from braid.models.records import (
+    MENTIONS,
     Embedding,
     NewRecord,
     NewRelationship,
@@ -63,6 +64,7 @@ __all__ = [
     "LIKELY",
     "MAX_DAMPING",
     "MAX_ID_BYTES",
+    "MENTIONS",
     "Answer",
     "Candidate",
     "Citation",

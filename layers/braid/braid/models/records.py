@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -21,6 +21,9 @@ from braid.models.scalars import (
     VectorBytes,
     no_controls,
 )
+
+MENTIONS: Final = "MENTIONS"
+"""Relationship type from what is mentioned to the record that mentions it; against its wording, so walked both ways."""
 
 
 class SourceType(StrEnum):

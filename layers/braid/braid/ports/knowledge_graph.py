@@ -157,7 +157,7 @@ class KnowledgeGraph(Protocol):
         """Remove vertices with their edges and return how many vertices there were."""
 
     def link(self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
-        """Return the entities of which a name or alias, normalised by ``linking.normalise``, equals one of ``names``.
+        """Return the entities of which a name or alias, normalised by ``tokens.normalise``, equals one of ``names``.
 
         ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. So are entities of which
         a name or alias has a form that is asked for behind its mark (``name_forms.stored_forms``); their scores are

@@ -11,20 +11,20 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from braid.models import MENTIONS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_walks import Node
-    from braid.ranking.pagerank import Tie
+    from braid.ranking.graph_walks import Node, StoredEdge
 
-MENTIONS = "MENTIONS"
-LED_FROM = 3
+BOOSTING_RECORDS = 3
 """The best records, from which a bridge may lead."""
 
 
-def bridged(
-    scores: Mapping[str, float], request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[Tie]
+def boost_shared_entities(
+    scores: Mapping[str, float], request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[StoredEdge]
 ) -> dict[str, float]:
     """Return the scores of records, raised where a bridge leads to one.
 
@@ -53,7 +53,7 @@ def bridged(
             if entity in entities and other in records:
                 shared.setdefault(other, set()).add(entity)
                 counts[entity] += 1
-    texts, first = dict(request.texts), [*scores.items()][:LED_FROM]
+    texts, first = dict(request.texts), [*scores.items()][:BOOSTING_RECORDS]
     raised = dict(scores)
     for record in shared.keys() & scores.keys() & texts.keys():
         bridges = [

@@ -14,7 +14,7 @@ from braid.errors import InvalidRequest
 from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strategy, Timestamp
 from braid.ports.graph_query import GraphQuery, GraphQuestion
 from braid.retrieval.related import nothing_called, related_request
-from braid.understanding.linking import normalise
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -209,16 +209,16 @@ class GremlinGraph:
         """Spread names and hits over their neighbourhood. One traversal whatever the number of seeds."""
         if not request.seeds():
             return Expansion()
-        from braid.ranking.pagerank import spread
+        from braid.ranking.pagerank import personalised_pagerank
 
         (collected,) = self._ask(lambda g: gremlin_neighbourhood.traversal(g, request))
         nodes, edges, truncated = gremlin_neighbourhood.gathered(collected, request)
-        return spread(request, nodes, edges, truncated=truncated)
+        return personalised_pagerank(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query. One traversal whatever its number of steps and starts."""
         (collected,) = self._ask(lambda g: gremlin_query.traversal(g, query))
-        return graph_walks.answer(query, gremlin_query.gathered(collected, query))
+        return graph_walks.answer_query(query, gremlin_query.gathered(collected, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts."""

@@ -16,7 +16,7 @@ from braid.models import EntityLink, GraphHit
 from braid.ports.graph_query import GraphResult
 from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats
 from braid.ports.scan_cursor import check_limit, decode, encode
-from braid.ranking.graph_walks import answer
+from braid.ranking.graph_walks import answer_query
 from braid.ranking.scoring import clamp
 from braid.understanding.name_forms import match_score
 
@@ -199,10 +199,10 @@ class EmbeddedKnowledgeGraph:
                 return Expansion()
             graph = self._adjacency(connection, tenant)
         from braid.engines.embedded.graph.neighbourhood import gather
-        from braid.ranking.pagerank import spread
+        from braid.ranking.pagerank import personalised_pagerank
 
         nodes, edges, truncated = gather(graph, request)
-        return spread(request, nodes, edges, truncated=truncated)
+        return personalised_pagerank(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query from one moment of the store."""
@@ -214,7 +214,7 @@ class EmbeddedKnowledgeGraph:
                 return GraphResult()
             graph = self._adjacency(connection, tenant)
             named = graph_rows.named(connection, tenant, graph_query.phrases(query))
-        return answer(query, graph_query.gather(graph, query, named))
+        return answer_query(query, graph_query.gather(graph, query, named))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts, counted again only after a write."""
