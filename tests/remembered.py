@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.ports.cache import ForgivingCache, NoCache
+from braid.ports.cache import NoCache, ResilientCache
 from braid.retrieval.context.building import ContextLimits, build_context
 from braid.retrieval.context.episodes import record_decision, record_tool_call
 from braid.retrieval.context.selection import Context, ContextSource
@@ -56,8 +56,8 @@ class Remembered:
         return EmbeddedSchemaRegistry(self.store)
 
     @cached_property
-    def cache(self) -> ForgivingCache:
-        return ForgivingCache(NoCache())
+    def cache(self) -> ResilientCache:
+        return ResilientCache(NoCache())
 
     retrieved_before: ContextCache | None = None
 

@@ -14,7 +14,6 @@ from braid.errors import (
     StoreError,
     StoreFull,
     StoresUnavailable,
-    TransientModelError,
     TransientStoreError,
     UnknownTenant,
 )
@@ -227,7 +226,6 @@ def test_every_wrong_field_is_named(door: FrontDoor) -> None:
         (UnknownTenant("saltmarrow"), 404, "not-found"),
         (StoresUnavailable("secret.host:9200"), 503, "unavailable"),
         (TransientStoreError("secret.host:9200 timed out"), 503, "unavailable"),
-        (TransientModelError("secret"), 503, "unavailable"),
         (StoreFull("/secret/path"), 503, "unavailable"),
         (StoreError("secret"), 503, "unavailable"),
         (ConfigurationError("secret"), 503, "unavailable"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import ModelError, StoreError, TransientStoreError
 from braid.models import Kind, Query, Ranking
-from braid.ports.cache import ForgivingCache
+from braid.ports.cache import ResilientCache
 from braid.ranking.freshness import FOREVER, ScoredCandidate, order_stable_until
 from braid.ranking.scoring import final_score
 from braid.retrieval.caches.embeddings import embedding_key
@@ -271,7 +271,7 @@ def test_nothing_is_kept_under_a_generation_that_a_store_may_not_show_yet() -> N
             return self.number if tenant_id else 0
 
     numbered, seconds = Numbered(), [0.0]
-    generations = Generations(ForgivingCache(numbered), settle_s=5, clock=lambda: seconds[0])
+    generations = Generations(ResilientCache(numbered), settle_s=5, clock=lambda: seconds[0])
     seen = []
     for seconds[0], numbered.number in ((0, 1), (4.9, 1), (5, 1), (6, 2), (10, 2), (11, 2)):
         standing = generations.read(TENANT)

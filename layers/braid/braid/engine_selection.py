@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from braid.engines.rerankers.selection import Rerankers
     from braid.models import EmbeddingType
     from braid.models.model_profiles import ModelConfig
-    from braid.ports.cache import Cache, ForgivingCache
+    from braid.ports.cache import Cache, ResilientCache
     from braid.ports.encoder import Encoder
-    from braid.ports.index_migration import IndexMoves, Serving
+    from braid.ports.index_migration import IndexMigration, MigrationState
     from braid.ports.job_store import JobStore
     from braid.ports.knowledge_graph import WritableGraph
-    from braid.ports.members import Members
+    from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
     from braid.ports.object_store import ObjectStore
     from braid.ports.reranker import Reranker
@@ -139,7 +139,7 @@ class Engines:
             raise ConfigurationError(message)
 
     @cached_property
-    def members(self) -> Members:
+    def members(self) -> MembershipStore:
         """Who may ask for which tenant.
 
         Raises
@@ -157,9 +157,9 @@ class Engines:
         return EmbeddedMembers(self.store)
 
     @cached_property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """The cache; a lost one is a miss."""
-        from braid.ports.cache import ForgivingCache, NoCache
+        from braid.ports.cache import NoCache, ResilientCache
 
         cache: Cache
         if self.settings.engine is EngineKind.EMBEDDED:
@@ -172,7 +172,7 @@ class Engines:
             from braid.engines.aws.dynamodb_cache import DynamoCache
 
             cache = DynamoCache.connect(self.settings)
-        return ForgivingCache(cache, rest_s=self.settings.cache_rest_s)
+        return ResilientCache(cache, rest_s=self.settings.cache_rest_s)
 
     @cached_property
     def queue(self) -> Queue:
@@ -202,7 +202,7 @@ class Engines:
         return load_profiles(self.settings.shared_dir)
 
     @cached_property
-    def moves(self) -> IndexMoves:
+    def moves(self) -> IndexMigration:
         """The search index as re-embedding sees it."""
         if self.settings.engine is EngineKind.EMBEDDED:
             from braid.engines.embedded.index_migration import EmbeddedMoves
@@ -241,7 +241,7 @@ class Engines:
         # On the laptop reading is cheap, and nobody then acts on what was true a moment ago.
         keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
 
-        def read() -> Serving:
+        def read() -> MigrationState:
             return self.moves.serving()  # opened here, where a store that cannot be opened is forgiven
 
         return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)

@@ -21,7 +21,7 @@ from braid.models import Frozen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ports.cache import ForgivingCache
+    from braid.ports.cache import ResilientCache
 
 KEPT_S: Final = 86_400
 IdempotencyKey = Annotated[
@@ -36,7 +36,7 @@ _Shape = TypeVar("_Shape", bound=Frozen)
 
 
 def once(
-    cache: ForgivingCache,
+    cache: ResilientCache,
     tenant_id: str,
     key: str | None,
     *,

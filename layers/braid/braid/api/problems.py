@@ -15,7 +15,6 @@ from braid.errors import (
     ObjectMissing,
     StoresUnavailable,
     StoreTooSlow,
-    TransientModelError,
     TransientStoreError,
     UnknownTenant,
     plainly,
@@ -166,7 +165,7 @@ def from_error(error: BraidError) -> Problem:
             return Problem(HTTPStatus.CONFLICT, "conflict", "the object was changed while it was read")
         case StoresUnavailable():
             return unavailable("neither the search index nor the knowledge graph answered")
-        case StoreTooSlow() | TransientStoreError() | TransientModelError():
+        case StoreTooSlow() | TransientStoreError():
             return unavailable("a store or model did not answer in time")
         case _:
             # Read-only, full, damaged, misconfigured: an operator's to mend, and the log says which.

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from braid.ingestion.deleting import DeleteReport
     from braid.ingestion.requests import WriteReport, WriteRequest
     from braid.models import Answer, Query
-    from braid.ports.cache import ForgivingCache
+    from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.ports.members import Members
+    from braid.ports.members import MembershipStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
@@ -55,11 +55,11 @@ class Library(Protocol):
         """The schema versions of each tenant."""
 
     @property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """The cache; a lost one is a miss."""
 
     @property
-    def members(self) -> Members:
+    def members(self) -> MembershipStore:
         """Who may ask for which tenant."""
 
     def answer(self, query: Query) -> Answer:

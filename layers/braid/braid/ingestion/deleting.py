@@ -13,7 +13,7 @@ from braid.models import Frozen, TenantId
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from braid.ports.cache import ForgivingCache
+    from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.search_index import SearchIndex
 
@@ -41,7 +41,7 @@ class DeleteStore(Protocol):
         """Where vertices and edges are."""
 
     @property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """What has to learn of a delete."""
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models.model_profiles import ModelConfig
-    from braid.ports.cache import ForgivingCache
+    from braid.ports.cache import ResilientCache
     from braid.ports.encoder import Encoder
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.schema_registry import SchemaRegistry
@@ -115,7 +115,7 @@ class WriteStore(Protocol):
         """Which says what is newer than the current schema."""
 
     @property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """What has to learn of a write."""
 
     def models(self) -> tuple[ModelConfig, ...]:

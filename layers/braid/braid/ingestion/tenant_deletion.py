@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.ports.job_store import JobStore
-    from braid.ports.members import Members
+    from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
     from braid.ports.object_store import ObjectStore
     from braid.ports.schema_registry import SchemaRegistry
@@ -50,7 +50,7 @@ class TenantStore(DeleteStore, Protocol):
         """Where schema versions are."""
 
     @property
-    def members(self) -> Members:
+    def members(self) -> MembershipStore:
         """Who may ask for which tenant."""
 
     @property

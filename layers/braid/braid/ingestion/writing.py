@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from braid.ports.encoder import Encoder
-    from braid.ports.search_index import SearchIndex, Written
+    from braid.ports.search_index import SearchIndex, WrittenRecord
 
 __all__ = [
     "BATCH",
@@ -164,7 +164,7 @@ class _Prepared(NamedTuple):
     """Vectors that need not be made, by the id of their model."""
 
 
-def _changed(records: Sequence[Record], stored: Mapping[str, Written], models: frozenset[str]) -> list[Record]:
+def _changed(records: Sequence[Record], stored: Mapping[str, WrittenRecord], models: frozenset[str]) -> list[Record]:
     """Return the records that are new, have changed or lack a vector, each with its hash."""
     changed: list[Record] = []
     for record in records:
@@ -177,7 +177,7 @@ def _changed(records: Sequence[Record], stored: Mapping[str, Written], models: f
 
 def _embedded(
     records: Sequence[Record],
-    stored: Mapping[str, Written],
+    stored: Mapping[str, WrittenRecord],
     encoders: Sequence[Encoder],
     index: SearchIndex,
     timing: _Timing,

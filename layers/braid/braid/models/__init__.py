@@ -1,4 +1,4 @@
-"""The shapes that cross a boundary: requests, records, hits, candidates, results, plans.
+"""Frozen values that cross a boundary: requests, records, hits, candidates, results, plans.
 
 All are frozen and refuse unknown fields. What stages hand to one another is in
 :mod:`braid.retrieval.stages.states`.

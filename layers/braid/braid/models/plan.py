@@ -1,4 +1,4 @@
-"""What is planned: the strategy and the weights of the strands."""
+"""Plans: the strategy for one question, and the weights of the strands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored: records, vertices, relationships."""
+"""Records of the search index; vertices and relationships of the knowledge graph."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class NewRecord(Frozen):
     status: Name | None = None
     metadata: dict[str, MetadataValue] = Field(default_factory=dict)
     supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100)] = ()
-    """Records that hold no longer since this one does."""
+    """Records that this one supersedes."""
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:
@@ -154,7 +154,7 @@ class NewRelationship(Frozen):
     evidence: RecordId | None = None
     predicate: Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)] | None = None
     supersedes: Annotated[tuple[RelationshipKey, ...], Field(max_length=100)] = ()
-    """Edges that hold no longer since this one does. An instruction to whoever writes it; no graph keeps it."""
+    """Edges that this one supersedes. An instruction to the write; no graph stores it."""
 
     def identity(self) -> tuple[str, str, str, str]:
         """Return what it is identified by within its tenant: source, type, target and predicate."""

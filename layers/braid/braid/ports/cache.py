@@ -24,7 +24,7 @@ _Found = TypeVar("_Found")
 
 @runtime_checkable
 class Cache(Protocol):
-    """Values that may be lost at any time; :class:`ForgivingCache` makes a lost cache a miss.
+    """Values that may be lost at any time; :class:`ResilientCache` makes a lost cache a miss.
 
     A key is 1 to :data:`~braid.ports.keys.MAX_KEY_BYTES` bytes of UTF-8; anything else raises
     :class:`~braid.errors.InvalidRequest`.
@@ -104,8 +104,8 @@ class NoCache:
         raise ConfigurationError(message)
 
 
-class ForgivingCache:
-    """A cache whose failures are misses, except where that would let an old answer through.
+class ResilientCache:
+    """Cache wrapper: failures count as misses, except where that would let an outdated answer through.
 
     After a failure it is not asked again for a while, so that a cache that is down costs one time-out and not one a
     question.

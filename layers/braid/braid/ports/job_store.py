@@ -12,7 +12,7 @@ JobName = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]
 
 
 class JobRecord(Frozen):
-    """What is remembered of a job, so that whoever goes on with it knows where."""
+    """Progress of a job, from which any worker can resume it."""
 
     name: JobName
     revision: int = Field(ge=1)
@@ -21,16 +21,16 @@ class JobRecord(Frozen):
 
 @runtime_checkable
 class JobStore(Protocol):
-    """Job records: written often, lost never."""
+    """Durable job records."""
 
     def get(self, name: str) -> JobRecord | None:
         """Return a job as last written, None when there is none."""
 
     def put(self, record: JobRecord) -> bool:
-        """Write a job if its revision is the next one; False, and nothing written, if somebody else was first."""
+        """Write a job if its revision is the next one; False, and nothing written, if another worker was first."""
 
     def names(self) -> list[str]:
         """Return the names of all jobs, in order."""
 
     def remove(self, name: str) -> bool:
-        """Remove a job and return whether there was one; whoever works on it fails at its next note."""
+        """Remove a job and return whether there was one; a worker on it fails at its next write."""

@@ -188,7 +188,7 @@ class KnowledgeGraph(Protocol):
 
 @runtime_checkable
 class WritableGraph(KnowledgeGraph, Protocol):
-    """The graph as it is seen by those who keep it: whole vertices and edges, whatever their validity."""
+    """The graph as writes and maintenance see it: whole vertices and edges, valid or not."""
 
     def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""

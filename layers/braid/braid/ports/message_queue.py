@@ -22,7 +22,7 @@ MAX_VISIBILITY_S = 43_200
 
 
 class QueueMessage(Frozen):
-    """Something to be done later, for one tenant."""
+    """One task of one tenant."""
 
     tenant_id: TenantId
     deduplication_id: Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]

@@ -1,4 +1,4 @@
-"""Where a scan goes on: the text that a caller keeps between pages, the same for every engine.
+"""Cursors of paged scans, in one format for every engine.
 
 A scan goes through the records in the order of their ids, so that the last id alone says where to go on, whatever was
 written meanwhile and whatever else an engine has forgotten.

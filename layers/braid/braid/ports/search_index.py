@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_OUTDATED = 10
-"""Records outside the schema window that one search tells of."""
+"""Most records outside the schema window that one search reports."""
 
 
 class SearchRequest(Frozen):
@@ -73,8 +73,8 @@ class ScanPage(Frozen):
     """What the next page is asked with; None when there is none."""
 
 
-class Written(Frozen):
-    """What a writer has to know of a stored record."""
+class WrittenRecord(Frozen):
+    """Content hash and models of a stored record, by which a write finds out whether it is unchanged."""
 
     id: RecordId
     content_hash: str | None = None
@@ -105,7 +105,7 @@ class SearchIndex(Protocol):
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
 
-    def written(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, Written]:
+    def written(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, WrittenRecord]:
         """Return what a writer has to know of the records that exist; those not yet searchable are among them."""
 
     def scan(

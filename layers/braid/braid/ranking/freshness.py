@@ -1,4 +1,4 @@
-"""What time alone does to an answer: ages grow, and so scores fall and the order may change. Pure."""
+"""Recomputes the recency and final scores of a cached answer, and says how long its order cannot change."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from braid.models import Answer, Result
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
-"""The end of what no moment ends."""
+"""Expiry of what never expires."""
 
 
 @dataclass(frozen=True)
 class ScoredCandidate:
-    """One candidate as its ranking profile sees it."""
+    """What a ranking profile needs to know of one candidate."""
 
     final: float
     kind: str

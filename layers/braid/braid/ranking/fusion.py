@@ -1,4 +1,4 @@
-"""Combining ranked lists into one. Pure: hits in, candidates out, the same input always in the same order."""
+"""Fusion: combines the strands' ranked hits into candidates; deterministic, ties by id."""
 
 from __future__ import annotations
 

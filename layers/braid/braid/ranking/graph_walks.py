@@ -1,4 +1,4 @@
-"""From what an engine gathered for a graph query to its answer: the same walks, order and ties whatever the engine."""
+"""Answers a declarative graph query from the vertices and edges that an engine gathered, so that all engines agree."""
 
 from __future__ import annotations
 

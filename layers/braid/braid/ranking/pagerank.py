@@ -1,7 +1,7 @@
-"""Personalised PageRank over a neighbourhood, and the paths that explain it: the same whatever the engine.
+"""Personalised PageRank over the neighbourhood that an engine gathered, and the paths that explain it.
 
-An engine gathers vertices and edges; what is made of them is decided here, so that equal neighbourhoods give equal
-answers. Page et al. (1999) with the teleport of Haveliwala (WWW 2002): the walk begins again at the question's seeds.
+Equal neighbourhoods give equal answers on every engine. Page et al. (1999) with the teleport of Haveliwala (WWW 2002)
+to the question's seeds.
 """
 
 from __future__ import annotations

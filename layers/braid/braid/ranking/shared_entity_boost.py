@@ -1,4 +1,4 @@
-"""Bridges: a record that shares an entity with one of the best, and is like the question, is likely the next to read.
+"""Shared-entity boost: raises records that share an entity with one of the best and are similar to the question.
 
 "When was the country that produced Fist Power taken by the British?": the film's page says that it is from Hong Kong,
 and of all pages that mention Hong Kong that about the British is wanted. A walk alone cannot tell those apart, nor can
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from braid.ranking.graph_walks import Node, StoredEdge
 
 BOOSTING_RECORDS = 3
-"""The best records, from which a bridge may lead."""
+"""How many of the best records raise others."""
 
 
 def boost_shared_entities(

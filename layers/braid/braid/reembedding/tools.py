@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from braid.models import Record
     from braid.models.model_profiles import ModelConfig, Profiles
     from braid.ports.encoder import Encoder
-    from braid.ports.index_migration import IndexMoves
+    from braid.ports.index_migration import IndexMigration
     from braid.ports.job_store import JobStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
@@ -61,7 +61,7 @@ class Tools:
     """What re-embedding works with."""
 
     index: SearchIndex
-    moves: IndexMoves
+    moves: IndexMigration
     jobs: JobStore
     schemas: SchemaRegistry
     advance: Callable[[str], int]

@@ -1,4 +1,4 @@
-"""Finding the names of entities in a question.
+"""Links names in a question: which phrases are offered, how certain they are meant as names, which overlap.
 
 Both sides are normalised by the same function: the store keeps each name and alias normalised, and a question
 offers every run of its words, so that linking is one exact look-up whatever the number of entities.
@@ -21,7 +21,7 @@ MAX_PHRASE_IDEOGRAPHS = 12
 MIN_WORD_CHARACTERS = 3
 MAX_QUESTION_WORDS = 200
 FIRST_WORD, IN_PLAIN_WRITING, SEVERAL_COMMON_WORDS, COMMON_WORD = 0.5, 0.1, 0.2, 0.05
-"""How certain a name is that is written as common words are."""
+"""Certainty of a phrase whose spelling does not tell it from common words."""
 
 
 class Token(NamedTuple):
@@ -73,7 +73,7 @@ def _could_be_a_name(run: Sequence[str]) -> bool:
 
 
 def name_certainty(question: str, phrase: str) -> float:
-    """Return how surely a phrase of a question is meant as a name, by how it is written there, in [0, 1].
+    """Return how certain it is that a phrase of a question is meant as a name, by its spelling there, in [0, 1].
 
     "Which country is Aristarete from?" names Aristarete; that a page is called "Country" says little. A name has a
     capital, a digit or a script without case. Where capitals tell nothing, since all words or none have one, several
@@ -104,7 +104,7 @@ def name_certainty(question: str, phrase: str) -> float:
 
 
 def is_whole_name(question: str, phrase: str) -> bool:
-    """Return whether a phrase is somewhere in a question the whole of what is written as a name there.
+    """Return whether a phrase is, somewhere in a question, the whole of a run of words written as a name.
 
     "Sex" in "A Whirl Of Sex And Politics" is not. A function word at the beginning has its capital whatever it is.
     """

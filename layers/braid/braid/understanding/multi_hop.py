@@ -1,4 +1,4 @@
-"""A question of several relations read as steps, in the words of the tenant's own graph. Pure.
+"""Reads a multi-hop question as steps, in the words of the tenant's own labels.
 
 "Patterns used by implementations of functions similar to X" names a chain: types of entities, and between them
 relationships. Words are compared with the labels that the graph counts, by their inflections and without synonyms. The

@@ -1,7 +1,7 @@
-"""Other forms of a name than the one that is stored: shortened, a part of it, its initials, inflected, written apart.
+"""Variants of a name: shortened, a part of it, its initials, its plural or singular, written as one word.
 
-A store keeps the forms of each name beside the name, behind a mark that no normalised name holds. So they are found by
-the same exact look-up, only when they are asked for, and never where a name itself is meant.
+A store keeps the variants of each name beside it, with a prefix that no normalised name has. So they are found by the
+same exact look-up, only when a question asks for them, and never in place of a name itself.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from braid.understanding.tokens import cased_words, normalise, words
 NAME_SCORE, ALIAS_SCORE = 1.0, 0.9
 SHORTENED, PART, INITIALS = "~", "^", "@"
 FORM_SCORES = {SHORTENED: 0.8, PART: 0.6, INITIALS: 0.6}
-"""How well an entity matched that is known by a form of its name."""
+"""Scores of a match by a variant of a name, by its prefix."""
 ALTERED_SHARE = 0.8
 """Of the score of a name that the question has in the plural or the singular, or writes apart."""
 CERTAIN = 0.5
-"""Only words that are written as a name are taken for another form of one."""
+"""Least certainty of a phrase to be looked up as a variant."""
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
 _IN_BRACKETS = re.compile(r"\s*\([^()]*\)\s*$")
 _LONG_PLURAL = re.compile(r"(?:s|x|z|ch|sh)es$")
 
 
 class LookupKey(NamedTuple):
-    """What a key that is looked up stands for."""
+    """A key that is looked up in the graph's names, and the phrase that it stands for."""
 
     phrase: str
     """The words of the question."""

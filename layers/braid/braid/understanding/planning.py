@@ -1,4 +1,4 @@
-"""How a question is answered. Pure: text and stored counts in, a plan with its reasons out."""
+"""Plans a question: strategy, candidates and steps with reasons, and the adaptive weights of the strands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MODES: Final = {
     Mode.ENTITY: "the question asks how things relate or compare; the graph counts for more",
     Mode.HYBRID: "text and graph together",
 }
-"""What each mode means to whoever reads the plan."""
+"""Reason that the plan states for each mode."""
 
 
 def choose_strategy(

@@ -1,4 +1,4 @@
-"""Words of a text: as a name is compared, as a question is searched for, and in scripts without spaces.
+"""Tokens of a text: normalised words, search words, stop words, and ideographs of scripts without spaces.
 
 Han characters, and the hiragana that Japanese writes between them, have no spaces around words. Each character is a
 token of the index, as OpenSearch's ``standard`` tokenizer has it, and a question searches for bigrams: most words of

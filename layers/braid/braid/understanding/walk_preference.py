@@ -1,4 +1,4 @@
-"""What a question wants of a walk along causes or along time: which way, and how far. Pure: text and paths in.
+"""Which walks along causes or along time answer a question: their direction in time, and their ends.
 
 "What happened after the stoppage?" is answered by what a path leads to forwards in time, and "the root cause" by where
 a chain begins, not by what lies between.
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 BETWEEN_FACTOR: Final = 0.5
-"""What counts that lies between a walk's beginning and the end asked for."""
+"""Factor on the score of a vertex between the start of a walk and the end asked for."""
 
 
 PREVENTED: Final = ("PREVENTS",)
 
 
 class TimeRelation(StrEnum):
-    """How what is asked for stands to what the question names."""
+    """Relation in time of the answer to what the question names."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -57,7 +57,7 @@ _ENDS: Final = _any_of(
 )
 _MEASURES: Final = _any_of("prevent(?:s|ed|ing)?", "avert(?:s|ed|ing)?")
 CAUSE_OF_PREVENTED_FACTOR: Final = 0.25
-"""What counts that brought about what is to be prevented, where something is known to prevent it."""
+"""Factor on the score of a cause of what is to be prevented, where a measure that prevents it is known."""
 _FORWARDS: Final = {("BEFORE", False), ("AFTER", True)}
 """Edges that lead to what is later: ``earlier BEFORE later`` along it, ``later AFTER earlier`` against it."""
 _BACKWARDS: Final = {("BEFORE", True), ("AFTER", False)}
@@ -109,7 +109,7 @@ def wants_ends(text: str) -> bool:
 
 @dataclass(frozen=True)
 class WalkPreference:
-    """What one question asks of the walks along its intent's own relationship types."""
+    """Which walks along its intent's relationship types answer one question."""
 
     types: frozenset[str] | None
     """None where the question asks for no such walk: "When did X happen?" asks for X, not for what came before it."""

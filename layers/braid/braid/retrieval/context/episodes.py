@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from braid.ports.cache import ForgivingCache
+    from braid.ports.cache import ResilientCache
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
 
@@ -36,7 +36,7 @@ class EpisodeStore(Protocol):
         """Which says the version that a record is written in."""
 
     @property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """What has to learn of a write."""
 
     def now(self) -> datetime:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.vectors import VectorGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
-    from braid.ports.search_index import SearchRequest, Written
+    from braid.ports.search_index import SearchRequest, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 
@@ -144,7 +144,7 @@ class EmbeddedSearchIndex:
                 return []
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
 
-    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Written]:
+    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return the hash and the models of the records that exist."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
