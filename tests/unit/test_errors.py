@@ -53,7 +53,8 @@ def test_every_error_is_raised_somewhere() -> None:
     library = Path(errors.__file__).parent
     sources = [file for folder in (library, ROOT / "braid_cli", ROOT / "functions") for file in folder.rglob("*.py")]
     text = "\n".join(file.read_text(encoding="utf-8") for file in sources if file != Path(errors.__file__))
-    made = set(re.findall(r"\b(\w+)(?:\(|\.from_validation\()", text))
+    matched = re.compile(r"^\s*case .*$", re.MULTILINE)
+    made = set(re.findall(r"\b(\w+)(?:\(|\.from_validation\()", matched.sub("", text)))
     assert set(defined()) - made == {BraidError.__name__}
 
 
