@@ -22,110 +22,19 @@ MIN_HAN: Final = 2
 """Han characters that make a word."""
 MAX_WORDS: Final = 256
 """Different words of one question that are searched, the first ones; bounds the work of a 10,000-character question."""
-FUNCTION_WORDS: Final = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "but",
-        "by",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "how",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "of",
-        "on",
-        "or",
-        "that",
-        "the",
-        "their",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "was",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "whom",
-        "whose",
-        "why",
-        "will",
-        "with",
-    ]
-)
+_FUNCTION_TEXT: Final = """
+    a an and are as at be been but by did do does for from had has have how if in into is it its of on
+    or that the their then there these they this to was were what when where which who whom whose why
+    will with
+"""
+_STOP_TEXT: Final = """
+    about after all also any because before between both can could during each find her his last list
+    many me most much new not one other our out over show since some such tell than them those two under
+    until use used without would you your
+"""
+FUNCTION_WORDS: Final = frozenset(_FUNCTION_TEXT.split())
 """Words without meaning of their own, which a search leaves out."""
-STOP_WORDS: Final = FUNCTION_WORDS | frozenset(
-    [
-        "about",
-        "after",
-        "all",
-        "also",
-        "any",
-        "because",
-        "before",
-        "between",
-        "both",
-        "can",
-        "could",
-        "during",
-        "each",
-        "find",
-        "her",
-        "his",
-        "last",
-        "list",
-        "many",
-        "me",
-        "most",
-        "much",
-        "new",
-        "not",
-        "one",
-        "other",
-        "our",
-        "out",
-        "over",
-        "show",
-        "since",
-        "some",
-        "such",
-        "tell",
-        "than",
-        "them",
-        "those",
-        "two",
-        "under",
-        "until",
-        "use",
-        "used",
-        "without",
-        "would",
-        "you",
-        "your",
-    ]
-)
+STOP_WORDS: Final = FUNCTION_WORDS | frozenset(_STOP_TEXT.split())
 """Words that are no name by themselves."""
 
 _WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
