@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 from braid.app import Wired
 from braid.models import Timestamp
-from braid.ports.propagation import PropagateRequest
-from braid.ports.retrieval import ExpandRequest, Expansion, SearchRequest
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, PropagateRequest
+from braid.ports.search_index import SearchRequest
 from braid.ranking import pagerank
 from braid.settings import EngineKind, load_settings
 from pydantic import TypeAdapter
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from braid.models import Vertex
-    from braid.ports.retrieval import KnowledgeGraph
-    from braid.ranking.graph_walks import Node
-    from braid.ranking.pagerank import Tie
+    from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.ranking.graph_walks import Node, StoredEdge
 
 RECORDS_AT_ONCE = 512
 """As many as an ingest of the product writes at once."""
@@ -147,19 +146,21 @@ def _spread_of(
     graph: KnowledgeGraph, request: PropagateRequest, sizes: list[tuple[int, int]] | None
 ) -> Callable[[], list[list[str]]]:
     """Gather a neighbourhood now, and return what spreads the seeds over it: that part of the work alone."""
-    caught: list[tuple[Mapping[str, Node], list[Tie], bool]] = []
+    caught: list[tuple[Mapping[str, Node], list[StoredEdge], bool]] = []
 
-    def catch(_: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[Tie], *, truncated: bool) -> Expansion:
+    def catch(
+        _: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[StoredEdge], *, truncated: bool
+    ) -> Expansion:
         caught.append((nodes, list(edges), truncated))
         return Expansion()
 
     # The engines look it up when they are asked.
-    with patch("braid.ranking.pagerank.spread", catch):
+    with patch("braid.ranking.pagerank.personalised_pagerank", catch):
         graph.propagate(request)
     ((nodes, edges, truncated),) = caught
     if sizes is not None:
         sizes.append((len(nodes), len(edges)))
-    return lambda: [[hit.id for hit in pagerank.spread(request, nodes, edges, truncated=truncated).hits]]
+    return lambda: [[hit.id for hit in pagerank.personalised_pagerank(request, nodes, edges, truncated=truncated).hits]]
 
 
 def timed(asks: Sequence[Callable[[], list[list[str]]]]) -> dict[str, Any]:

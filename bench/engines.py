@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braid.models import Direction, Embedding, Filters, Kind
-from braid.ports.propagation import PropagateRequest
-from braid.ports.retrieval import ExpandRequest, SearchRequest
+from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
+from braid.ports.search_index import SearchRequest
 from braid.retrieval.stages.propagation_seeds import Budget
 from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from braid.app import Wired
 from braid.retrieval.stages.linked_names import linked_names
 from braid.settings import Settings
-from braid.understanding.linking import normalise
+from braid.understanding.tokens import normalise
 
 from braid_cli.datasets.dataset import read_dataset
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from braid.models import Embedding, Kind, Record, Relationship, Vertex
-from braid.understanding.linking import normalise, phrases
-from braid.understanding.name_forms import asked_keys
+from braid.understanding.linking import phrases
+from braid.understanding.name_forms import lookup_keys
 from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,7 +202,7 @@ class Synthetic:
             first, second = map(self.name, two)
             question = f"What links {first} and {second} with {self._text(words[:2])}?"
             names.append(phrases(question))
-            keys.append(list(asked_keys(question)))
+            keys.append(list(lookup_keys(question)))
             named.append(tuple(dict.fromkeys(map(_id, two))))
             leading = [int(random.choice(numbers)) for numbers in self._led_to_hub]
             others = [int(number) for number in random.integers(len(HUB_TYPES), self.of_tenant, size=7)]

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING
 from braid.app import Wired
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.ingestion.writing import MissingEnds
-from braid.model_profiles import Profiles, space_of
-from braid.ports.retrieval import SchemaVersion
+from braid.models.model_profiles import Profiles, space_of
+from braid.ports.schema_registry import SchemaVersion
 from braid.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.model_profiles import ModelConfig
-    from braid.ports.retrieval import Encoder
-    from braid.ports.state import ObjectStore
+    from braid.models.model_profiles import ModelConfig
+    from braid.ports.encoder import Encoder
+    from braid.ports.object_store import ObjectStore
 
 TENANT = "bench"
 SECOND, SECOND_MODEL = "second", "second-model"

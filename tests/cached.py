@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.cache import EmbeddedCache
 from braid.models import Record, Relationship, Vertex
-from braid.ports.resilient_cache import ForgivingCache
+from braid.ports.cache import ResilientCache
 from braid.settings import Settings
 
 from tests.stages import NOW, DemoStages
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.models import Answer
-    from braid.ports.state import Cache
+    from braid.ports.cache import Cache
     from braid.retrieval.context.selection import Context
 
 DIFFERS = {"trace_id", "latency_ms", "cached", "rerank_cost_usd", "holds_until"}
@@ -50,8 +50,8 @@ class CachedStages(DemoStages):
         self.kept_in = kept_in
 
     @cached_property
-    def cache(self) -> ForgivingCache:
-        return ForgivingCache(self.kept_in or EmbeddedCache(self.store, clock=self.clock.now))
+    def cache(self) -> ResilientCache:
+        return ResilientCache(self.kept_in or EmbeddedCache(self.store, clock=self.clock.now))
 
     def now(self) -> datetime:
         return self.clock.now()

@@ -7,7 +7,7 @@ from functools import cached_property
 from braid.engines.embedded.cache import EmbeddedCache
 from braid.engines.embedded.objects import EmbeddedObjectStore
 from braid.engines.embedded.queue import EmbeddedQueue
-from braid.ports.resilient_cache import ForgivingCache
+from braid.ports.cache import ResilientCache
 
 from tests.stages import DemoStages
 
@@ -16,9 +16,9 @@ class DeployedStages(DemoStages):
     """Asks the index and the graph that the settings name."""
 
     @cached_property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """A cache that only :meth:`advance` begins a generation of."""
-        return ForgivingCache(EmbeddedCache(self.store))
+        return ResilientCache(EmbeddedCache(self.store))
 
     @cached_property
     def objects(self) -> EmbeddedObjectStore:

@@ -22,7 +22,8 @@ from braid.models import (
     Strategy,
 )
 from braid.ports.graph_query import GraphResult
-from braid.ports.retrieval import Expansion, GraphStats, IndexStats, ScanPage, SearchHits
+from braid.ports.knowledge_graph import Expansion, GraphStats
+from braid.ports.search_index import IndexStats, ScanPage, SearchHits
 from braid.retrieval.stages import fuse_rerank
 from braid.retrieval.stages.fuse_rerank import Limits
 from braid.retrieval.stages.states import FuseRequest, GraphFound, Searched
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
     from braid.models import Answer, Relationship, Vertex
     from braid.ports.graph_query import GraphQuery
-    from braid.ports.propagation import PropagateRequest
-    from braid.ports.retrieval import ExpandRequest, SearchRequest
+    from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
+    from braid.ports.search_index import SearchRequest
     from braid.reembedding.drifted_records import DriftedRecordQueue
 
 TENANT = "acme"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.ports.resilient_cache import ForgivingCache, NoCache
+from braid.ports.cache import NoCache, ResilientCache
 from braid.retrieval.context.building import ContextLimits, build_context
 from braid.retrieval.context.episodes import record_decision, record_tool_call
 from braid.retrieval.context.fence import unfenced
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Answer, Query, Record
-    from braid.ports.retrieval import SearchIndex
+    from braid.ports.search_index import SearchIndex
     from braid.retrieval.caches.answers import ContextCache
 
 QUERY = "checkout gateway timeout"
@@ -57,8 +57,8 @@ class Remembered:
         return EmbeddedSchemaRegistry(self.store)
 
     @cached_property
-    def cache(self) -> ForgivingCache:
-        return ForgivingCache(NoCache())
+    def cache(self) -> ResilientCache:
+        return ResilientCache(NoCache())
 
     retrieved_before: ContextCache | None = None
 

@@ -6,7 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 from braid.settings import Settings
 
 from braid_cli.datasets.dataset import read_dataset

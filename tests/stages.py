@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from braid.app import Wired
 from braid.lambda_runtime.observability import stage_handler
-from braid.model_profiles import space_of
+from braid.models.model_profiles import space_of
 from braid.retrieval.stages.states import EmbedRequest, FuseRequest, GraphRequest, PlanRequest, SearchStageRequest
 from braid.settings import Settings
-from braid.understanding.linking import words
+from braid.understanding.tokens import words
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
@@ -22,8 +22,8 @@ from braid_cli.datasets.ingest import ingest
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.model_profiles import ModelConfig
     from braid.models import Answer
+    from braid.models.model_profiles import ModelConfig
     from braid.retrieval.stages.states import Embedded, GraphFound, Planned, Searched
 
     from braid_cli.state_machine.invoke_endpoint import Handler

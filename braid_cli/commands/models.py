@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.engines.onnx.model_files import MANIFEST, ModelKind, Precision, open_model, read_manifest
 from braid.errors import ConfigurationError, ModelError
-from braid.model_profiles import load_profiles
 from braid.settings import load_settings
+from braid.settings.config_files import load_profiles
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +20,7 @@ from rich.text import Text
 from braid_cli.options import AsJson, examples
 
 if TYPE_CHECKING:
-    from braid.model_profiles import ModelConfig, Profiles
+    from braid.models.model_profiles import ModelConfig, Profiles
 
 app = typer.Typer(name="models", no_args_is_help=True, help="List models and make model folders.")
 

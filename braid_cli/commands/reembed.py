@@ -20,8 +20,8 @@ from braid_cli.question import check_tenant
 from braid_cli.terminal import EXIT_FAILED, counted, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
-    from braid.ports.reembedding import Serving
-    from braid.ports.state import Queue
+    from braid.ports.index_migration import MigrationState
+    from braid.ports.message_queue import Queue
     from braid.reembedding import Job, Tools
 
 app = typer.Typer()
@@ -224,7 +224,7 @@ def _show_job(job: Job, *, as_json: bool) -> None:
         out.print(f"  {_SPENT}")
 
 
-def _show_served(serving: Serving, tools: Tools, *, as_json: bool) -> None:
+def _show_served(serving: MigrationState, tools: Tools, *, as_json: bool) -> None:
     active = serving.active or tools.profile
     if as_json:
         print_json({"active_profile": active, "next_profile": serving.next, "previous_profile": serving.previous})

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from braid.errors import InvalidRequest
-from braid.ports.retrieval import SchemaVersion
-from braid.understanding.schema_changes import report
+from braid.ports.schema_registry import SchemaVersion, report
 from pydantic import ValidationError
 from rich.table import Table
 
@@ -20,7 +19,7 @@ from braid_cli.terminal import EXIT_FAILED, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from braid.app import Wired
-    from braid.understanding.schema_changes import SchemaReport
+    from braid.ports.schema_registry import SchemaReport
 
 app = typer.Typer(
     name="schema",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from braid.ports.retrieval import SchemaVersion
+    from braid.ports.schema_registry import SchemaVersion
 
 
 class JudgedQuery(Frozen):

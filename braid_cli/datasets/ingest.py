@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from braid.app import Wired
     from braid.ingestion.writing import WriteReport
-    from braid.ports.retrieval import SchemaVersion
+    from braid.ports.schema_registry import SchemaVersion
 
     from braid_cli.datasets.staging import Item, Staging
 

@@ -12,7 +12,7 @@ from braid.ingestion.bulk.phases import marks_of, part_of, phases_of
 from braid.ingestion.bulk.steps import BATCH_BYTES, BATCH_LINES
 from braid.ingestion.items import Items
 from braid.ingestion.writing import write
-from braid.ports.state import MAX_LINE_BYTES
+from braid.ports.object_store import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     import os

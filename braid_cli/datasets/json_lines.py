@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.items import Mistake, printable
-from braid.ports.state import MAX_LINE_BYTES
+from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
 from pydantic import ValidationError
 

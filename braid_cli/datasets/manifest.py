@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from braid.app import Wired
-    from braid.ports.state import ObjectStore
+    from braid.ports.object_store import ObjectStore
 
     from braid_cli.datasets.staging import Staging
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from braid.errors import DatasetError
 from braid.ingestion.items import CORPUS_NAMES, ENTITY_NAMES, OURS, corpus_record, entity_of, refuse
 from braid.models import Frozen, Relationship
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 
 from braid_cli.datasets.graph_elements import Elements, read_elements
 from braid_cli.datasets.json_lines import Mistakes, each_line, read_lines

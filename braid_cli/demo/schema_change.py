@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from braid import reembedding
 from braid.app import Wired
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval import pipeline
 from rich.rule import Rule
 

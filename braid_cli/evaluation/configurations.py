@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from braid.models import Fusion, Hints, Query, RerankerKind, Strategy
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 from braid.retrieval import pipeline
 from braid.retrieval.stages.states import EmbedRequest, GraphOperation, GraphRequest, PlanRequest
 

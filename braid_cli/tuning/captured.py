@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Source, Strategy
 from braid.ranking import schema_drift
-from braid.ranking.fusion import behind, best_scores, combine
+from braid.ranking.fusion import append_below, best_scores, combine
 from braid.retrieval import pipeline
 from braid.retrieval.caches.graph import GraphMemory
 from braid.retrieval.caches.namespace import CacheCounts, Standing
@@ -147,7 +147,7 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
     if not found.propagates:
         relevances = ((-score * _factor(found, one), one) for one, score in scores.items() if one in found.read)
         return [identity for _, identity in heapq.nsmallest(DEPTH, relevances)]
-    scores = behind(found.propagated, scores)
+    scores = append_below(found.propagated, scores)
     order = heapq.nsmallest(
         2 * COHERENCE_CANDIDATES, ((-score, one) for one, score in scores.items() if one in found.read)
     )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.ports.state import MAX_CACHE_VALUE_BYTES, MAX_KEY_BYTES, Cache
+from braid.ports.cache import MAX_CACHE_VALUE_BYTES, Cache
+from braid.ports.keys import MAX_KEY_BYTES
 
 from tests.contract.shapes import ACME, GLOBEX
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import Relationship
-from braid.ports.writing import WritableGraph
+from braid.ports.knowledge_graph import WritableGraph
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 
 
 class GraphKeepingContract:
-    """Everything that :class:`braid.ports.writing.WritableGraph` promises beside walking."""
+    """Everything that :class:`braid.ports.knowledge_graph.WritableGraph` promises beside walking."""
 
     def test_the_writing_port_is_implemented(self, graph: WritableGraph) -> None:
         assert isinstance(graph, WritableGraph)

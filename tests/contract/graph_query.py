@@ -21,7 +21,7 @@ from tests.contract.knowledge_graph import build
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 
 if TYPE_CHECKING:
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
 
 OUT, IN, BOTH = Direction.OUT, Direction.IN, Direction.BOTH
 HOSTILE = ["x').drop();g.V().drop() //", "${jndi:ldap://x}", '"; DROP TABLE vertices; --', "acme|a", "%", "* OR 1=1"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import DimensionMismatch, InvalidRequest
-from braid.ports.reembedding import IndexMoves, Reembedded, Serving
-from braid.ports.retrieval import SearchIndex, SearchRequest
+from braid.ports.index_migration import IndexMigration, MigrationState, ReembeddedRecord
+from braid.ports.search_index import SearchIndex, SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, GLOBEX, SPACE, WIDE_SPACE, at_cosine, embedding, packed, record
 
@@ -24,8 +24,8 @@ def wide(cosine: float) -> Embedding:
     return embedding(at_cosine(cosine, 16), WIDE_SPACE)
 
 
-def with_wide(read: Record, cosine: float = 0.5, **fields: object) -> Reembedded:
-    return Reembedded(read=read, write=read.model_copy(update={"embeddings": (wide(cosine),), **fields}))
+def with_wide(read: Record, cosine: float = 0.5, **fields: object) -> ReembeddedRecord:
+    return ReembeddedRecord(read=read, write=read.model_copy(update={"embeddings": (wide(cosine),), **fields}))
 
 
 def stored(index: SearchIndex, tenant: str = ACME) -> dict[str, Record]:
@@ -33,13 +33,13 @@ def stored(index: SearchIndex, tenant: str = ACME) -> dict[str, Record]:
     return {each.id: each for each in index.scan(tenant, with_vectors=True).records}
 
 
-def found(index: SearchIndex | IndexMoves, asked: Embedding) -> list[str]:
+def found(index: SearchIndex | IndexMigration, asked: Embedding) -> list[str]:
     request = SearchRequest(tenant_id=ACME, embedding=asked, k=20, as_of=AS_OF)
-    hits = index.search_next(request) if isinstance(index, IndexMoves) else index.search(request)
+    hits = index.search_next(request) if isinstance(index, IndexMigration) else index.search(request)
     return [hit.id for hit in hits.vector]
 
 
-def pending(moves: IndexMoves, limit: int = 100) -> list[Record]:
+def pending(moves: IndexMigration, limit: int = 100) -> list[Record]:
     """Return what a whole walk of what is pending gives, page by page, each record once."""
     seen: dict[str, Record] = {}
     after: str | None = None
@@ -51,7 +51,7 @@ def pending(moves: IndexMoves, limit: int = 100) -> list[Record]:
         after = page.cursor
 
 
-def reconcile(moves: IndexMoves) -> int:
+def reconcile(moves: IndexMigration) -> int:
     repaired, after = 0, None
     while True:
         part = moves.reconcile(ACME, after=after, limit=3)
@@ -61,7 +61,7 @@ def reconcile(moves: IndexMoves) -> int:
         after = part.cursor
 
 
-def fill(moves: IndexMoves, records: Iterable[Record] | None = None) -> None:
+def fill(moves: IndexMigration, records: Iterable[Record] | None = None) -> None:
     """Give all that is pending, or these records, a vector of the new space."""
     moves.fill(ACME, [with_wide(each) for each in (pending(moves) if records is None else records)])
 
@@ -73,23 +73,23 @@ def names(records: Iterable[Record]) -> list[str]:
 class IndexMovesContract:
     """Subclass this and provide the fixtures ``index`` and ``moves``: over one store that is empty for every test."""
 
-    def test_the_port_is_implemented(self, moves: IndexMoves) -> None:
-        assert isinstance(moves, IndexMoves)
+    def test_the_port_is_implemented(self, moves: IndexMigration) -> None:
+        assert isinstance(moves, IndexMigration)
 
-    def test_an_empty_store_has_nothing_to_embed(self, moves: IndexMoves) -> None:
-        assert moves.serving() == Serving()
+    def test_an_empty_store_has_nothing_to_embed(self, moves: IndexMigration) -> None:
+        assert moves.serving() == MigrationState()
         assert moves.tenants() == []
         assert moves.count(ACME) == 0
         assert moves.write_back(ACME, []).written == 0
 
-    def test_tenants_are_gone_through_in_order(self, index: SearchIndex, moves: IndexMoves) -> None:
+    def test_tenants_are_gone_through_in_order(self, index: SearchIndex, moves: IndexMigration) -> None:
         index.upsert([record("r", tenant_id=name) for name in ("d", "a", "c", "b")])
         assert moves.tenants() == ["a", "b", "c", "d"]
         assert moves.tenants(limit=2) == ["a", "b"]
         assert moves.tenants(after="b") == ["c", "d"]
         assert moves.tenants(after="d") == []
 
-    def test_what_is_outdated_is_counted_as_it_is_scanned(self, index: SearchIndex, moves: IndexMoves) -> None:
+    def test_what_is_outdated_is_counted_as_it_is_scanned(self, index: SearchIndex, moves: IndexMigration) -> None:
         index.upsert(
             [
                 record("old", cosine=0.1),
@@ -107,7 +107,7 @@ class IndexMovesContract:
     # --- writing back -----------------------------------------------------------------------------------------------
 
     def test_new_vectors_are_written_and_those_of_other_spaces_stay(
-        self, index: SearchIndex, moves: IndexMoves
+        self, index: SearchIndex, moves: IndexMigration
     ) -> None:
         index.upsert([record("a", "turbine", cosine=0.9, schema_version=1), record("b", "pump", cosine=0.8)])
         read = {each.id: each for each in index.scan(ACME).records}
@@ -120,14 +120,14 @@ class IndexMovesContract:
         assert found(index, embedding(AXIS)) == ["a", "b"]
         assert found(index, wide(1.0)) == ["a"]
 
-    def test_a_vector_replaces_that_of_its_space(self, index: SearchIndex, moves: IndexMoves) -> None:
+    def test_a_vector_replaces_that_of_its_space(self, index: SearchIndex, moves: IndexMigration) -> None:
         index.upsert([record("a", cosine=0.1), record("b", cosine=0.5)])
         (read, *_) = index.scan(ACME).records
         new = read.model_copy(update={"embeddings": (embedding(at_cosine(0.9)),)})
-        moves.write_back(ACME, [Reembedded(read=read, write=new)])
+        moves.write_back(ACME, [ReembeddedRecord(read=read, write=new)])
         assert found(index, embedding(AXIS)) == ["a", "b"]
 
-    def test_a_record_that_changed_since_it_was_read_is_left(self, index: SearchIndex, moves: IndexMoves) -> None:
+    def test_a_record_that_changed_since_it_was_read_is_left(self, index: SearchIndex, moves: IndexMigration) -> None:
         index.upsert([record(name, "old", cosine=0.5) for name in ("changed", "gone", "same")])
         read = list(index.scan(ACME).records)
         index.upsert([record("changed", "new", cosine=0.6)])
@@ -141,37 +141,37 @@ class IndexMovesContract:
         assert [each.space for each in after["changed"].embeddings] == [SPACE]
 
     def test_another_tenants_record_of_the_same_name_is_not_touched(
-        self, index: SearchIndex, moves: IndexMoves
+        self, index: SearchIndex, moves: IndexMigration
     ) -> None:
         index.upsert([record("r", "ours", cosine=0.5), record("r", "theirs", tenant_id=GLOBEX, cosine=0.5)])
         (theirs,) = index.scan(GLOBEX).records
         assert moves.write_back(ACME, [with_wide(theirs)]).written == 0
         assert all(len(stored(index, tenant)["r"].embeddings) == 1 for tenant in (ACME, GLOBEX))
 
-    def test_a_vector_of_another_length_is_refused(self, index: SearchIndex, moves: IndexMoves) -> None:
+    def test_a_vector_of_another_length_is_refused(self, index: SearchIndex, moves: IndexMigration) -> None:
         index.upsert([record("a", cosine=0.5)])
         (read,) = index.scan(ACME).records
         short = read.model_copy(update={"embeddings": (embedding(packed([1.0, 0.0, 0.0])),)})
         with pytest.raises(DimensionMismatch):
-            moves.write_back(ACME, [Reembedded(read=read, write=short)])
+            moves.write_back(ACME, [ReembeddedRecord(read=read, write=short)])
         assert stored(index)["a"].embeddings == record("a", cosine=0.5).embeddings
 
     # --- a move -----------------------------------------------------------------------------------------------------
 
     @pytest.fixture
-    def moving(self, index: SearchIndex, moves: IndexMoves) -> IndexMoves:
+    def moving(self, index: SearchIndex, moves: IndexMigration) -> IndexMigration:
         """Return an open move from profile old to profile new, of five records."""
         index.upsert([record(f"r{number}", f"turbine {number}", cosine=number / 10) for number in range(1, 6)])
-        assert moves.begin("old", "new", SPACES) == Serving(active="old", next="new")
+        assert moves.begin("old", "new", SPACES) == MigrationState(active="old", next="new")
         return moves
 
-    def test_everything_is_pending_when_a_move_begins(self, moving: IndexMoves) -> None:
-        assert moving.serving() == Serving(active="old", next="new")
+    def test_everything_is_pending_when_a_move_begins(self, moving: IndexMigration) -> None:
+        assert moving.serving() == MigrationState(active="old", next="new")
         assert names(pending(moving, limit=2)) == ["r1", "r2", "r3", "r4", "r5"]
         assert moving.count_pending([ACME], WIDE) >= 5
 
     def test_a_filled_index_is_whole_and_the_active_one_answers_as_before(
-        self, index: SearchIndex, moving: IndexMoves
+        self, index: SearchIndex, moving: IndexMigration
     ) -> None:
         before = found(index, embedding(AXIS))
         fill(moving)
@@ -182,7 +182,9 @@ class IndexMovesContract:
         assert sorted(found(moving, wide(1.0))) == ["r1", "r2", "r3", "r4", "r5"]
         assert found(moving, embedding(AXIS)) == before
 
-    def test_what_is_pending_of_many_tenants_is_counted_together(self, index: SearchIndex, moving: IndexMoves) -> None:
+    def test_what_is_pending_of_many_tenants_is_counted_together(
+        self, index: SearchIndex, moving: IndexMigration
+    ) -> None:
         fill(moving)
         whole = moving.count_pending([ACME], WIDE)
         index.upsert([record("r", "theirs", tenant_id=GLOBEX, cosine=0.5)])
@@ -190,18 +192,18 @@ class IndexMovesContract:
         assert (whole, moving.count_pending([ACME, "nobody"], WIDE), moving.count_pending([], WIDE)) == (0, 0, 0)
         assert moving.count_pending([ACME, GLOBEX], WIDE) == of_theirs >= 1
 
-    def test_what_is_filled_already_is_not_pending_again(self, moving: IndexMoves) -> None:
+    def test_what_is_filled_already_is_not_pending_again(self, moving: IndexMigration) -> None:
         first, second, *_ = pending(moving)
         fill(moving, [first, second])
         assert names(pending(moving)) == ["r3", "r4", "r5"]
 
-    def test_filling_twice_changes_nothing(self, moving: IndexMoves) -> None:
+    def test_filling_twice_changes_nothing(self, moving: IndexMigration) -> None:
         read = pending(moving)
         fill(moving, read)
         fill(moving, read)
         assert moving.count_pending([ACME], WIDE) == 0
 
-    def test_writes_during_a_move_land_in_both(self, index: SearchIndex, moving: IndexMoves) -> None:
+    def test_writes_during_a_move_land_in_both(self, index: SearchIndex, moving: IndexMigration) -> None:
         fill(moving)
         index.upsert([record("r6", "pump", cosine=0.95).model_copy(update={"embeddings": (*both(0.95),)})])
         index.upsert([record("r1", "valve").model_copy(update={"embeddings": (*both(0.05),)})])
@@ -212,7 +214,7 @@ class IndexMovesContract:
         moving.switch()
         assert index.get_many(ACME, ["r1"])[0].content == "valve"
 
-    def test_a_write_without_the_new_vector_is_pending(self, index: SearchIndex, moving: IndexMoves) -> None:
+    def test_a_write_without_the_new_vector_is_pending(self, index: SearchIndex, moving: IndexMigration) -> None:
         fill(moving)
         index.upsert([record("r3", "changed", cosine=0.3), record("r7", "late", cosine=0.7)])
         assert names(pending(moving)) == ["r3", "r7"]
@@ -223,7 +225,7 @@ class IndexMovesContract:
         assert moving.count_pending([ACME], WIDE) == 0
 
     def test_a_record_that_changes_while_it_is_embedded_keeps_its_change(
-        self, index: SearchIndex, moving: IndexMoves
+        self, index: SearchIndex, moving: IndexMigration
     ) -> None:
         read = pending(moving)
         index.upsert([record("r1", "newer", cosine=0.1)])
@@ -236,15 +238,15 @@ class IndexMovesContract:
         assert set(after) == {"r1", "r3", "r4", "r5"}
         assert after["r1"].content == "newer"
 
-    def test_the_switch_changes_index_and_profile_in_one_act(self, index: SearchIndex, moving: IndexMoves) -> None:
+    def test_the_switch_changes_index_and_profile_in_one_act(self, index: SearchIndex, moving: IndexMigration) -> None:
         fill(moving)
-        assert moving.switch() == Serving(active="new", previous="old") == moving.serving()
+        assert moving.switch() == MigrationState(active="new", previous="old") == moving.serving()
         assert sorted(found(index, wide(1.0))) == ["r1", "r2", "r3", "r4", "r5"]
         # A question that was embedded before the switch is still answered in full.
         assert found(index, embedding(AXIS)) == ["r5", "r4", "r3", "r2", "r1"]
 
     def test_a_roll_back_restores_the_index_and_what_was_written_since(
-        self, index: SearchIndex, moving: IndexMoves
+        self, index: SearchIndex, moving: IndexMigration
     ) -> None:
         fill(moving)
         moving.switch()
@@ -255,49 +257,51 @@ class IndexMovesContract:
         assert announced.previous == "old"
         assert {announced.active, announced.mirrored} == {"old", "new"}
         assert sorted(found(index, embedding(AXIS))) == ["r2", "r3", "r4", "r5", "r6"]
-        assert moving.rollback() == Serving(active="old", next="new") == moving.serving()
+        assert moving.rollback() == MigrationState(active="old", next="new") == moving.serving()
         assert sorted(found(index, embedding(AXIS))) == ["r2", "r3", "r4", "r5", "r6"]
         assert pending(moving) == []
-        assert moving.switch() == Serving(active="new", previous="old")
+        assert moving.switch() == MigrationState(active="new", previous="old")
 
-    def test_an_unfinished_move_can_be_given_up(self, index: SearchIndex, moving: IndexMoves) -> None:
+    def test_an_unfinished_move_can_be_given_up(self, index: SearchIndex, moving: IndexMigration) -> None:
         fill(moving, pending(moving)[:2])
-        assert moving.drop(WIDE) == Serving(active="old") == moving.serving()
+        assert moving.drop(WIDE) == MigrationState(active="old") == moving.serving()
         assert found(index, embedding(AXIS)) == ["r5", "r4", "r3", "r2", "r1"]
-        assert moving.begin("old", "newer", SPACES) == Serving(active="old", next="newer")
+        assert moving.begin("old", "newer", SPACES) == MigrationState(active="old", next="newer")
         assert len(pending(moving)) == 5
 
-    def test_dropping_the_previous_index_leaves_the_active_one(self, index: SearchIndex, moving: IndexMoves) -> None:
+    def test_dropping_the_previous_index_leaves_the_active_one(
+        self, index: SearchIndex, moving: IndexMigration
+    ) -> None:
         fill(moving)
         moving.switch()
-        assert moving.drop([SPACE]) == Serving(active="new") == moving.serving()
+        assert moving.drop([SPACE]) == MigrationState(active="new") == moving.serving()
         assert len(found(index, wide(1.0))) == 5
-        assert moving.drop([]) == Serving(active="new")
+        assert moving.drop([]) == MigrationState(active="new")
         with pytest.raises(InvalidRequest, match="no previous"):
             moving.rollback()
 
-    def test_beginning_a_move_again_goes_on_with_it_and_another_one_is_refused(self, moving: IndexMoves) -> None:
-        assert moving.begin("old", "new", SPACES) == Serving(active="old", next="new")
+    def test_beginning_a_move_again_goes_on_with_it_and_another_one_is_refused(self, moving: IndexMigration) -> None:
+        assert moving.begin("old", "new", SPACES) == MigrationState(active="old", next="new")
         with pytest.raises(InvalidRequest, match="a move to profile new is open"):
             moving.begin("old", "third", SPACES)
         moving.switch()
         with pytest.raises(InvalidRequest, match="profile old is still kept"):
             moving.begin("new", "third", SPACES)
 
-    def test_nothing_is_switched_or_rolled_back_without_a_move(self, index: SearchIndex, moves: IndexMoves) -> None:
+    def test_nothing_is_switched_or_rolled_back_without_a_move(self, index: SearchIndex, moves: IndexMigration) -> None:
         index.upsert([record("a", cosine=0.5)])
         with pytest.raises(InvalidRequest, match="no move is open"):
             moves.switch()
         for back in (moves.announce_rollback, moves.rollback):
             with pytest.raises(InvalidRequest, match="no previous index"):
                 back()
-        assert moves.serving() == Serving()
+        assert moves.serving() == MigrationState()
 
-    def test_vectors_written_back_during_a_move_land_in_both(self, index: SearchIndex, moving: IndexMoves) -> None:
+    def test_vectors_written_back_during_a_move_land_in_both(self, index: SearchIndex, moving: IndexMigration) -> None:
         fill(moving)
         read = {each.id: each for each in index.scan(ACME).records}
         better = read["r1"].model_copy(update={"embeddings": (*both(0.99),), "schema_version": 3})
-        assert moving.write_back(ACME, [Reembedded(read=read["r1"], write=better)]).written == 1
+        assert moving.write_back(ACME, [ReembeddedRecord(read=read["r1"], write=better)]).written == 1
         for asked in (embedding(AXIS), wide(1.0)):
             assert found(moving, asked)[0] == "r1"
         assert found(index, embedding(AXIS))[0] == "r1"

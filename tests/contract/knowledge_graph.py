@@ -10,8 +10,7 @@ from braid import deadline
 from braid.errors import InvalidRequest, StoreTooSlow
 from braid.models import Direction, TimeRange
 from braid.ports.graph_query import GraphQuery, QueryStart
-from braid.ports.propagation import PropagateRequest
-from braid.ports.retrieval import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphStats, KnowledgeGraph, PropagateRequest
 from braid.understanding.linking import phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
-from braid.ports.state import MAX_KEY_BYTES, MAX_LINE_BYTES, ObjectStore
+from braid.ports.keys import MAX_KEY_BYTES
+from braid.ports.object_store import MAX_LINE_BYTES, ObjectStore
 
 from tests.contract.shapes import ACME, GLOBEX
 

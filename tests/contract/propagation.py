@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ports.propagation import PropagateRequest
+from braid.ports.knowledge_graph import PropagateRequest
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 
 if TYPE_CHECKING:
-    from braid.ports.retrieval import Expansion, KnowledgeGraph
+    from braid.ports.knowledge_graph import Expansion, KnowledgeGraph
 
 
 def propagate(graph: KnowledgeGraph, **fields: Any) -> Expansion:

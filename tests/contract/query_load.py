@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import pytest
     from braid.models import Answer, Query, Record
-    from braid.ports.retrieval import SearchHits, SearchRequest
+    from braid.ports.search_index import SearchHits, SearchRequest
 
     from tests.stages import DemoStages
 

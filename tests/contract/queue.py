@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.ports.state import DEDUPLICATION_S, MAX_MESSAGE_BYTES, Queue, QueueMessage
+from braid.ports.message_queue import DEDUPLICATION_S, MAX_MESSAGE_BYTES, Queue, QueueMessage
 
 from tests.contract.shapes import ACME, GLOBEX
 

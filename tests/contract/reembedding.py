@@ -13,7 +13,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Embedding
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 from braid.reembedding import Phase, Status
 
 from braid_cli.datasets.dataset import read_dataset

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.ports.retrieval import SchemaRegistry, SchemaVersion
+from braid.ports.schema_registry import SchemaRegistry, SchemaVersion
 
 from tests.contract.shapes import ACME, GLOBEX, day
 

@@ -11,7 +11,7 @@ import pytest
 from braid import deadline
 from braid.errors import DimensionMismatch, InvalidRequest, StoreTooSlow
 from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
-from braid.ports.retrieval import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
+from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 from braid.retrieval.context.episodes import search_episodes
 
 from tests.contract.shapes import (

@@ -15,8 +15,8 @@ from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.engines.aws.sqs import SqsQueue
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
-from braid.ports.resilient_cache import ForgivingCache
-from braid.ports.state import QueueMessage
+from braid.ports.cache import ResilientCache
+from braid.ports.message_queue import QueueMessage
 from braid.settings import Settings
 from moto import mock_aws
 
@@ -212,7 +212,7 @@ def test_an_endpoint_that_never_answers_is_given_up_in_time(service: str, monkey
 def test_a_cache_that_never_answers_is_a_miss_and_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        cache = ForgivingCache(DynamoCache.connect(SETTINGS))
+        cache = ResilientCache(DynamoCache.connect(SETTINGS))
         started = time.monotonic()
         for _ in range(50):
             assert cache.generation(ACME) is None

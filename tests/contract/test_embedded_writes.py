@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.ports.writing import WritableGraph
+    from braid.ports.knowledge_graph import WritableGraph
 
 
 @pytest.fixture

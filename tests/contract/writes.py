@@ -13,7 +13,8 @@ import pytest
 from braid.errors import InvalidRequest, StoreError
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
-from braid.ports.retrieval import SchemaVersion, SearchRequest
+from braid.ports.schema_registry import SchemaVersion
+from braid.ports.search_index import SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
 from tests.stages import WordEncoder

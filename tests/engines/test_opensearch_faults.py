@@ -10,7 +10,7 @@ import pytest
 from braid.engines.opensearch.client import IndexMissing, open_client
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import DimensionMismatch, StoreError, TransientStoreError
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 from braid.settings import Refresh
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, SPACE, at_cosine, embedding, record

@@ -14,7 +14,7 @@ from tests.contract.shapes import ACME, DIMENSIONS, embedding, random_vector, re
 from tests.engines.http_proxy import HttpProxy, Status
 
 if TYPE_CHECKING:
-    from braid.ports.retrieval import ScanPage
+    from braid.ports.search_index import ScanPage
     from braid.settings import Settings
     from opensearchpy import OpenSearch
 

@@ -15,7 +15,8 @@ from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.models import Direction, Embedding, Filters, TimeRange
 from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
-from braid.ports.retrieval import ExpandRequest, SearchRequest
+from braid.ports.knowledge_graph import ExpandRequest
+from braid.ports.search_index import SearchRequest
 from braid.settings import Refresh, Settings
 
 from tests.contract.shapes import (

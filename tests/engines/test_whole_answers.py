@@ -14,7 +14,7 @@ from braid.app import Wired
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.models import Direction, Hints, Query, Strategy
-from braid.ports.retrieval import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.pipeline import answer
 from braid.settings import EngineKind, Refresh, Settings
 from braid.understanding.linking import phrases

@@ -19,7 +19,7 @@ from tests.deployed_stages import DeployedStages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from braid.ports.writing import WritableGraph
+    from braid.ports.knowledge_graph import WritableGraph
     from braid.settings import Settings
 
 

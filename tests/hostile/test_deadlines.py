@@ -160,7 +160,7 @@ def test_a_graph_that_takes_longer_to_read_than_a_question_has_is_read_once(
     with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store, question_s=0.1)
         graph.upsert([Vertex(id="a", tenant_id=HEAVY)], [])
-        from braid.ports.retrieval import ExpandRequest
+        from braid.ports.knowledge_graph import ExpandRequest
 
         request = ExpandRequest(tenant_id=HEAVY, seeds=("a",), as_of="2026-01-01")
         graph.upsert(

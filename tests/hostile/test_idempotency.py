@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.api import idempotency
 from braid.engines.aws.dynamodb_cache import DynamoCache
-from braid.ports.resilient_cache import ForgivingCache
+from braid.ports.cache import ResilientCache
 from moto import mock_aws
 
 from tests.contract.shapes import Clock
@@ -41,7 +41,7 @@ def library(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     with mock_aws():
-        stages.cache = ForgivingCache(DynamoCache(cache_table("cache"), "cache"))
+        stages.cache = ResilientCache(DynamoCache(cache_table("cache"), "cache"))
         yield stages
     stages.close()
 

@@ -21,7 +21,8 @@ from braid.errors import StoreFull
 from braid.ingestion.repair import repair
 from braid.ingestion.writing import MissingEnds, WriteRequest, require_written, write
 from braid.models import Embedding, EmbeddingType
-from braid.ports.retrieval import ExpandRequest, SearchRequest
+from braid.ports.knowledge_graph import ExpandRequest
+from braid.ports.search_index import SearchRequest
 
 from braid_cli.datasets.ingest_file import ingest_file
 from tests.contract.shapes import ACME, AS_OF, edge, record, vertex

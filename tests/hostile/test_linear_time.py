@@ -25,10 +25,10 @@ from braid.ingestion.bulk.phases import phases_of
 from braid.ingestion.items import read_lines
 from braid.models import Intent, Name, QueryText, RecordId, TenantId, Timestamp
 from braid.ports import scan_cursor
-from braid.ports.retrieval import GraphStats
+from braid.ports.knowledge_graph import GraphStats
 from braid.ranking import citations
 from braid.retrieval.context import selection
-from braid.understanding import linking, multi_hop, name_forms, question, question_words, walk_direction
+from braid.understanding import linking, multi_hop, name_forms, question, tokens, walk_preference
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
@@ -162,19 +162,19 @@ QUESTIONS: dict[str, Read] = {
     "its intent": question.detect_intent,
     "its model": lambda text: question.detect_embedding_type(text, Intent.LOOKUP),
     "its direction": lambda text: question.walk_direction(text, Intent.CAUSAL),
-    "its time": lambda text: walk_direction.time_relation(text, None),
-    "its ends": walk_direction.wants_ends,
-    "its steps": lambda text: multi_hop.read_steps(text, GRAPH),
+    "its time": lambda text: walk_preference.time_relation(text, None),
+    "its ends": walk_preference.wants_ends,
+    "its steps": lambda text: multi_hop.parse_steps(text, GRAPH),
     "its phrases": linking.phrases,
-    "its names": name_forms.asked_keys,
-    "its words": lambda text: match_expression(question_words.question_words(text)),
+    "its names": name_forms.lookup_keys,
+    "its words": lambda text: match_expression(tokens.search_words(text)),
     "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
     "its tokens": lambda text: texts.prepare(text, [text], window=512),
 }
 """What is read of a question, which has 10,000 characters at most."""
 NAMES: dict[str, Read] = {
-    "a name": linking.normalise,
+    "a name": tokens.normalise,
     "its forms": name_forms.stored_forms,
     "a citation": cited,
     "an id": valid(RecordId),

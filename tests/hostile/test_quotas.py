@@ -11,7 +11,7 @@ from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.embedded.cache import EmbeddedCache
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import Query, RerankerKind
-from braid.ports.resilient_cache import ForgivingCache
+from braid.ports.cache import ResilientCache
 from braid.settings import Settings, load_settings
 from moto import mock_aws
 
@@ -55,7 +55,7 @@ def made(
         cache: Any = EmbeddedCache(stages.store, clock=clock.now)
         if request.param == "dynamodb":
             cache = DynamoCache(cache_table("cache"), "cache", clock=clock.seconds)
-        stages.cache = ForgivingCache(cache)
+        stages.cache = ResilientCache(cache)
         stages.quotas = Quotas(stages.settings, stages.cache, clock=clock.seconds)
         opened.append(stages)
         return stages

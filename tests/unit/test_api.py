@@ -14,7 +14,6 @@ from braid.errors import (
     StoreError,
     StoreFull,
     StoresUnavailable,
-    TransientModelError,
     TransientStoreError,
     UnknownTenant,
 )
@@ -228,7 +227,6 @@ def test_every_wrong_field_is_named(door: FrontDoor) -> None:
         (StoresUnavailable("secret.host:9200"), 503, "unavailable"),
         (StoresUnavailable("secret.host:9200", lasting=True), 503, "unavailable"),
         (TransientStoreError("secret.host:9200 timed out"), 503, "unavailable"),
-        (TransientModelError("secret"), 503, "unavailable"),
         (StoreFull("/secret/path"), 503, "unavailable"),
         (StoreError("secret"), 503, "unavailable"),
         (ConfigurationError("secret"), 503, "unavailable"),
@@ -251,7 +249,7 @@ def test_each_error_has_its_status_and_tells_nothing_of_the_inside(
     answered = FrontDoor(stages).ask("POST", "/search", QUESTION)
     assert (answered.status, answered.problem) == (status, kind)
     assert "secret" not in answered.text
-    passing = isinstance(error, TransientStoreError | TransientModelError | StoresUnavailable)
+    passing = isinstance(error, TransientStoreError | StoresUnavailable)
     assert ("Retry-After" in answered.headers) == (passing and not getattr(error, "lasting", False))
     logged = capsys.readouterr().err
     assert ("request failed" in logged) == (status >= 500)

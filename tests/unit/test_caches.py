@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import ModelError, StoreError, TransientStoreError
 from braid.models import Kind, Query, Ranking
-from braid.ports.resilient_cache import ForgivingCache
-from braid.ranking.freshness import FOREVER, Aging, steady_until
-from braid.ranking.scoring import final
+from braid.ports.cache import ResilientCache
+from braid.ranking.freshness import FOREVER, ScoredCandidate, order_stable_until
+from braid.ranking.scoring import final_score
 from braid.retrieval.caches.embeddings import embedding_key
 from braid.retrieval.caches.namespace import Generations
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
@@ -229,14 +229,14 @@ def test_until_the_moment_that_is_stated_age_does_not_change_the_order(
 ) -> None:
     def order(moment: Any) -> list[tuple[float, int]]:
         scored = [
-            (-final(ranking, relevance=relevance, kind=kind.value, at=at, now=moment), place)
+            (-final_score(ranking, relevance=relevance, kind=kind.value, at=at, now=moment), place)
             for place, (relevance, kind, at) in enumerate(found)
         ]
         return sorted(scored)
 
     first = order(NOW)
-    ordered = [Aging(-negative, found[place][1].value, found[place][2]) for negative, place in first]
-    end = steady_until(ordered, shown=shown, ranking=ranking, now=NOW)
+    ordered = [ScoredCandidate(-negative, found[place][1].value, found[place][2]) for negative, place in first]
+    end = order_stable_until(ordered, shown=shown, ranking=ranking, now=NOW)
     assert end >= NOW
     within = min(end, NOW + timedelta(days=30)) - NOW
     later = order(NOW + share * within * 0.999)
@@ -271,7 +271,7 @@ def test_nothing_is_kept_under_a_generation_that_a_store_may_not_show_yet() -> N
             return self.number if tenant_id else 0
 
     numbered, seconds = Numbered(), [0.0]
-    generations = Generations(ForgivingCache(numbered), settle_s=5, clock=lambda: seconds[0])
+    generations = Generations(ResilientCache(numbered), settle_s=5, clock=lambda: seconds[0])
     seen = []
     for seconds[0], numbered.number in ((0, 1), (4.9, 1), (5, 1), (6, 2), (10, 2), (11, 2)):
         standing = generations.read(TENANT)

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.models import Hints, Query, Ranking, Strategy
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval.context import building
 from braid.retrieval.context.episodes import record_decision
 from braid.retrieval.context.selection import ContextRequest

@@ -6,8 +6,7 @@ import logging
 
 import pytest
 from braid.errors import InvalidRequest, StoreError, TransientStoreError
-from braid.ports.resilient_cache import ForgivingCache, NoCache
-from braid.ports.state import Cache
+from braid.ports.cache import Cache, NoCache, ResilientCache
 
 
 class Seconds:
@@ -63,11 +62,11 @@ def clock() -> Seconds:
 
 
 @pytest.fixture
-def cache(memory: Memory, clock: Seconds) -> ForgivingCache:
-    return ForgivingCache(memory, rest_s=5, clock=clock)
+def cache(memory: Memory, clock: Seconds) -> ResilientCache:
+    return ResilientCache(memory, rest_s=5, clock=clock)
 
 
-def test_a_cache_that_works_is_passed_through(cache: ForgivingCache) -> None:
+def test_a_cache_that_works_is_passed_through(cache: ResilientCache) -> None:
     assert cache.get("acme", "a") is None
     cache.put("acme", "a", b"1", 60)
     assert cache.get("acme", "a") == b"1"
@@ -75,13 +74,13 @@ def test_a_cache_that_works_is_passed_through(cache: ForgivingCache) -> None:
 
 
 @pytest.mark.parametrize("error", [TransientStoreError("throttled"), StoreError("no such table")])
-def test_a_lost_cache_is_a_miss(cache: ForgivingCache, memory: Memory, error: StoreError) -> None:
+def test_a_lost_cache_is_a_miss(cache: ResilientCache, memory: Memory, error: StoreError) -> None:
     cache.put("acme", "a", b"1", 60)
     memory.error = error
     assert cache.get("acme", "a") is None
 
 
-def test_what_a_lost_cache_should_keep_is_lost(cache: ForgivingCache, memory: Memory, clock: Seconds) -> None:
+def test_what_a_lost_cache_should_keep_is_lost(cache: ResilientCache, memory: Memory, clock: Seconds) -> None:
     memory.error = TransientStoreError("throttled")
     cache.put("acme", "a", b"1", 60)
     memory.error = None
@@ -89,18 +88,18 @@ def test_what_a_lost_cache_should_keep_is_lost(cache: ForgivingCache, memory: Me
     assert cache.get("acme", "a") is None
 
 
-def test_a_generation_that_is_not_known_is_no_number(cache: ForgivingCache, memory: Memory) -> None:
+def test_a_generation_that_is_not_known_is_no_number(cache: ResilientCache, memory: Memory) -> None:
     memory.error = TransientStoreError("throttled")
     assert cache.generation("acme") is None
 
 
-def test_a_write_that_could_not_outdate_old_answers_is_told(cache: ForgivingCache, memory: Memory) -> None:
+def test_a_write_that_could_not_outdate_old_answers_is_told(cache: ResilientCache, memory: Memory) -> None:
     memory.error = TransientStoreError("throttled")
     with pytest.raises(TransientStoreError, match="throttled"):
         cache.advance("acme")
 
 
-def test_a_lost_cache_rests_and_then_comes_back(cache: ForgivingCache, memory: Memory, clock: Seconds) -> None:
+def test_a_lost_cache_rests_and_then_comes_back(cache: ResilientCache, memory: Memory, clock: Seconds) -> None:
     cache.put("acme", "a", b"1", 60)
     memory.error = TransientStoreError("throttled")
     asked = memory.asked
@@ -115,7 +114,7 @@ def test_a_lost_cache_rests_and_then_comes_back(cache: ForgivingCache, memory: M
     assert cache.get("acme", "a") == b"1"
 
 
-def test_a_write_does_not_wait_for_the_cache_to_have_rested(cache: ForgivingCache, memory: Memory) -> None:
+def test_a_write_does_not_wait_for_the_cache_to_have_rested(cache: ResilientCache, memory: Memory) -> None:
     memory.error = TransientStoreError("throttled")
     cache.get("acme", "a")
     memory.error = None
@@ -123,7 +122,7 @@ def test_a_write_does_not_wait_for_the_cache_to_have_rested(cache: ForgivingCach
 
 
 def test_a_lost_cache_is_logged_without_what_was_asked(
-    cache: ForgivingCache, memory: Memory, caplog: pytest.LogCaptureFixture
+    cache: ResilientCache, memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory.error = TransientStoreError("table values: ThrottlingException")
     with caplog.at_level(logging.WARNING):
@@ -135,7 +134,7 @@ def test_a_lost_cache_is_logged_without_what_was_asked(
 
 
 @pytest.mark.parametrize("error", [InvalidRequest("key: is empty", field="key"), RuntimeError("a mistake")])
-def test_a_mistake_is_no_miss(cache: ForgivingCache, memory: Memory, error: Exception) -> None:
+def test_a_mistake_is_no_miss(cache: ResilientCache, memory: Memory, error: Exception) -> None:
     memory.error = error
     with pytest.raises(type(error)):
         cache.get("acme", "a")

@@ -13,7 +13,7 @@ from braid.engines.onnx.model_files import ModelKind, Precision
 from braid.engines.onnx.models import OnnxCrossEncoder, OnnxEncoder
 from braid.engines.onnx.session import Row
 from braid.errors import ModelMissing, RerankFailed
-from braid.ports.retrieval import Reranker
+from braid.ports.reranker import Reranker
 from tokenizers import Tokenizer
 
 from braid_cli.export.direct import export_direct

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from braid.models import EntityLink, Kind, Record, Relationship, SourceType
-from braid.understanding import linking, planning
+from braid.understanding import linking, planning, tokens
 from braid.understanding import question as understanding
 
 from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
@@ -48,7 +48,7 @@ def is_valid(item: Record | Relationship, at: datetime) -> bool:
 
 def content_words(text: str) -> set[str]:
     """Return the words of a text that carry meaning, without the commonest endings."""
-    told = {word for word in linking.words(text) if linking.phrases(word)}
+    told = {word for word in tokens.words(text) if linking.phrases(word)}
     return {_stem(word) for word in told}
 
 
@@ -84,7 +84,7 @@ def linked_ids(tenant: str, question: str) -> set[str]:
         EntityLink(entity_id=vertex.id, name=name, entity_type=vertex.entity_type, phrase=phrase, score=1.0)
         for vertex in demo(tenant).vertices
         for name in (vertex.name, *vertex.aliases)
-        if name and (phrase := linking.normalise(name)) in offered
+        if name and (phrase := tokens.normalise(name)) in offered
     ]
     return {link.entity_id for link in linking.longest_match(question, links)}
 

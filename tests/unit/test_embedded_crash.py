@@ -10,7 +10,7 @@ import pytest
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, embedding, record
 

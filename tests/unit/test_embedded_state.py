@@ -17,7 +17,7 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.embedded.tables import forget_words, words_table
 from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly
-from braid.ports.state import DEDUPLICATION_S, QueueMessage
+from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
 
 from tests.contract.search_index import ask

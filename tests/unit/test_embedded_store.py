@@ -24,7 +24,9 @@ from braid.errors import (
     StoreReadOnly,
     TransientStoreError,
 )
-from braid.ports.retrieval import ExpandRequest, GraphStats, IndexStats, SchemaVersion, SearchRequest
+from braid.ports.knowledge_graph import ExpandRequest, GraphStats
+from braid.ports.schema_registry import SchemaVersion
+from braid.ports.search_index import IndexStats, SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, GLOBEX, day, edge, embedding, record, vertex
 

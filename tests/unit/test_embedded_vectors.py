@@ -14,7 +14,7 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.search.vectors import VectorGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Filters
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, DIMENSIONS, SPACE, embedding, random_vector, record
 

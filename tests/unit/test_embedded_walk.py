@@ -9,7 +9,7 @@ import pytest
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Direction, Relationship
-from braid.ports.retrieval import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

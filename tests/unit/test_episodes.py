@@ -11,8 +11,9 @@ import pytest
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import InvalidRequest
 from braid.models import Kind
-from braid.ports.resilient_cache import NoCache
-from braid.ports.retrieval import SchemaVersion, SearchHits
+from braid.ports.cache import NoCache
+from braid.ports.schema_registry import SchemaVersion
+from braid.ports.search_index import SearchHits
 from braid.retrieval.context.building import ContextLimits
 from braid.retrieval.context.episodes import record_decision, search_episodes
 

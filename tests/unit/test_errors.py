@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from braid import errors
-from braid.errors import BraidError, DimensionMismatch, InvalidRequest, TransientModelError, TransientStoreError
+from braid.errors import BraidError, DimensionMismatch, InvalidRequest, TransientStoreError
 from braid.models import Query, Record
 from pydantic import ValidationError
 
+ROOT = Path(__file__).parents[2]
 SECRET = "s3cret-of-a-caller"  # noqa: S105 - stands for any input
 
 
@@ -44,10 +46,16 @@ def test_every_error_says_when_it_happens() -> None:
 
 
 def test_only_what_is_worth_trying_again_is_called_transient() -> None:
-    assert {name for name in defined() if name.startswith("Transient")} == {
-        TransientStoreError.__name__,
-        TransientModelError.__name__,
-    }
+    assert {name for name in defined() if name.startswith("Transient")} == {TransientStoreError.__name__}
+
+
+def test_every_error_is_raised_somewhere() -> None:
+    library = Path(errors.__file__).parent
+    sources = [file for folder in (library, ROOT / "braid_cli", ROOT / "functions") for file in folder.rglob("*.py")]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in sources if file != Path(errors.__file__))
+    matched = re.compile(r"^\s*case .*$", re.MULTILINE)
+    made = set(re.findall(r"\b(\w+)(?:\(|\.from_validation\()", matched.sub("", text)))
+    assert set(defined()) - made == {BraidError.__name__}
 
 
 def refusal(shape: type[Query | Record] = Query, **fields: Any) -> InvalidRequest:

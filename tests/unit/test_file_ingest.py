@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from braid.ports.state import ObjectStore
+    from braid.ports.object_store import ObjectStore
 
 
 class OverS3(DemoStages):
@@ -309,7 +309,7 @@ def test_an_import_of_which_the_batches_are_still_sought_is_told_of_when_its_ten
 def test_an_import_that_did_not_get_to_its_batches_leaves_no_note(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch, content: bytes | None
 ) -> None:
-    monkeypatch.setattr("braid.ports.state_formats.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("braid.ports.object_store.MAX_LINE_BYTES", 100)
     if content is not None:
         store.objects.put(ACME, KEY, content)
     with pytest.raises((ObjectMissing, StoreError)):
@@ -347,7 +347,7 @@ def test_a_batch_that_is_repeated_writes_once_and_counts_what_it_did_last(store:
 def test_a_line_too_long_fails_before_anything_is_written_and_is_named(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("braid.ports.state_formats.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("braid.ports.object_store.MAX_LINE_BYTES", 100)
     store.objects.put(ACME, KEY, b'{"id": "a", "content": "x"}\n' + b"x" * 101)
     with pytest.raises(StoreError, match="line 2 is longer"):
         begun(store)

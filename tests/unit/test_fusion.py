@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.models import Candidate, Fusion, GraphHit, Hit, Intent, Source, Weights
-from braid.ranking.fusion import MAX_PATHS, behind, combine, fuse, reciprocal_rank_fusion, stretch, weighted_sum
+from braid.ranking.fusion import MAX_PATHS, append_below, combine, fuse, reciprocal_rank_fusion, weighted_sum
 from braid.understanding.planning import adaptive_weights
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -136,12 +136,6 @@ def test_nothing_found_is_an_empty_list() -> None:
     assert fuse(vector=(), lexical=(), graph=(), weights=THIRDS) == []
 
 
-def test_stretching_maps_the_best_to_one_and_the_worst_to_zero_and_equals_to_one() -> None:
-    assert stretch({"a": 0.9, "b": 0.5, "c": 0.7}) == pytest.approx({"a": 1.0, "b": 0.0, "c": 0.5})
-    assert stretch({"a": 0.2, "b": 0.2}) == {"a": 1.0, "b": 1.0}
-    assert stretch({}) == {}
-
-
 scored = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1), max_size=8)
 weights = st.tuples(st.floats(0.01, 1), st.floats(0, 1), st.floats(0, 1)).map(
     lambda raw: Weights(vector=raw[0] / sum(raw), lexical=raw[1] / sum(raw), graph=raw[2] / sum(raw))
@@ -259,7 +253,7 @@ def test_what_a_strand_scores_higher_never_ends_lower(
 def test_what_propagation_did_not_reach_comes_behind_what_it_did_and_stays_in_range(
     first: dict[str, float], rest: dict[str, float]
 ) -> None:
-    scores = behind(first, rest)
+    scores = append_below(first, rest)
     assert set(scores) == {*first, *rest}
     assert all(0.0 <= score <= 1.0 for score in scores.values())
     assert {one: scores[one] for one in first} == first

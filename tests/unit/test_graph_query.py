@@ -10,7 +10,7 @@ from braid.engines.neptune import query as gremlin_query
 from braid.models import Direction, TimeRange
 from braid.ports.graph_query import MAX_STEPS, MAX_WALKS, GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
 from braid.ranking import graph_walks
-from braid.ranking.graph_walks import Edge, Gathered, Node
+from braid.ranking.graph_walks import GatheredGraph, Node, WalkEdge
 from pydantic import ValidationError
 
 from tests.contract.shapes import ACME, AS_OF, day
@@ -76,22 +76,24 @@ def test_every_vertex_and_edge_that_is_read_is_the_tenants_and_in_force(directio
     assert conditions.count(elements.VALID_FROM) == conditions.count(elements.VALID_UNTIL) == 1 + 4 * 2
 
 
-def gathered(edges: list[dict[str, list[Edge]]]) -> Gathered:
+def gathered(edges: list[dict[str, list[WalkEdge]]]) -> GatheredGraph:
     names = {"a"} | {edge.target for each in edges for found in each.values() for edge in found}
-    return Gathered(["a"], edges, {name: Node(name, "Concept", True, None, None) for name in names}, truncated=False)
+    return GatheredGraph(
+        ["a"], edges, {name: Node(name, "Concept", True, None, None) for name in names}, truncated=False
+    )
 
 
 def test_more_walks_than_are_kept_leave_the_best_and_a_mark() -> None:
-    targets = [Edge(f"b{number:05}", "CAUSES", number / 10_000, False, None) for number in range(MAX_WALKS + 1)]
-    onwards = {edge.target: [Edge(f"c-{edge.target}", "CAUSES", 1.0, False, None)] for edge in targets}
+    targets = [WalkEdge(f"b{number:05}", "CAUSES", number / 10_000, False, None) for number in range(MAX_WALKS + 1)]
+    onwards = {edge.target: [WalkEdge(f"c-{edge.target}", "CAUSES", 1.0, False, None)] for edge in targets}
     for returns in QueryReturn:
-        found = graph_walks.answer(
+        found = graph_walks.answer_query(
             asked(steps=({}, {}), returns=returns, limit=1, order_by=QueryOrder.ID), gathered([{"a": targets}, onwards])
         )
         assert found.truncated
         assert found.hits[0].path.ids == ("a", "b00001", "c-b00001")
     one = asked(steps=({},), limit=1, order_by=QueryOrder.ID)
-    nodes = graph_walks.answer(one, gathered([{"a": targets}]))
+    nodes = graph_walks.answer_query(one, gathered([{"a": targets}]))
     assert (nodes.hits[0].id, nodes.truncated) == ("b00000", False)
-    paths = graph_walks.answer(one.model_copy(update={"returns": QueryReturn.PATHS}), gathered([{"a": targets}]))
+    paths = graph_walks.answer_query(one.model_copy(update={"returns": QueryReturn.PATHS}), gathered([{"a": targets}]))
     assert (paths.hits[0].id, paths.truncated) == ("b00001", True)

@@ -12,7 +12,7 @@ from braid.engines.neptune.expansion import expansion, neighbourhood
 from braid.engines.neptune.knowledge_graph import GremlinGraph, iam_headers
 from braid.errors import ConfigurationError
 from braid.models import Direction
-from braid.ports.retrieval import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import Bytecode, Cardinality, TraversalStrategies

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.ports.state import ObjectInfo
+    from braid.ports.object_store import ObjectInfo
 
 ASKED = ImportAsked(key=KEY)
 

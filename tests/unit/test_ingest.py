@@ -16,7 +16,8 @@ from braid.errors import DatasetError, ModelMissing, NewerSchema, StoreFull
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import MissingEnds
-from braid.ports.retrieval import GraphStats, IndexStats, SearchRequest
+from braid.ports.knowledge_graph import GraphStats
+from braid.ports.search_index import IndexStats, SearchRequest
 from braid.settings import Settings
 
 from braid_cli.datasets import ingest as ingesting

@@ -7,12 +7,11 @@ from braid.understanding.linking import (
     MAX_PHRASE_IDEOGRAPHS,
     MAX_PHRASE_WORDS,
     MAX_QUESTION_WORDS,
-    certainty,
     longest_match,
-    normalise,
+    name_certainty,
     phrases,
-    words,
 )
+from braid.understanding.tokens import normalise, words
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,7 +85,7 @@ def test_a_name_is_found_whatever_its_script_sets_apart(question: str, name: str
     phrase = normalise(name)
     assert phrase in phrases(question)
     assert longest_match(question, [link("e", phrase)]) == [link("e", phrase)]
-    assert certainty(question, phrase) == 1.0
+    assert name_certainty(question, phrase) == 1.0
 
 
 def test_where_nothing_is_set_apart_a_name_inside_a_longer_one_is_not_linked_and_one_character_is_none() -> None:
@@ -97,9 +96,9 @@ def test_where_nothing_is_set_apart_a_name_inside_a_longer_one_is_not_linked_and
 
 
 def test_a_foreign_name_is_certain_among_words_without_case() -> None:
-    assert certainty("ما هو Keelson", "keelson") == 1.0
-    assert certainty("Keelsonと東京支社の関係", "keelson") == 1.0
-    assert certainty("Who runs 東京 and the country office", "country") < 0.5
+    assert name_certainty("ما هو Keelson", "keelson") == 1.0
+    assert name_certainty("Keelsonと東京支社の関係", "keelson") == 1.0
+    assert name_certainty("Who runs 東京 and the country office", "country") < 0.5
 
 
 def test_a_very_long_question_without_spaces_offers_a_bounded_number_of_names() -> None:
@@ -159,9 +158,9 @@ def test_whatever_is_asked_names_are_runs_of_its_words(text: str) -> None:
     ],
 )
 def test_a_name_is_as_certain_as_it_is_written(question: str, phrase: str, expected: float) -> None:
-    assert certainty(question, phrase) == expected
+    assert name_certainty(question, phrase) == expected
 
 
 @given(st.text(max_size=60), st.text(max_size=20))
 def test_certainty_lies_between_zero_and_one(question: str, phrase: str) -> None:
-    assert 0 <= certainty(question, normalise(phrase)) <= 1
+    assert 0 <= name_certainty(question, normalise(phrase)) <= 1

@@ -12,8 +12,9 @@ from braid.app import Wired
 from braid.models import Vertex
 from braid.retrieval.stages.linked_names import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
-from braid.understanding.linking import normalise, stands_alone
-from braid.understanding.name_forms import FORM_SCORES, asked_keys, inflected, stored_forms
+from braid.understanding.linking import is_whole_name
+from braid.understanding.name_forms import FORM_SCORES, inflections, lookup_keys, stored_forms
+from braid.understanding.tokens import normalise
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from braid_cli.datasets.dataset import read_dataset
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -67,12 +68,12 @@ def test_no_form_can_be_taken_for_a_name(name: str) -> None:
 
 @given(st.text(max_size=80))
 def test_whatever_is_asked_keys_stand_for_words_of_the_question(question: str) -> None:
-    keys = asked_keys(question)
+    keys = lookup_keys(question)
     assert all(asked.phrase in keys and 0 < asked.share <= 1 for asked in keys.values())
 
 
 def test_only_words_written_as_a_name_are_asked_for_in_another_form() -> None:
-    keys = asked_keys("Did Fenwick leave the harbours to the OCB?")
+    keys = lookup_keys("Did Fenwick leave the harbours to the OCB?")
     assert {"~fenwick", "^fenwick", "@ocb", "harbours"} <= set(keys)
     assert not {"~harbours", "^harbours", "harbour", "@fenwick"} & set(keys)
 
@@ -89,13 +90,13 @@ def test_only_words_written_as_a_name_are_asked_for_in_another_form() -> None:
     ],
 )
 def test_the_last_word_is_put_into_the_other_number(phrase: str, forms: list[str]) -> None:
-    assert inflected(phrase) == forms
+    assert inflections(phrase) == forms
 
 
 def test_a_part_of_what_is_written_as_a_name_does_not_stand_alone() -> None:
-    assert not stands_alone("Who made A Whirl Of Sex And Politics?", "sex")
-    assert stands_alone("Did Fenwick write?", "fenwick")
-    assert not stands_alone("Harbour Freight is late", "freight")
+    assert not is_whole_name("Who made A Whirl Of Sex And Politics?", "sex")
+    assert is_whole_name("Did Fenwick write?", "fenwick")
+    assert not is_whole_name("Harbour Freight is late", "freight")
 
 
 def test_entities_are_found_by_a_form_of_their_name_and_score_less(graph: KnowledgeGraph) -> None:

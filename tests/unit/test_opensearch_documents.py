@@ -14,7 +14,7 @@ from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMoves
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.models import Filters, TimeRange
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 from braid.settings import OpenSearchService, Settings, VectorEngine
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, day, embedding, record

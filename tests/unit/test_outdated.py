@@ -10,7 +10,7 @@ import pytest
 from braid.engines.embedded.queue import EmbeddedQueue
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreReadOnly, TransientStoreError
-from braid.ports.state import DEDUPLICATION_S
+from braid.ports.message_queue import DEDUPLICATION_S
 from braid.reembedding.drifted_records import DriftedRecordQueue
 from braid.reembedding.messages import FoundBy, Reason, Reembed
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from braid.ports.state import QueueMessage
+    from braid.ports.message_queue import QueueMessage
 
 PATIENT_S = 30.0
 """A wait that ends as soon as the queue answers, and that no test reaches."""

@@ -17,7 +17,8 @@ from braid.models import (
     Strategy,
     Weights,
 )
-from braid.ports.retrieval import GraphStats, IndexStats
+from braid.ports.knowledge_graph import GraphStats
+from braid.ports.search_index import IndexStats
 from braid.understanding.planning import (
     DEFAULT_STEPS,
     adaptive_weights,

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from braid.errors import ConfigurationError
-from braid.model_profiles import Profiles, embedded_text, load_profiles, models_of, resolve, space_of
 from braid.models import EmbeddingType, TemporalContext, TimeRange
+from braid.models.model_profiles import Profiles, embedded_text, models_of, resolve, space_of
+from braid.settings.config_files import load_profiles
 
 SHARED = Path(__file__).parents[2] / "shared"
 ENTITY = "Represent the search query for retrieving relevant entities:"

@@ -11,7 +11,7 @@ import pytest
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreTooSlow, TransientStoreError
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 from braid.settings import Settings
 
 from tests.contract.shapes import ACME, AS_OF, embedding, vertex

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.model_profiles import ModelConfig
     from braid.models import Record
+    from braid.models.model_profiles import ModelConfig
     from braid.reembedding import Job, Tools
 
     from tests.stages import DemoStages, WordEncoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import MAX_ID_BYTES
-from braid.ports.state import MAX_MESSAGE_BYTES, QueueMessage
+from braid.ports.message_queue import MAX_MESSAGE_BYTES, QueueMessage
 from braid.reembedding.messages import MAX_RECORDS, FoundBy, Reason, Reembed
 
 ASKED = Reembed(tenant_id="acme", record_ids=("a", "b"), reason=Reason.SCHEMA, target_schema_version=5)

@@ -17,7 +17,7 @@ from braid.engines.rerankers.bedrock import BedrockReranker
 from braid.engines.rerankers.voyage import VoyageReranker
 from braid.errors import ConfigurationError, RerankFailed
 from braid.models import Query, RerankerKind
-from braid.ports.retrieval import Reranker
+from braid.ports.reranker import Reranker
 from braid.settings import Settings
 from moto import mock_aws
 from pydantic import SecretStr

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.ports.retrieval import SchemaVersion
-from braid.understanding.schema_changes import check_next, report
+from braid.ports.schema_registry import SchemaVersion, check_next, report
 
 from tests.contract.shapes import ACME, day
 

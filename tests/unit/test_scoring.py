@@ -11,12 +11,12 @@ from braid.models import Candidate, Hit, Ranking
 from braid.ranking.scoring import (
     MAX_L2_DISTANCE,
     clamp,
-    final,
+    final_score,
     from_bm25,
     from_cosine,
     from_l2,
     from_lucene_cosine,
-    placeholder,
+    placeholder_score,
     recency,
 )
 from hypothesis import given
@@ -90,9 +90,9 @@ def test_a_negative_bm25_or_distance_is_no_better_than_none() -> None:
 
 
 def test_placeholders_fall_by_a_hundredth_and_not_below_zero() -> None:
-    assert [placeholder(index) for index in range(3)] == [1.0, 0.99, 0.98]
-    assert placeholder(49) == pytest.approx(0.51)
-    assert placeholder(200) == 0.0
+    assert [placeholder_score(index) for index in range(3)] == [1.0, 0.99, 0.98]
+    assert placeholder_score(49) == pytest.approx(0.51)
+    assert placeholder_score(200) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ DAY_OLD = NOW - timedelta(hours=24)
 
 
 def test_the_relevance_profile_is_relevance_alone() -> None:
-    value = final(
+    value = final_score(
         Ranking.RELEVANCE, relevance=0.37, kind="message", at=DAY_OLD, now=NOW, importance=1.0, access=1.0, hops=3
     )
     assert value == 0.37
@@ -129,7 +129,7 @@ def test_the_memory_profile_adds_five_factors(
     days: float | None, importance: float, access: float, hops: int, expected: float
 ) -> None:
     at = None if days is None else NOW - timedelta(days=days)
-    value = final(Ranking.MEMORY, relevance=0.8, at=at, now=NOW, importance=importance, access=access, hops=hops)
+    value = final_score(Ranking.MEMORY, relevance=0.8, at=at, now=NOW, importance=importance, access=access, hops=hops)
     assert value == pytest.approx(expected)
 
 
@@ -147,7 +147,7 @@ def test_the_memory_profile_adds_five_factors(
 )
 def test_the_recency_profile_shares_by_kind(kind: str, relevance_share: float) -> None:
     expected = relevance_share * 0.8 + (1 - relevance_share) * math.exp(-1)
-    assert final(Ranking.RECENCY, relevance=0.8, kind=kind, at=DAY_OLD, now=NOW) == pytest.approx(expected)
+    assert final_score(Ranking.RECENCY, relevance=0.8, kind=kind, at=DAY_OLD, now=NOW) == pytest.approx(expected)
 
 
 @given(
@@ -170,7 +170,7 @@ def test_every_profile_stays_in_range(
     hops: int,
 ) -> None:
     at = None if age_hours is None else NOW - timedelta(hours=age_hours)
-    value = final(
+    value = final_score(
         ranking, relevance=relevance, kind=kind, at=at, now=NOW, importance=importance, access=access, hops=hops
     )
     assert 0.0 <= value <= 1.0
@@ -179,7 +179,7 @@ def test_every_profile_stays_in_range(
 @pytest.mark.parametrize("ranking", list(Ranking))
 def test_no_profile_passes_a_relevance_that_is_no_number(ranking: Ranking) -> None:
     with pytest.raises(ValueError, match="nan"):
-        final(ranking, relevance=math.nan, now=NOW)
+        final_score(ranking, relevance=math.nan, now=NOW)
 
 
 @given(
@@ -199,7 +199,7 @@ def test_what_is_more_relevant_never_ranks_lower_for_it_in_any_profile(
 ) -> None:
     at = None if age_hours is None else NOW - timedelta(hours=age_hours)
     low, high = (
-        final(ranking, relevance=relevance, kind=kind, at=at, now=NOW, importance=importance)
+        final_score(ranking, relevance=relevance, kind=kind, at=at, now=NOW, importance=importance)
         for relevance in sorted(relevances)
     )
     assert low <= high

@@ -6,7 +6,8 @@ import math
 
 import pytest
 from braid.models import Direction, GraphConstraint
-from braid.ports.retrieval import GraphStats, IndexStats
+from braid.ports.knowledge_graph import GraphStats
+from braid.ports.search_index import IndexStats
 from braid.understanding.selectivity import (
     MAX_CANDIDATES,
     MAX_REACH,

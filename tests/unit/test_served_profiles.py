@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from braid.errors import TransientStoreError
-from braid.ports.reembedding import Serving
+from braid.ports.index_migration import MigrationState
 from braid.reembedding.served_profiles import ServedProfiles
 
 from tests.contract.shapes import Clock
@@ -13,10 +13,10 @@ class Index:
     """Says what it serves, or fails, and counts how often it is asked."""
 
     def __init__(self) -> None:
-        self.serving: Serving | None = Serving()
+        self.serving: MigrationState | None = MigrationState()
         self.asked = 0
 
-    def read(self) -> Serving:
+    def read(self) -> MigrationState:
         self.asked += 1
         if self.serving is None:
             raise TransientStoreError("the search index is unreachable")
@@ -35,16 +35,16 @@ def test_without_a_move_the_settings_profile_is_active() -> None:
 
 def test_records_are_written_for_the_active_profile_and_the_one_beside_it() -> None:
     index, _, served = made()
-    index.serving = Serving(active="old", next="new")
+    index.serving = MigrationState(active="old", next="new")
     assert served.all() == ("old", "new")
 
 
 def test_after_a_switch_both_profiles_are_written_until_the_previous_one_is_dropped() -> None:
     index, clock, served = made()
     for serving, profiles in (
-        (Serving(active="new", previous="old"), ("new", "old")),
-        (Serving(active="old", previous="old"), ("old",)),
-        (Serving(active="new"), ("new",)),
+        (MigrationState(active="new", previous="old"), ("new", "old")),
+        (MigrationState(active="old", previous="old"), ("old",)),
+        (MigrationState(active="new"), ("new",)),
     ):
         index.serving = serving
         clock.advance(5)
@@ -53,9 +53,9 @@ def test_after_a_switch_both_profiles_are_written_until_the_previous_one_is_drop
 
 def test_an_answer_counts_for_a_while_and_is_then_asked_for_again() -> None:
     index, clock, served = made()
-    index.serving = Serving(active="old")
+    index.serving = MigrationState(active="old")
     assert served.active() == "old"
-    index.serving = Serving(active="new", previous="old")
+    index.serving = MigrationState(active="new", previous="old")
     clock.advance(4.9)
     assert (served.active(), index.asked) == ("old", 1)
     clock.advance(0.1)
@@ -67,7 +67,7 @@ def test_an_index_that_does_not_answer_costs_no_question_and_is_left_alone_for_a
     index.serving = None
     assert [served.active() for _ in range(3)] == ["default"] * 3
     assert index.asked == 1
-    index.serving = Serving(active="new")
+    index.serving = MigrationState(active="new")
     clock.advance(5)
     assert served.active() == "new"
     index.serving = None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from braid.models import GraphConstraint, Strategy
-from braid.ports.retrieval import ExpandRequest, Expansion
+from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_constraint import CARRIED, MAX_FRONTIER_BYTES
 from braid.retrieval.stages.graph_expand import Budget

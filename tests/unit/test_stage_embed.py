@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from braid.errors import ModelMissing, TransientModelError
-from braid.model_profiles import ModelConfig
+from braid.errors import ModelMissing, TransientStoreError
 from braid.models import EmbeddingType, Plan, Query, TemporalContext, TimeRange
+from braid.models.model_profiles import ModelConfig
 from braid.retrieval.stages import embed
 from braid.retrieval.stages.states import Embedded, EmbedRequest
 
@@ -85,8 +85,8 @@ def test_a_default_model_that_is_missing_is_not_tried_twice() -> None:
 
 
 def test_a_service_that_is_slow_is_tried_again_and_not_replaced() -> None:
-    models = Models(chosen=TransientModelError("slow"))
-    with pytest.raises(TransientModelError):
+    models = Models(chosen=TransientStoreError("slow"))
+    with pytest.raises(TransientStoreError):
         run(models)
     assert models.loaded == ["chosen-model"]
 

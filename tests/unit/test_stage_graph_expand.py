@@ -19,7 +19,7 @@ from braid.models import (
     TemporalContext,
     TimeRange,
 )
-from braid.ports.retrieval import ExpandRequest, Expansion
+from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_expand import Budget, expansion_for
 from braid.retrieval.stages.linked_names import MAX_LINKS

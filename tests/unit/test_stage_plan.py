@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.errors import StoreError, TransientStoreError
 from braid.models import EmbeddingType, GraphConstraint, Strategy
-from braid.ports.retrieval import GraphStats, IndexStats
+from braid.ports.knowledge_graph import GraphStats
+from braid.ports.search_index import IndexStats
 from braid.retrieval.stages import plan
 from braid.retrieval.stages.states import Planned, PlanRequest
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.errors import StoreError
 from braid.models import Answer, Fusion, FusionParameters, GraphHit, Intent, Path, Plan, Query
-from braid.ports.retrieval import Expansion
+from braid.ports.knowledge_graph import Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.fuse_rerank import Limits
 from braid.retrieval.stages.propagation_seeds import Budget, around, propagation_of
@@ -16,7 +16,7 @@ from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphReque
 from tests.fakes import NOW, TENANT, FakeGraph, FakeIndex, found, fused, hits, link, plan, query, record, walked
 
 if TYPE_CHECKING:
-    from braid.ports.propagation import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest
 
 SEARCHED = Searched(vector=hits(("a", 0.8), ("b", 0.4)), lexical=hits(("b", 0.9)), frontier=("b", "a"), took_ms=1)
 LINKED = GraphFound(links=(link("e", "Keelson"),), took_ms=1)

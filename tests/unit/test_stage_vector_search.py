@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from braid.errors import TransientStoreError
 from braid.models import Filters, Hints, PlanStep, StepOperation
-from braid.ports.retrieval import SearchHits
+from braid.ports.search_index import SearchHits
 from braid.retrieval.stages import vector_search
 from braid.retrieval.stages.states import Embedded, Searched, SearchStageRequest
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid.model_profiles import load_profiles
+from braid.settings.config_files import load_profiles
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -18,11 +18,11 @@ from braid.errors import StoreTooSlow
 from braid.ingestion.bulk.jobs import BatchPlace, Cursor, PageOut, Phase
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.steps import BATCH_LINES, INBOX
-from braid.model_profiles import load_profiles
 from braid.models import RerankerKind
-from braid.ports.state_formats import counter_key
+from braid.ports.cache import counter_key
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
+from braid.settings.config_files import load_profiles
 
 from make.templates import read_template
 

@@ -13,8 +13,8 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import ConfigurationError
 from braid.ingestion.tenant_deletion import delete_tenant
+from braid.ports.job_store import JobRecord
 from braid.ports.members import Membership
-from braid.ports.reembedding import JobRecord
 from braid.settings import EngineKind, Settings
 
 from tests.contract.shapes import ACME, DIMENSIONS, record

@@ -6,9 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.models import Embedding, EmbeddingType, Query, Record
-from braid.ports.retrieval import SchemaVersion
-from braid.ranking.schema_drift import Window
+from braid.models import Embedding, EmbeddingType, Query, Record, SchemaWindow
+from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.messages import Reembed
 from braid.settings import Settings
 
@@ -75,7 +74,7 @@ def test_a_question_queues_what_it_meets_that_is_outdated(stages_of: Callable[..
 
 def test_a_strict_window_finds_the_current_version_and_the_one_before(stages_of: Callable[..., DemoStages]) -> None:
     write(stages_of(), versions=range(1, 7))
-    answer = ask(stages_of(schema_window=Window.STRICT))
+    answer = ask(stages_of(schema_window=SchemaWindow.STRICT))
     assert {result.id for result in answer.results} == {"v5", "v6"}
     assert answer.counts["outdated"] == 4
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.models import Answer, Direction, Fusion, Hints, Query, Strategy
-from braid.ports.retrieval import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval import pipeline
 
 from tests.stages import NOW
@@ -63,7 +63,7 @@ def test_a_chain_from_a_name_that_nothing_has_is_answered_as_any_other_question(
 
 
 def test_no_judged_question_of_the_demo_is_taken_for_a_chain(stages: DemoStages) -> None:
-    from braid.understanding.multi_hop import read_steps
+    from braid.understanding.multi_hop import parse_steps
 
     from braid_cli.datasets.dataset import read_dataset
     from tests.stages import DEMO
@@ -71,4 +71,4 @@ def test_no_judged_question_of_the_demo_is_taken_for_a_chain(stages: DemoStages)
     counts = stages.graph.stats(TENANT)
     texts = [question.query.text for question in read_dataset(DEMO / TENANT, TENANT, judged=True).judged]
     assert len(texts) > 50
-    assert [text for text in texts if read_steps(text, counts)] == []
+    assert [text for text in texts if parse_steps(text, counts)] == []

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from braid import deadline
 from braid.engine_selection import Engines
 from braid.errors import StoreError
-from braid.model_profiles import AUTO, resolve
 from braid.models import EmbeddingType
+from braid.models.model_profiles import AUTO, resolve
 from braid.ranking import schema_drift
 from braid.ranking.freshness import FOREVER
 from braid.retrieval.stages import embed, fuse_rerank, graph_expand, plan, vector_search
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from braid.engines.aws.ingest_function import IngestFunction
     from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
     from braid.ingestion.deleting import DeleteReport
-    from braid.model_profiles import ModelConfig
     from braid.models import Answer, FusionParameters, Query
+    from braid.models.model_profiles import ModelConfig
     from braid.ports.imports import Imports
     from braid.ports.ingestion import WriteReport, WriteRequest
-    from braid.ports.retrieval import KnowledgeGraph, SearchIndex
+    from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
     from braid.reembedding.drifted_records import DriftedRecordQueue
     from braid.retrieval.caches.answers import ContextCache

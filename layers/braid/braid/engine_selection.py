@@ -13,23 +13,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.errors import ConfigurationError
-from braid.model_profiles import AUTO, Profiles, load_profiles, models_of, resolve
 from braid.models import RerankerKind
+from braid.models.model_profiles import AUTO, Profiles, models_of, resolve
 from braid.settings import EngineKind
+from braid.settings.config_files import load_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from braid.engines.embedded.store import EmbeddedStore
     from braid.engines.rerankers.selection import Rerankers
-    from braid.model_profiles import ModelConfig
     from braid.models import EmbeddingType
-    from braid.ports.members import Members
-    from braid.ports.reembedding import IndexMoves, JobStore, Serving
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import Encoder, Reranker, SchemaRegistry, SearchIndex
-    from braid.ports.state import Cache, ObjectStore, Queue
-    from braid.ports.writing import WritableGraph
+    from braid.models.model_profiles import ModelConfig
+    from braid.ports.cache import Cache, ResilientCache
+    from braid.ports.encoder import Encoder
+    from braid.ports.index_migration import IndexMigration, MigrationState
+    from braid.ports.job_store import JobStore
+    from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.members import MembershipStore
+    from braid.ports.message_queue import Queue
+    from braid.ports.object_store import ObjectStore
+    from braid.ports.reranker import Reranker
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
     from braid.reembedding import Tools
     from braid.reembedding.served_profiles import ServedProfiles
     from braid.settings import Settings
@@ -159,7 +165,7 @@ class Engines:
             raise ConfigurationError(message)
 
     @cached_property
-    def members(self) -> Members:
+    def members(self) -> MembershipStore:
         """Who may ask for which tenant.
 
         Raises
@@ -177,9 +183,9 @@ class Engines:
         return EmbeddedMembers(self.store)
 
     @cached_property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """The cache; a lost one is a miss."""
-        from braid.ports.resilient_cache import ForgivingCache, NoCache
+        from braid.ports.cache import NoCache, ResilientCache
 
         cache: Cache
         if self.settings.engine is EngineKind.EMBEDDED:
@@ -192,7 +198,7 @@ class Engines:
             from braid.engines.aws.dynamodb_cache import DynamoCache
 
             cache = DynamoCache.connect(self.settings)
-        return ForgivingCache(cache, rest_s=self.settings.cache_rest_s)
+        return ResilientCache(cache, rest_s=self.settings.cache_rest_s)
 
     @cached_property
     def queue(self) -> Queue:
@@ -232,7 +238,7 @@ class Engines:
         return self.settings.allow_supplied_vectors
 
     @cached_property
-    def moves(self) -> IndexMoves:
+    def moves(self) -> IndexMigration:
         """The search index as re-embedding sees it."""
         if self.settings.engine is EngineKind.EMBEDDED:
             from braid.engines.embedded.index_migration import EmbeddedMoves
@@ -271,7 +277,7 @@ class Engines:
         # On the laptop reading is cheap, and nobody then acts on what was true a moment ago.
         keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
 
-        def read() -> Serving:
+        def read() -> MigrationState:
             return self.moves.serving()  # opened here, where a store that cannot be opened is forgiven
 
         return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)

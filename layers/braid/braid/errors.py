@@ -1,7 +1,7 @@
 """Every error that Braid raises on purpose.
 
-The names are an interface: the state machine's ``Retry`` and ``Catch`` match on them, so renaming one is a breaking
-change. A name that begins with ``Transient`` is worth trying again; no other is.
+The state machines' ``Retry`` and ``Catch`` match on the class names, so renaming one is a breaking change. An error
+whose name begins with ``Transient`` is worth trying again; no other is.
 
 ::
 
@@ -23,8 +23,7 @@ change. A name that begins with ``Transient`` is worth trying again; no other is
     │   ├── ObjectChanged           an object was replaced or removed while it was read
     │   ├── StoreTooSlow            a store took all the time that a question has for it
     │   └── TransientStoreError     a store did not answer in time, was throttled or unreachable
-    ├── TransientModelError         an encoder or reranker service did not answer in time
-    ├── TakenOver               somebody else goes on with a re-embedding job
+    ├── TakenOver                   another worker goes on with a re-embedding job
     ├── RerankFailed                a reranker failed or exceeded its time budget
     ├── QuotaExceeded               a tenant asked for more than its share                  429
     ├── QueueFull                   too much waits already, of all tenants together         503
@@ -47,17 +46,17 @@ _PLAINER = {
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
 }
-"""What pydantic says for programmers, by its type of error, as said to whoever wrote the input."""
+"""Messages to the caller by pydantic's type of error, instead of pydantic's own."""
 _LETTERS = "of the letters A to Z and a to z, digits"
 _FORMS = {
     "^[A-Za-z][A-Za-z0-9_]{0,63}$": f"must be 1 to 64 {_LETTERS} and _, beginning with a letter",
     "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$": f"must be 1 to 64 {_LETTERS}, - and _, beginning with a letter or digit",
 }
-"""What the patterns of labels, and of tenants' and profiles' names, ask for."""
+"""Messages to the caller by pattern: those of labels, and of tenants' and profiles' names."""
 
 
 def plainly(detail: Mapping[str, Any]) -> str:
-    """Return what pydantic says of one error, as said to whoever wrote the input; never what was sent."""
+    """Return the message to the caller for one of pydantic's errors; it never holds the input."""
     told, message = detail.get("ctx", {}), str(detail["msg"])
     match detail["type"]:
         case "string_pattern_mismatch":
@@ -161,19 +160,15 @@ class ObjectChanged(StoreError):
 
 
 class StoreTooSlow(StoreError):
-    """A store took all the time that a question has for it: whoever asks does not wait for another try."""
+    """A store used up the time that a question has for it; not tried again."""
 
 
 class TransientStoreError(StoreError):
     """A store did not answer in time, was throttled or unreachable; worth trying again."""
 
 
-class TransientModelError(BraidError):
-    """An encoder or reranker service did not answer in time; worth trying again."""
-
-
 class TakenOver(BraidError):
-    """Somebody else goes on with a re-embedding job; whoever worked on it until now stops."""
+    """Another worker goes on with a re-embedding job; this one stops."""
 
 
 class RerankFailed(BraidError):

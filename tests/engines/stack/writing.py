@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from braid.app import Wired
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import Record
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval import pipeline
 from braid.settings import EngineKind
 

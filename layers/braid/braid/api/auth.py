@@ -23,7 +23,7 @@ from braid.ports.members import Role, Subject
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from braid.ports.members import Members
+    from braid.ports.members import MembershipStore
 
 OPEN_PATHS: Final = frozenset({"/", "/health", "/openapi.json", "/explorer"})
 OPEN_PREFIX: Final = "/explorer/"
@@ -126,7 +126,7 @@ def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
     raise unauthenticated()
 
 
-def authorise(identity: Identity, asked: str | None, members: Members | None) -> Caller:
+def authorise(identity: Identity, asked: str | None, members: MembershipStore | None) -> Caller:
     """Return who asks for which tenant.
 
     Parameters
@@ -163,7 +163,7 @@ def authorise(identity: Identity, asked: str | None, members: Members | None) ->
     return Caller(identity.subject, tenant_id, role)
 
 
-def _tenant(identity: Identity, asked: str | None, members: Members | None) -> str:
+def _tenant(identity: Identity, asked: str | None, members: MembershipStore | None) -> str:
     if asked is not None:
         return asked
     known: tuple[str, ...] = identity.tenants or ()

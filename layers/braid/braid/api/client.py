@@ -36,7 +36,7 @@ from braid.errors import BraidError
 from braid.ingestion.deleting import DeleteReport
 from braid.models import Answer, Direction, Frozen, Question
 from braid.ports.graph_query import GraphResult
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval.context.selection import Context, ContextQuestion
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from braid.models import Frozen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ports.resilient_cache import ForgivingCache
+    from braid.ports.cache import ResilientCache
 
 KEPT_S: Final = 86_400
 CLAIM_S: Final = 60
@@ -40,7 +40,7 @@ _Shape = TypeVar("_Shape", bound=Frozen)
 
 
 def once(
-    cache: ForgivingCache,
+    cache: ResilientCache,
     tenant_id: str,
     key: str | None,
     *,

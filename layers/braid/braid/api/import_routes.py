@@ -13,7 +13,7 @@ from braid.api.idempotency import IdempotencyKey, once
 from braid.api.problems import not_found
 from braid.api.schemas import ImportRequest, ImportSummary
 from braid.ports.imports import ImportStatus
-from braid.ports.state_formats import check_object_key
+from braid.ports.keys import check_object_key
 
 if TYPE_CHECKING:
     from braid.api.router import Api

@@ -17,7 +17,6 @@ from braid.errors import (
     QuotaExceeded,
     StoresUnavailable,
     StoreTooSlow,
-    TransientModelError,
     TransientStoreError,
     UnknownTenant,
     plainly,
@@ -183,7 +182,7 @@ def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for 
             return unavailable(detail, retry_after_s=None if error.lasting else RETRY_AFTER_S)
         case StoreTooSlow():
             return Problem(HTTPStatus.GATEWAY_TIMEOUT, "timeout", "the request took longer than one may; ask for less")
-        case TransientStoreError() | TransientModelError():
+        case TransientStoreError():
             return unavailable("a store or model did not answer in time")
         case _:
             # Read-only, full, damaged, misconfigured: an operator's to mend, and the log says which.

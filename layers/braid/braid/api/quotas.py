@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.models import Answer, Query
-    from braid.ports.resilient_cache import ForgivingCache
+    from braid.ports.cache import ResilientCache
     from braid.settings import Settings
 
 MINUTE_S: Final = 60
@@ -41,7 +41,7 @@ class Quotas:
         Returns seconds since 1970.
     """
 
-    def __init__(self, settings: Settings, cache: ForgivingCache, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: Settings, cache: ResilientCache, *, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._cache = cache
         self._clock = clock

@@ -28,12 +28,12 @@ from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Record, RecordId, Relationship, Vertex
 from braid.ports.ingestion import MissingEnds, WriteReport, WriteRequest
-from braid.ports.retrieval import SchemaVersion
 from braid.ports.scan_cursor import encode
+from braid.ports.schema_registry import SchemaVersion
 
 if TYPE_CHECKING:
     from braid.api.router import Api
-    from braid.ports.retrieval import SearchIndex
+    from braid.ports.search_index import SearchIndex
 
 WRITE = ["write"]
 CURSOR: Final = "records"

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from braid.api.quotas import Quotas
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, Query
+    from braid.ports.cache import ResilientCache
     from braid.ports.imports import Imports
     from braid.ports.ingestion import WriteReport, WriteRequest
-    from braid.ports.members import Members
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import KnowledgeGraph, SchemaRegistry, SearchIndex
+    from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.ports.members import MembershipStore
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
     from braid.retrieval.context.selection import Context, ContextRequest
     from braid.settings import Settings
@@ -54,11 +56,11 @@ class Library(Protocol):
         """The schema versions of each tenant."""
 
     @property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """The cache; a lost one is a miss."""
 
     @property
-    def members(self) -> Members:
+    def members(self) -> MembershipStore:
         """Who may ask for which tenant."""
 
     @property

@@ -31,7 +31,7 @@ from braid.models import (
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.imports import Import, ImportAsked, ImportStatus, JobName
 from braid.ports.ingestion import MissingEnds
-from braid.ports.retrieval import SchemaVersion
+from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Job, Phase, Status
 from braid.retrieval.stages.answer_size import beginning
 

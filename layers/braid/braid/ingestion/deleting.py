@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from braid.ports.retrieval import SearchIndex
-    from braid.ports.writing import WritableGraph
+    from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.search_index import SearchIndex
 
 _PAGE = 500
 

@@ -15,7 +15,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.writing import ItemError, MissingEnds, Places, WriteReport, WriteRequest, write
 from braid.models import Kind, Record, Relationship, Vertex
 from braid.models.record_limits import too_much
-from braid.ports.state import MAX_LINE_BYTES
+from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from braid.ingestion.unfinished_writes import UnfinishedWrite
     from braid.ingestion.writing import WriteStore
     from braid.models import Record
-    from braid.ports.writing import GraphPage
+    from braid.ports.knowledge_graph import GraphPage
 
 SHOWN = 100
 """Findings that a report names one by one."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from braid.model_profiles import ModelConfig
     from braid.models import Embedding
+    from braid.models.model_profiles import ModelConfig
 
 NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Protocol
 from braid.errors import ConfigurationError
 from braid.ingestion.bulk.manifest import unfinished
 from braid.ingestion.deleting import DeleteReport, DeleteStore, delete_pages, record_pages
-from braid.ports.reembedding import refresh_job
+from braid.ports.job_store import refresh_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ports.members import Members
-    from braid.ports.reembedding import JobStore
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import SchemaRegistry
-    from braid.ports.state import ObjectStore, Queue
+    from braid.ports.cache import ResilientCache
+    from braid.ports.job_store import JobStore
+    from braid.ports.members import MembershipStore
+    from braid.ports.message_queue import Queue
+    from braid.ports.object_store import ObjectStore
+    from braid.ports.schema_registry import SchemaRegistry
 
 _PAGE = 500
 _MESSAGES = "messages that ask for records to be embedded again: they find none, and go when they are worked off"
@@ -46,7 +47,7 @@ class TenantStore(DeleteStore, Protocol):
     """Everything that holds anything of a tenant, such as :func:`braid.app.wired` returns."""
 
     @property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """What is kept of the tenant's answers."""
 
     @property
@@ -54,7 +55,7 @@ class TenantStore(DeleteStore, Protocol):
         """Where schema versions are."""
 
     @property
-    def members(self) -> Members:
+    def members(self) -> MembershipStore:
         """Who may ask for which tenant."""
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from braid.ports.ingestion import WriteRequest
-    from braid.ports.state import ObjectStore
+    from braid.ports.object_store import ObjectStore
 
 _FOLDER = "ingest/unfinished/"  # the functions that write may write there
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from braid.ingestion.checks import Accepted
-    from braid.ports.retrieval import Encoder
-    from braid.ports.writing import Written
+    from braid.ports.encoder import Encoder
+    from braid.ports.search_index import WrittenRecord
 
 __all__ = [
     "BATCH",
@@ -198,7 +198,7 @@ class _Encoding:
         return done
 
     def _batch(
-        self, records: Sequence[Record], stored: Mapping[str, Written], encoders: Sequence[Encoder]
+        self, records: Sequence[Record], stored: Mapping[str, WrittenRecord], encoders: Sequence[Encoder]
     ) -> list[Record]:
         """Return records with a vector of each model: the one given, the stored one of the same text, or a new one.
 
@@ -243,7 +243,7 @@ class _Encoding:
             one.kept[encoder.model_id] = self._made[encoder.model_id, one.record.id]
 
 
-def _changed(records: Sequence[Record], stored: Mapping[str, Written], models: frozenset[str]) -> list[Record]:
+def _changed(records: Sequence[Record], stored: Mapping[str, WrittenRecord], models: frozenset[str]) -> list[Record]:
     """Return the records that are new, have changed or lack a vector, each with its hash."""
     changed: list[Record] = []
     for record in records:

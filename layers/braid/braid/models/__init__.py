@@ -1,10 +1,24 @@
-"""The shapes that cross a boundary: requests, records, hits, candidates, results, plans.
+"""Frozen values that cross a boundary: requests, records, hits, candidates, results, plans.
 
 All are frozen and refuse unknown fields. What stages hand to one another is in
 :mod:`braid.retrieval.stages.states`.
 """
 
 from braid.models.answer import LIKELY, Answer, Citation, Considered, RelatedEntity, Result
+from braid.models.enums import (
+    ContextRole,
+    Direction,
+    EmbeddingType,
+    Fusion,
+    Intent,
+    Kind,
+    Mode,
+    Ranking,
+    RerankerKind,
+    SchemaWindow,
+    Source,
+    Strategy,
+)
 from braid.models.fusion_parameters import MAX_DAMPING, FusionParameters
 from braid.models.hits import Candidate, EntityLink, GraphHit, Hit, Path
 from braid.models.plan import Plan, Weights
@@ -20,6 +34,7 @@ from braid.models.query import (
     TimeRange,
 )
 from braid.models.records import (
+    MENTIONS,
     Embedding,
     NewRecord,
     NewRelationship,
@@ -45,24 +60,12 @@ from braid.models.scalars import (
     VectorBytes,
     Weight,
 )
-from braid.models.vocabulary import (
-    ContextRole,
-    Direction,
-    EmbeddingType,
-    Fusion,
-    Intent,
-    Kind,
-    Mode,
-    Ranking,
-    RerankerKind,
-    Source,
-    Strategy,
-)
 
 __all__ = [
     "LIKELY",
     "MAX_DAMPING",
     "MAX_ID_BYTES",
+    "MENTIONS",
     "Answer",
     "Candidate",
     "Citation",
@@ -102,6 +105,7 @@ __all__ = [
     "RelationshipKey",
     "RerankerKind",
     "Result",
+    "SchemaWindow",
     "Score",
     "Source",
     "SourceRef",

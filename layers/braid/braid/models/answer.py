@@ -1,4 +1,4 @@
-"""What is answered: results with their evidence."""
+"""Answers: results with their scores, paths and citations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from braid.models.enums import Fusion, Kind, Source
 from braid.models.hits import Path
 from braid.models.plan import Plan, Weights
 from braid.models.records import SourceType
 from braid.models.scalars import Frozen, Label, Name, RecordId, Score, Timestamp
-from braid.models.vocabulary import Fusion, Kind, Source
 
 
 class Citation(Frozen):
@@ -55,12 +55,12 @@ class Result(Frozen):
     needs_transformation: bool = False
     timestamp: datetime | None = None
     aged_from: datetime | None = None
-    """What ``recency`` counts from: when it was last updated, else when it happened, else when it was written."""
+    """Start of its age: when it was last updated, else when it happened, else when it was written."""
     valid_at: datetime | None = None
     invalid_at: datetime | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
     shortened: bool = False
-    """Whether text or metadata were left out, so that the answer is not too long to be sent; the record has them."""
+    """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True
     """False of a record that whoever wrote it marked so: its text is not for a model that acts on what it reads."""
 
@@ -74,16 +74,16 @@ class RelatedEntity(Frozen):
     linked: bool
     """Whether the question itself names it."""
     certainty: Score | None = None
-    """Of one that the question names, how surely its words are meant as a name, by how they are written."""
+    """For one that the question names: how certain it is, by their spelling, that its words are meant as a name."""
 
 
 class Considered(Frozen):
-    """A candidate that a strand put among its first, and that did not come among the results."""
+    """A runner-up: a candidate among the first of a strand that was not returned."""
 
     id: RecordId
     title: str
     rank: Annotated[int, Field(ge=1)]
-    """Where it would stand if more results had been asked for."""
+    """Its rank if more results had been asked for."""
     fused_rank: Annotated[int, Field(ge=1)]
     ranks: dict[Source, int]
     final: Score
@@ -101,14 +101,13 @@ class Answer(Frozen):
     sources: tuple[Citation, ...]
     related_entities: tuple[RelatedEntity, ...]
     considered: tuple[Considered, ...] = ()
-    """With ``explain``: what each strand had among its first, and what became of it; else nothing."""
+    """With ``explain`` the runners-up; else empty."""
     plan: Plan
     weights: Weights
     fusion: Fusion = Fusion.WEIGHTED
     """How the strands were combined in the end."""
     confidence: Score = 1.0
-    """How surely the question is about anything that is stored, whatever its best result is; below ``LIKELY`` it
-    probably is not."""
+    """How certain it is that the question is about anything stored; below ``LIKELY`` it probably is not."""
     counts: dict[str, int]
     """Candidates by source, after fusion, and read; outdated records met."""
     superseded: int
@@ -118,14 +117,14 @@ class Answer(Frozen):
     unknown_entity: Name | None = None
     """The graph constraint's entity, when nothing in the tenant's graph has this name or id."""
     degraded: tuple[str, ...]
-    """Stages that were lost, and what else was missing: the answer is less than it could be."""
+    """Stages that failed, and what else the answer lacks."""
     latency_ms: dict[str, float]
     """Per stage, and ``total``."""
     answered_at: Timestamp
-    """The moment that ages, and without ``as_of`` validity, are as of."""
+    """The time for which recency, and without ``as_of`` validity, was computed."""
     holds_until: Timestamp | None = None
-    """Until when the same question finds the same in the same order if nothing is written; None, it is not known."""
+    """Until when the same question has the same results in the same order if nothing is written; None if unknown."""
     cached: bool = False
-    """Whether it was worked out for an earlier question that was equal; ages are of this call nevertheless."""
+    """Whether it comes from the cache of answers; recency is of this call nevertheless."""
     rerank_cost_usd: Annotated[float, Field(ge=0)] = 0.0
-    """Estimated price of the reranker's call in US dollars; 0 for a model of one's own."""
+    """Estimated price of the reranker's call in US dollars; 0 for a local model."""

@@ -1,4 +1,4 @@
-"""What `braid tune` fits: how much each strand counts."""
+"""Fusion parameters, which `braid tune` fits: weights of the strands, propagation, boosts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from braid.models.enums import Intent
 from braid.models.scalars import Frozen, Weight
-from braid.models.vocabulary import Intent
 
 MAX_DAMPING = 0.95
-"""Beyond it a walk hardly knows where it began, and takes thousands of steps to settle."""
+"""Above it PageRank hardly depends on its seeds, and needs thousands of iterations to converge."""
 Shift = Annotated[float, Field(ge=-1.0, le=1.0)]
 """Added to the text's weight and taken from the graph's."""
 
 
 class FusionParameters(Frozen):
-    """The numbers of fusion; the defaults are what the documentation states."""
+    """The numbers of fusion; the documentation states the defaults."""
 
     vector_weight: Weight = 0.5
     """Base weight of text, vectors and words together, for a question that states none."""
@@ -30,17 +30,17 @@ class FusionParameters(Frozen):
     entity_shift: Shift = -0.15
     """For questions about entities and how they are related, beside the shift of their intent."""
     count_shift: Weight = 0.1
-    """What a strand gains that found much while the other found little."""
+    """Added to the weight of a strand with many hits while the other has few."""
     hit_share: Weight = 0.5
-    """What a hit of the text search counts as the beginning of a walk, where one from a name answers already."""
+    """Weight of a walk from a hit of the text search, where a walk from a name answers already."""
     name_weight: Annotated[float, Field(ge=0, le=100)] = 3.0
-    """Where propagation begins: what a certain name counts, all hits of the text search together counting 1."""
+    """Seeds of propagation: weight of a certain name; all hits of the text search together have 1."""
     damping: Annotated[float, Field(gt=0, le=MAX_DAMPING)] = 0.7
-    """Of propagation: the probability of walking on rather than beginning again."""
+    """Damping factor of PageRank: the probability of following an edge rather than returning to a seed."""
     bridging: Weight = 0.5
-    """What a text gains, the more the more it is like the question, that shares an entity with a better one."""
+    """Boost of a record that shares an entity with a better one, scaled by its similarity to the question."""
     coherence: Weight = 0.4
-    """What a text gains that a better one mentions in the question's own words."""
+    """Boost of a record that a better one mentions in the question's own words."""
     rank_constant: Annotated[int, Field(ge=1, le=10_000)] = 60
     """Of reciprocal rank fusion."""
 

@@ -1,4 +1,4 @@
-"""What is found: hits, links, paths, candidates."""
+"""Hits of the strands, links from names to entities, paths in the graph, and candidates."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from braid.models.enums import Source
 from braid.models.scalars import Frozen, Label, Name, RecordId, Score, Timestamp
-from braid.models.vocabulary import Source
 
 
 class Hit(Frozen):
@@ -28,7 +28,7 @@ class EntityLink(Frozen):
     """The words of the question that matched."""
     score: Score
     certainty: Score = 1.0
-    """How surely the words are meant as a name, by how they are written in the question."""
+    """How certain it is, by their spelling in the question, that the words are meant as a name."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
 
@@ -62,7 +62,7 @@ class Path(Frozen):
         return self
 
     def onwards(self, further: Path) -> Path:
-        """Return this path continued by one that begins at its end; that one alone where it comes back to this.
+        """Return this path continued by one that begins at its end; only the other where it returns to this one.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class GraphHit(Frozen):
 
 
 class Candidate(Frozen):
-    """A hit that enters fusion and rerank, with what each strand said of it."""
+    """A hit that enters fusion and rerank, with its score and rank in each strand."""
 
     id: RecordId
     combined_score: Score

@@ -1,4 +1,4 @@
-"""What is planned: the strategy and the weights of the strands."""
+"""Plans: the strategy for one question, and the weights of the strands."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from braid.models.enums import Direction, EmbeddingType, Fusion, Intent, Mode, Strategy
 from braid.models.query import PlanStep
 from braid.models.scalars import Frozen, Name, Weight
-from braid.models.vocabulary import Direction, EmbeddingType, Fusion, Intent, Mode, Strategy
 
 
 class Weights(Frozen):

@@ -1,4 +1,4 @@
-"""What is asked: a question with its filters, constraint and hints."""
+"""Questions, with their filters, graph constraint and hints."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from braid.models.enums import Direction, Fusion, Intent, Kind, Ranking, RerankerKind, Strategy
 from braid.models.scalars import Frozen, Label, Name, QueryText, Score, TenantId, Timestamp, Weight
-from braid.models.vocabulary import Direction, Fusion, Intent, Kind, Ranking, RerankerKind, Strategy
 
 MAX_TYPES = 100
-"""Entity types that one condition may name: what is asked travels in the workflow's state."""
+"""Entity types that one condition may name; bounded because the question travels in the workflow's state."""
 
 
 class TimeRange(Frozen):
@@ -74,7 +74,7 @@ class PlanStep(Frozen):
 
 
 class Hints(Frozen):
-    """What the caller knows better than the planner."""
+    """Choices of the caller that override the planner's."""
 
     strategy: Strategy | None = None
     steps: Annotated[tuple[PlanStep, ...], Field(max_length=6)] = ()
@@ -82,14 +82,14 @@ class Hints(Frozen):
 
 
 class Question(Frozen):
-    """One question, of whoever asks it."""
+    """One question, without its tenant."""
 
     text: QueryText
     intent: Intent | None = None
     top_k: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
     vector_weight: Weight | None = None
     graph_weight: Weight | None = None
-    """Base weights of text and graph; those of the fitted parameters when not given."""
+    """Base weights of text and graph; those of the fusion parameters when not given."""
     fusion: Fusion | None = None
     """How the strands are combined; the plan chooses when not given."""
     ranking: Ranking = Ranking.RELEVANCE

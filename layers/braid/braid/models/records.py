@@ -1,12 +1,13 @@
-"""What is stored: records, vertices, relationships."""
+"""Records of the search index; vertices and relationships of the knowledge graph."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from braid.models.enums import Kind
 from braid.models.scalars import (
     Frozen,
     Label,
@@ -20,7 +21,9 @@ from braid.models.scalars import (
     VectorBytes,
     no_controls,
 )
-from braid.models.vocabulary import Kind
+
+MENTIONS: Final = "MENTIONS"
+"""Relationship type from what is mentioned to the record that mentions it; against its wording, so walked both ways."""
 
 
 class SourceType(StrEnum):
@@ -81,7 +84,7 @@ class NewRecord(Frozen):
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
     """Whether a model may be shown it; of what is not, a context has nothing unless asked. Written where False only."""
     supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100)] = ()
-    """Records that hold no longer since this one does."""
+    """Records that this one supersedes."""
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:
@@ -156,7 +159,7 @@ class NewRelationship(Frozen):
     evidence: RecordId | None = None
     predicate: Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)] | None = None
     supersedes: Annotated[tuple[RelationshipKey, ...], Field(max_length=100)] = ()
-    """Edges that hold no longer since this one does. An instruction to whoever writes it; no graph keeps it."""
+    """Edges that this one supersedes. An instruction to the write; no graph stores it."""
 
     def identity(self) -> tuple[str, str, str, str]:
         """Return what it is identified by within its tenant: source, type, target and predicate."""

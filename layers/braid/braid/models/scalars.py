@@ -1,4 +1,4 @@
-"""Types of single values: names, ids, times, scores, vectors."""
+"""Validated types of single values: names, ids, times, scores, vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pydantic import (
 
 
 class Frozen(BaseModel):
-    """Base of every shape: immutable, strict about its fields, no NaN or infinity."""
+    """Base of every model: immutable, unknown fields refused, no NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants")
 
@@ -132,7 +132,7 @@ def _plain_value(value: object) -> object:
 
 
 MetadataValue = Annotated[str | int | float | bool | None, BeforeValidator(_plain_value)]
-"""What a key of a record's metadata may stand for."""
+"""Value of a key of a record's metadata."""
 
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidator(_to_utc)]
 """A moment in UTC. Input without a zone is read as UTC."""

@@ -1,4 +1,4 @@
-"""A question to the knowledge graph in a form that holds values and no code: where to begin, which way, what to return.
+"""Declarative graph queries: start, steps and order as values, never as code, and their result.
 
 Read-only and of one tenant. Every part is bounded, and an answer that a bound cut short says so.
 """

@@ -13,7 +13,7 @@ from pydantic import StringConstraints
 
 from braid.models import Frozen, TenantId, Text
 from braid.ports.ingestion import MissingEnds
-from braid.ports.state import ObjectInfo
+from braid.ports.object_store import ObjectInfo
 
 INCOMPLETE: Final = "IngestIncomplete"
 """How it ended when some batches failed as a whole; the workflow calls it so, too."""

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from braid.model_profiles import ModelConfig
-    from braid.ports.retrieval import Encoder, SchemaRegistry, SearchIndex
-    from braid.ports.state import ObjectStore
-    from braid.ports.writing import WritableGraph
+    from braid.models.model_profiles import ModelConfig
+    from braid.ports.encoder import Encoder
+    from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.object_store import ObjectStore
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
 
 
 class MissingEnds(StrEnum):

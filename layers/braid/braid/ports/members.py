@@ -1,4 +1,4 @@
-"""Who may ask for which tenant."""
+"""Port of the membership store: which subject has which role in which tenant."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from braid.models.scalars import no_controls
 
 
 class Role(StrEnum):
-    """What a member may do."""
+    """Permission of a member."""
 
     READER = "reader"
-    """Ask."""
+    """May ask questions."""
     WRITER = "writer"
-    """Ask, write and remove."""
+    """May ask, write and delete."""
 
 
 Subject = Annotated[str, StringConstraints(min_length=1, max_length=1_024), AfterValidator(no_controls)]
-"""Who asks: ``user:`` and the subject of a token, or ``iam:`` and the ARN of a user or role."""
+"""A caller: ``user:`` and the subject of a token, or ``iam:`` and the ARN of a user or role."""
 
 
 class Membership(Frozen):
@@ -33,8 +33,8 @@ class Membership(Frozen):
 
 
 @runtime_checkable
-class Members(Protocol):
-    """Every membership. What is written is read by whoever asks next."""
+class MembershipStore(Protocol):
+    """Every membership. A write is seen by every later read."""
 
     def role(self, subject: str, tenant_id: str) -> Role | None:
         """Return what a subject may do in a tenant; None when it is no member."""

@@ -1,4 +1,4 @@
-"""Where a scan goes on: the text that a caller keeps between pages, the same for every engine.
+"""Cursors of paged scans, in one format for every engine.
 
 A scan goes through the records in the order of their ids, so that the last id alone says where to go on, whatever was
 written meanwhile and whatever else an engine has forgotten.
@@ -59,3 +59,25 @@ def check_limit(limit: int) -> int:
         message = f"limit: {limit} is not between 1 and {MAX_PAGE}"
         raise InvalidRequest(message, field="limit")
     return limit
+
+
+def encode_phase(phase: int, cursor: str | None) -> str:
+    """Return the cursor of several scans in turn: in which of them, and where in it."""
+    return f"{phase:d}:{cursor or ''}"
+
+
+def decode_phase(text: str | None) -> tuple[int, str | None]:
+    """Read what :func:`encode_phase` wrote; None begins the first scan.
+
+    Raises
+    ------
+    InvalidRequest
+        If it was not written there.
+    """
+    if text is None:
+        return 0, None
+    phase, _, cursor = text.partition(":")
+    if not phase.isascii() or not phase.isdigit():
+        message = "after: this is no cursor that a scan returned"
+        raise InvalidRequest(message, field="after")
+    return int(phase), cursor or None

@@ -1,4 +1,4 @@
-"""Where a result's text can be read: explicit fields first, then what its id and source description say."""
+"""Citations: a record's own source fields first, then what its name, id and source description say."""
 
 from __future__ import annotations
 

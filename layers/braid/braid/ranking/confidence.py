@@ -1,4 +1,4 @@
-"""How surely a question is about anything that is stored."""
+"""Confidence of an answer: how certain it is that the question is about anything stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def confidence(results: Sequence[Result], related: Iterable[RelatedEntity]) -> float:
-    """Return the surest sign that a question is about what is stored: by meaning, by words or by a name in it.
+    """Return the strongest evidence that a question is about what is stored: similarity, words or a name in it.
 
     Fusion tells which record is the best of those there are, and not how good that is; what one strand says of one
     record by itself does.

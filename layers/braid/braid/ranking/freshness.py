@@ -1,4 +1,4 @@
-"""What time alone does to an answer: ages grow, and so scores fall and the order may change. Pure."""
+"""Recomputes the recency and final scores of a cached answer, and says how long its order cannot change."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from braid.models import Answer, Result
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
-"""The end of what no moment ends."""
+"""Expiry of what never expires."""
 
 
 @dataclass(frozen=True)
-class Aging:
-    """One candidate as its ranking profile sees it."""
+class ScoredCandidate:
+    """What a ranking profile needs to know of one candidate."""
 
     final: float
     kind: str
     at: datetime | None
 
 
-def steady_until(ordered: Sequence[Aging], *, shown: int, ranking: Ranking, now: datetime) -> datetime:
+def order_stable_until(ordered: Sequence[ScoredCandidate], *, shown: int, ranking: Ranking, now: datetime) -> datetime:
     """Return until when age cannot change which candidates come first, or their order.
 
     Freshness only falls, and by at most ``f (1 - exp(-t / tau))`` in the time ``t``. So one candidate stays before
@@ -52,13 +52,13 @@ def steady_until(ordered: Sequence[Aging], *, shown: int, ranking: Ranking, now:
     """
     first = list(ordered[:shown])
     pairs = [*pairwise(first), *((first[-1], rest) for rest in ordered[shown:] if first)]
-    lasting = min((_stays_before(one, other, ranking, now) for one, other in pairs), default=math.inf)
+    lasting = min((_seconds_before_overtaken(one, other, ranking, now) for one, other in pairs), default=math.inf)
     if lasting >= (FOREVER - now).total_seconds():
         return FOREVER
     return now + timedelta(seconds=lasting)
 
 
-def _stays_before(one: Aging, other: Aging, ranking: Ranking, now: datetime) -> float:
+def _seconds_before_overtaken(one: ScoredCandidate, other: ScoredCandidate, ranking: Ranking, now: datetime) -> float:
     """Return for how many seconds at least."""
     share = freshness_share(ranking, one.kind)
     if one.at is None or (one.at == other.at and share == freshness_share(ranking, other.kind)):
@@ -74,17 +74,17 @@ def _stays_before(one: Aging, other: Aging, ranking: Ranking, now: datetime) -> 
     return -tau_s * math.log1p(-max(0.0, between) / left)
 
 
-def aged(answer: Answer, ranking: Ranking, now: datetime) -> Answer:
+def refreshed(answer: Answer, ranking: Ranking, now: datetime) -> Answer:
     """Return an answer as it is at a later moment before it ends: ages and final scores are of then."""
     return answer.model_copy(
         update={
-            "results": tuple(_aged(result, ranking, answer.answered_at, now) for result in answer.results),
+            "results": tuple(_refreshed(result, ranking, answer.answered_at, now) for result in answer.results),
             "answered_at": now,
         }
     )
 
 
-def _aged(result: Result, ranking: Ranking, before: datetime, now: datetime) -> Result:
+def _refreshed(result: Result, ranking: Ranking, before: datetime, now: datetime) -> Result:
     share = freshness_share(ranking, result.kind.value)
     lost = freshness(ranking, result.aged_from, before) - freshness(ranking, result.aged_from, now)
     return result.model_copy(

@@ -1,4 +1,4 @@
-"""Combining ranked lists into one. Pure: hits in, candidates out, the same input always in the same order."""
+"""Fusion: combines the strands' ranked hits into candidates; deterministic, ties by id."""
 
 from __future__ import annotations
 
@@ -34,19 +34,6 @@ def reciprocal_rank_fusion(
     return dict(scores)
 
 
-def stretch(scores: Mapping[str, float]) -> dict[str, float]:
-    """Min-max normalise one run, so that runs of different spread can be added.
-
-    A run of equal scores maps to 1: it says that all are as good, not that none is.
-    """
-    if not scores:
-        return {}
-    low, high = min(scores.values()), max(scores.values())
-    if high - low <= 0:
-        return dict.fromkeys(scores, 1.0)
-    return {identity: (score - low) / (high - low) for identity, score in scores.items()}
-
-
 def fuse(
     *,
     vector: Sequence[Hit],
@@ -76,7 +63,7 @@ def fuse(
     strands[Source.GRAPH] = best_scores(hit for hits_of_one in found.values() for hit in hits_of_one)
     combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant)
     if method is Fusion.PROPAGATE:
-        combined = behind(best_scores(propagated), combined)
+        combined = append_below(best_scores(propagated), combined)
     ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)
     for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
         for hit in hits:
@@ -104,7 +91,7 @@ def fuse(
     return sorted(candidates, key=lambda candidate: (-candidate.combined_score, candidate.id))
 
 
-def behind(first: Mapping[str, float], rest: Mapping[str, float]) -> dict[str, float]:
+def append_below(first: Mapping[str, float], rest: Mapping[str, float]) -> dict[str, float]:
     """Return the scores of ``first``, and below the least of them those of ``rest`` that it lacks, scaled to fit."""
     least = min(first.values(), default=1.0)
     return {identity: score * least for identity, score in rest.items()} | dict(first)

@@ -1,4 +1,4 @@
-"""From what an engine gathered for a graph query to its answer: the same walks, order and ties whatever the engine."""
+"""Answers a declarative graph query from the vertices and edges that an engine gathered, so that all engines agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-from braid.ports.graph_query import GraphQuery
+    from braid.ports.graph_query import GraphQuery
 
 
 class Node(NamedTuple):
@@ -27,7 +27,7 @@ class Node(NamedTuple):
     name: str | None
 
 
-class Edge(NamedTuple):
+class WalkEdge(NamedTuple):
     """An edge, seen from the vertex that it is walked from."""
 
     target: str
@@ -37,11 +37,21 @@ class Edge(NamedTuple):
     evidence: str | None
 
 
-class Gathered(NamedTuple):
+class StoredEdge(NamedTuple):
+    """An edge as it is stored."""
+
+    source: str
+    type: str
+    target: str
+    confidence: float
+    evidence: str | None
+
+
+class GatheredGraph(NamedTuple):
     """All that a query may walk, within its bounds."""
 
     starts: Sequence[str]
-    edges: Sequence[Mapping[str, Sequence[Edge]]]
+    edges: Sequence[Mapping[str, Sequence[WalkEdge]]]
     """For each step: the edges to follow from a vertex, in the order of the budget and no more than it."""
     nodes: Mapping[str, Node]
     truncated: bool
@@ -57,19 +67,19 @@ class _Walk(NamedTuple):
     evidence: tuple[str | None, ...]
 
 
-def first_starts(query: GraphQuery) -> int:
+def max_starts(query: GraphQuery) -> int:
     """Return how many vertices a query begins at."""
     return MAX_FRONTIER if query.steps else MAX_STARTS
 
 
-def answer(query: GraphQuery, gathered: Gathered) -> GraphResult:
+def answer_query(query: GraphQuery, gathered: GatheredGraph) -> GraphResult:
     """Walk what was gathered, and return the hits that the query asks for."""
     walks = [_Walk(-1.0, (start,), (), (), ()) for start in gathered.starts]
     truncated = gathered.truncated
     for place, edges in enumerate(gathered.edges, start=1):
-        extended = _extended(walks, edges)
+        extended = _extend(walks, edges)
         if place == len(gathered.edges) and query.returns is QueryReturn.NODES:
-            walks = _best_of_each(extended)
+            walks = _best_to_each(extended)
         else:
             walks = heapq.nsmallest(MAX_WALKS + 1, extended, key=_without_evidence)
             truncated = truncated or len(walks) > MAX_WALKS
@@ -80,7 +90,7 @@ def answer(query: GraphQuery, gathered: Gathered) -> GraphResult:
     )
 
 
-def _extended(walks: Iterable[_Walk], edges: Mapping[str, Sequence[Edge]]) -> Iterable[_Walk]:
+def _extend(walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]]) -> Iterable[_Walk]:
     for walk in checked(walks):
         seen: set[tuple[str, str, bool]] = set()
         for edge in edges.get(walk.ids[-1], ()):
@@ -98,7 +108,7 @@ def _extended(walks: Iterable[_Walk], edges: Mapping[str, Sequence[Edge]]) -> It
             )
 
 
-def _best_of_each(walks: Iterable[_Walk]) -> list[_Walk]:
+def _best_to_each(walks: Iterable[_Walk]) -> list[_Walk]:
     """Return the best walk to each vertex."""
     best: dict[str, _Walk] = {}
     for walk in walks:

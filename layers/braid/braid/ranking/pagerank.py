@@ -1,7 +1,7 @@
-"""Personalised PageRank over a neighbourhood, and the paths that explain it: the same whatever the engine.
+"""Personalised PageRank over the neighbourhood that an engine gathered, and the paths that explain it.
 
-An engine gathers vertices and edges; what is made of them is decided here, so that equal neighbourhoods give equal
-answers. Page et al. (1999) with the teleport of Haveliwala (WWW 2002): the walk begins again at the question's seeds.
+Equal neighbourhoods give equal answers on every engine. Page et al. (1999) with the teleport of Haveliwala (WWW 2002)
+to the question's seeds.
 """
 
 from __future__ import annotations
@@ -11,43 +11,35 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import checked
-from braid.models import GraphHit, Path
-from braid.ports.retrieval import Expansion
-from braid.ranking.graph_walks import Node
+from braid.models import MENTIONS, GraphHit, Path
+from braid.ports.knowledge_graph import Expansion
+from braid.ranking.graph_walks import Node, StoredEdge
 from braid.ranking.scoring import clamp
-from braid.ranking.shared_entity_boost import MENTIONS, bridged
+from braid.ranking.shared_entity_boost import boost_shared_entities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from braid.ports.propagation import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest
 
 TOLERANCE = 1e-12
 DIGITS = 9
 """Of shares and scores: what lies beyond differs between machines, and would order equals differently."""
-MOST_ITERATIONS = 1_000
+MAX_ITERATIONS = 1_000
 
 
-class Tie(NamedTuple):
-    """An edge between two vertices of the neighbourhood."""
-
-    source: str
-    type: str
-    target: str
-    confidence: float
-    evidence: str | None
-
-
-class _Way(NamedTuple):
+class _SeedPath(NamedTuple):
     """How a vertex was reached; the smaller of two is the better."""
 
     hops: int
     negative_confidence: float
     ids: tuple[str, ...]
-    ties: tuple[Tie, ...]
+    ties: tuple[StoredEdge, ...]
 
 
-def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Sequence[Tie], *, truncated: bool) -> Expansion:
+def personalised_pagerank(
+    request: PropagateRequest, nodes: Mapping[str, Node], edges: Sequence[StoredEdge], *, truncated: bool
+) -> Expansion:
     """Return the records that the walk visits most, seeds among them.
 
     An entity tied to many others is visited often whatever the question is, so its share is divided by the root of its
@@ -72,9 +64,9 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Sequence
     seeds = {identity: weight for identity, weight in request.seeds().items() if identity in nodes}
     if not seeds:
         return Expansion(truncated=truncated)
-    ties = _surest(edges, nodes)
+    ties = _strongest_edges(edges, nodes)
     shares = _shares(sorted(nodes), ties, seeds, request.damping)
-    tied = _ties_of(ties.values())
+    tied = _degrees(ties.values())
     visited = [
         (-round(share / math.sqrt(max(1, tied[identity])), DIGITS), identity)
         for identity, share in shares.items()
@@ -86,9 +78,9 @@ def spread(request: PropagateRequest, nodes: Mapping[str, Node], edges: Sequence
         return Expansion(truncated=truncated)
     most = -visited[0][0]
     scores = {identity: math.sqrt(-negative / most) for negative, identity in visited}
-    raised = bridged(scores, request, nodes, edges)
+    raised = boost_shared_entities(scores, request, nodes, edges)
     chosen = sorted((-clamp(round(score, DIGITS)), identity) for identity, score in raised.items())[: request.limit]
-    ways = _ways(request, ties, {identity for _, identity in chosen}, nodes)
+    ways = _seed_paths(request, ties, {identity for _, identity in chosen}, nodes)
     hits = tuple(
         _hit(rank, nodes[identity], -negative, ways[identity], nodes)
         for rank, (negative, identity) in enumerate(chosen, start=1)
@@ -102,9 +94,9 @@ def _with_hits(request: PropagateRequest, nodes: Mapping[str, Node]) -> dict[str
     return alone | dict(nodes)
 
 
-def _surest(edges: Iterable[Tie], nodes: Mapping[str, Node]) -> dict[tuple[str, str], Tie]:
+def _strongest_edges(edges: Iterable[StoredEdge], nodes: Mapping[str, Node]) -> dict[tuple[str, str], StoredEdge]:
     """Keep one edge between any two vertices: the surest, then the first; a loop leads nowhere."""
-    best: dict[tuple[str, str], Tie] = {}
+    best: dict[tuple[str, str], StoredEdge] = {}
     for edge in checked(edges):
         if edge.source == edge.target or edge.source not in nodes or edge.target not in nodes:
             continue
@@ -115,7 +107,7 @@ def _surest(edges: Iterable[Tie], nodes: Mapping[str, Node]) -> dict[tuple[str, 
     return dict(sorted(best.items()))
 
 
-def _ties_of(ties: Iterable[Tie]) -> Counter[str]:
+def _degrees(ties: Iterable[StoredEdge]) -> Counter[str]:
     """Count each vertex's ties in the neighbourhood, without those by which it is mentioned."""
     counts: Counter[str] = Counter()
     for tie in checked(ties):
@@ -126,7 +118,7 @@ def _ties_of(ties: Iterable[Tie]) -> Counter[str]:
 
 
 def _shares(
-    identities: Sequence[str], ties: Mapping[tuple[str, str], Tie], seeds: Mapping[str, float], damping: float
+    identities: Sequence[str], ties: Mapping[tuple[str, str], StoredEdge], seeds: Mapping[str, float], damping: float
 ) -> dict[str, float]:
     """Return the share of its time that the walk spends at each vertex; an edge is taken by its confidence."""
     import rustworkx
@@ -147,36 +139,36 @@ def _shares(
         weight_fn=float,
         personalization={number[identity]: weight for identity, weight in seeds.items()},
         tol=TOLERANCE,
-        max_iter=MOST_ITERATIONS,
+        max_iter=MAX_ITERATIONS,
     )
     return {identity: shares[place] for identity, place in number.items()}
 
 
-def _ways(
-    request: PropagateRequest, ties: Mapping[tuple[str, str], Tie], wanted: set[str], nodes: Mapping[str, Node]
-) -> dict[str, _Way]:
+def _seed_paths(
+    request: PropagateRequest, ties: Mapping[tuple[str, str], StoredEdge], wanted: set[str], nodes: Mapping[str, Node]
+) -> dict[str, _SeedPath]:
     """Return the best way to each wanted vertex: from a name of the question, else from another hit, else none.
 
     The fewest hops are best, then the surest product of confidence, then the ids.
     """
-    neighbours: dict[str, list[tuple[str, Tie]]] = {}
+    neighbours: dict[str, list[tuple[str, StoredEdge]]] = {}
     for (one, other), tie in ties.items():
         neighbours.setdefault(one, []).append((other, tie))
         neighbours.setdefault(other, []).append((one, tie))
-    ways = {identity: _Way(0, -1.0, (identity,), ()) for identity in wanted}
+    ways = {identity: _SeedPath(0, -1.0, (identity,), ()) for identity in wanted}
     missing = set(wanted)
     for seeds in (request.names, request.hits):
         starts = {identity for identity, _ in seeds if identity in nodes}
         missing -= starts
-        frontier = {identity: _Way(0, -1.0, (identity,), ()) for identity in starts}
+        frontier = {identity: _SeedPath(0, -1.0, (identity,), ()) for identity in starts}
         reached = set(starts)
         for _ in range(request.max_hops):
-            following: dict[str, _Way] = {}
+            following: dict[str, _SeedPath] = {}
             for vertex, way in checked(frontier.items()):
                 for target, tie in neighbours.get(vertex, ()):
                     if target in reached:
                         continue
-                    found = _Way(
+                    found = _SeedPath(
                         way.hops + 1,
                         way.negative_confidence * tie.confidence,
                         (*way.ids, target),
@@ -194,7 +186,7 @@ def _ways(
     return ways
 
 
-def _hit(rank: int, node: Node, score: float, way: _Way, nodes: Mapping[str, Node]) -> GraphHit:
+def _hit(rank: int, node: Node, score: float, way: _SeedPath, nodes: Mapping[str, Node]) -> GraphHit:
     evidence = tuple(tie.evidence or None for tie in way.ties)
     return GraphHit(
         id=node.id,

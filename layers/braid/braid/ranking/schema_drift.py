@@ -1,9 +1,11 @@
-"""Schema drift: what a record's schema version does to its score."""
+"""Schema drift: how far a record's schema version is behind, the factor on its score, and the search window."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final
+
+from braid.models import SchemaWindow
 
 
 class Drift(StrEnum):
@@ -31,18 +33,9 @@ def drift(record_version: int, current_version: int, threshold: int = 3) -> Drif
     return Drift.MINOR if behind == 1 else Drift.MODERATE
 
 
-class Window(StrEnum):
-    """How far back the search window reaches."""
-
-    THRESHOLD = "threshold"
-    """As far as the drift threshold: moderate drift is found, at a discount."""
-    STRICT = "strict"
-    """To the version before the current one."""
-
-
-def reach(threshold: int = 3, window: Window = Window.THRESHOLD) -> int:
+def reach(threshold: int = 3, window: SchemaWindow = SchemaWindow.THRESHOLD) -> int:
     """Return how many versions behind the current one a record may be and still be found."""
-    return min(1, threshold) if window is Window.STRICT else threshold
+    return min(1, threshold) if window is SchemaWindow.STRICT else threshold
 
 
 def oldest_searched(current_version: int, reach: int = 3) -> int:

@@ -72,7 +72,7 @@ def _measured(value: float) -> float:
     return max(0.0, value)
 
 
-def placeholder(index: int) -> float:
+def placeholder_score(index: int) -> float:
     """Score of the candidate at ``index`` (from 0) when the reranker is lost: ``1 - .01 * index``."""
     return clamp(1.0 - PLACEHOLDER_STEP * index)
 
@@ -122,7 +122,7 @@ def freshness_share(ranking: Ranking, kind: str) -> float:
     return MEMORY_SHARE if ranking is Ranking.MEMORY else RECENCY_SHARE.get(kind, OTHER_SHARE)[1]
 
 
-def final(
+def final_score(
     ranking: Ranking,
     *,
     relevance: float,

@@ -1,4 +1,4 @@
-"""Bridges: a record that shares an entity with one of the best, and is like the question, is likely the next to read.
+"""Shared-entity boost: raises records that share an entity with one of the best and are similar to the question.
 
 "When was the country that produced Fist Power taken by the British?": the film's page says that it is from Hong Kong,
 and of all pages that mention Hong Kong that about the British is wanted. A walk alone cannot tell those apart, nor can
@@ -11,20 +11,20 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from braid.models import MENTIONS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from braid.ports.propagation import PropagateRequest
-    from braid.ranking.graph_walks import Node
-    from braid.ranking.pagerank import Tie
+    from braid.ports.knowledge_graph import PropagateRequest
+    from braid.ranking.graph_walks import Node, StoredEdge
 
-MENTIONS = "MENTIONS"
-LED_FROM = 3
-"""The best records, from which a bridge may lead."""
+BOOSTING_RECORDS = 3
+"""How many of the best records raise others."""
 
 
-def bridged(
-    scores: Mapping[str, float], request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[Tie]
+def boost_shared_entities(
+    scores: Mapping[str, float], request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[StoredEdge]
 ) -> dict[str, float]:
     """Return the scores of records, raised where a bridge leads to one.
 
@@ -53,7 +53,7 @@ def bridged(
             if entity in entities and other in records:
                 shared.setdefault(other, set()).add(entity)
                 counts[entity] += 1
-    texts, first = dict(request.texts), [*scores.items()][:LED_FROM]
+    texts, first = dict(request.texts), [*scores.items()][:BOOSTING_RECORDS]
     raised = dict(scores)
     for record in shared.keys() & scores.keys() & texts.keys():
         bridges = [

@@ -13,13 +13,13 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from braid.ports.state import DEDUPLICATION_S
+from braid.ports.message_queue import DEDUPLICATION_S
 from braid.reembedding.messages import FoundBy, Reason, Reembed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.ports.state import Queue, QueueMessage
+    from braid.ports.message_queue import Queue, QueueMessage
 
 _LOG = logging.getLogger(__name__)
 _REMEMBERED = 10_000

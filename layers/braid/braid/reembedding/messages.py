@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import Frozen, RecordId, TenantId
-from braid.ports.state import QueueMessage
+from braid.ports.message_queue import QueueMessage
 
 MAX_RECORDS = 100
 """Ids in one message: with the longest ids it is still a tenth of what a queue takes."""

@@ -13,7 +13,7 @@ from braid.reembedding.tools import Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.ports.reembedding import Serving
+    from braid.ports.index_migration import MigrationState
     from braid.reembedding.tools import Tools
     from braid.reembedding.verification import Question
 
@@ -136,7 +136,7 @@ def run_to_end(
     return job
 
 
-def rollback(tools: Tools) -> Serving:
+def rollback(tools: Tools) -> MigrationState:
     """Go back to the profile before the last switch; or, when a move is not switched yet, give it up.
 
     After a roll-back the index that was active is kept and written to as the next one: going back to it needs another
@@ -168,7 +168,7 @@ def rollback(tools: Tools) -> Serving:
     return serving
 
 
-def drop_previous(tools: Tools) -> Serving:
+def drop_previous(tools: Tools) -> MigrationState:
     """Remove the index from before the last switch, and the vectors that only its profile has: no way back then.
 
     Raises
@@ -182,7 +182,7 @@ def drop_previous(tools: Tools) -> Serving:
     return _drop(tools)
 
 
-def _drop(tools: Tools) -> Serving:
+def _drop(tools: Tools) -> MigrationState:
     serving = tools.moves.serving()
     kept = set(tools.spaces_of(tools.active_profile()))
     beside = tools.spaces_of(serving.mirrored) if serving.mirrored else []

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from braid.errors import StoreError
-from braid.ports.reembedding import Serving
+from braid.ports.index_migration import MigrationState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ class ServedProfiles:
 
     def __init__(
         self,
-        read: Callable[[], Serving],
+        read: Callable[[], MigrationState],
         default: str,
         *,
         keep_s: float,
@@ -43,7 +43,7 @@ class ServedProfiles:
         self._default = default
         self._keep_s = keep_s
         self._clock = clock
-        self._known = Serving()
+        self._known = MigrationState()
         self._until = float("-inf")
         self._lock = threading.Lock()
 
@@ -57,7 +57,7 @@ class ServedProfiles:
         active = serving.active or self._default
         return (active,) if serving.mirrored in {None, active} else (active, str(serving.mirrored))
 
-    def _now(self) -> Serving:
+    def _now(self) -> MigrationState:
         with self._lock:
             if self._clock() >= self._until:
                 try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import TakenOver
-from braid.ports.reembedding import decode_phase, encode_phase
-from braid.ports.retrieval import ScanPage
+from braid.ports.scan_cursor import decode_phase, encode_phase
+from braid.ports.search_index import ScanPage
 from braid.reembedding import writing
 from braid.reembedding.jobs import Job, JobKind, Phase, Status, require, save
 from braid.reembedding.planning import tenants_of
@@ -15,8 +15,8 @@ from braid.reembedding.tools import Budget
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.model_profiles import ModelConfig
     from braid.models import Record
+    from braid.models.model_profiles import ModelConfig
     from braid.reembedding.tools import Tools
 
 _CHARACTERS_A_TOKEN: Final = 4

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from braid.model_profiles import AUTO, models_of, space_of
 from braid.models import Frozen
+from braid.models.model_profiles import AUTO, models_of, space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from braid.model_profiles import ModelConfig, Profiles
     from braid.models import Record
-    from braid.ports.reembedding import IndexMoves, JobStore
-    from braid.ports.retrieval import Encoder, SchemaRegistry, SearchIndex
+    from braid.models.model_profiles import ModelConfig, Profiles
+    from braid.ports.encoder import Encoder
+    from braid.ports.index_migration import IndexMigration
+    from braid.ports.job_store import JobStore
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
 
 
 class Budget(Frozen):
@@ -58,7 +61,7 @@ class Tools:
     """What re-embedding works with."""
 
     index: SearchIndex
-    moves: IndexMoves
+    moves: IndexMigration
     jobs: JobStore
     schemas: SchemaRegistry
     advance: Callable[[str], int]

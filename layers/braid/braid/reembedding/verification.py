@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from braid.model_profiles import resolve
 from braid.models import Embedding, EmbeddingType, Frozen, RecordId, TenantId, Text
-from braid.ports.retrieval import SearchRequest
+from braid.models.model_profiles import resolve
+from braid.ports.search_index import SearchRequest
 from braid.reembedding.jobs import Check
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import Record
-    from braid.ports.retrieval import SearchHits
+    from braid.ports.search_index import SearchHits
     from braid.reembedding.tools import Tools
 
 FIRST: Final = 10

@@ -9,8 +9,9 @@ from pydantic import ValidationError, model_validator
 
 from braid.errors import InvalidRequest
 from braid.models import Frozen, TenantId
-from braid.ports.reembedding import JobName, ProfileName
-from braid.ports.state import QueueMessage
+from braid.ports.index_migration import ProfileName
+from braid.ports.job_store import JobName
+from braid.ports.message_queue import QueueMessage
 from braid.reembedding.jobs import Check, JobKind, Phase, Status
 from braid.reembedding.messages import Reembed
 from braid.reembedding.migration import switch, verify

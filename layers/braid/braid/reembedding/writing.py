@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.errors import BraidError
-from braid.model_profiles import models_of
 from braid.models import Embedding
-from braid.ports.reembedding import Reembedded, Settled
+from braid.models.model_profiles import models_of
+from braid.ports.index_migration import ReembeddedRecord, WriteBackResult
 from braid.reembedding.messages import Reason, Reembed
 from braid.reembedding.tools import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.model_profiles import ModelConfig
     from braid.models import Record
-    from braid.ports.retrieval import Encoder
-    from braid.ports.state import Queue
+    from braid.models.model_profiles import ModelConfig
+    from braid.ports.encoder import Encoder
+    from braid.ports.message_queue import Queue
     from braid.reembedding.tools import Tools
 
 
@@ -48,18 +48,18 @@ def _by_length(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=lambda record: (len(record.text()), record.id))
 
 
-def fill(tools: Tools, tenant: str, records: Sequence[Record], profile: str) -> Settled:
+def fill(tools: Tools, tenant: str, records: Sequence[Record], profile: str) -> WriteBackResult:
     """Embed records with a profile's models and write them to the next index, otherwise as they are."""
     ordered = _by_length(records)
     embedded = _embed(ordered, models_of(tools.profiles, profile), tools.encoder_for)
     return tools.moves.fill(
-        tenant, [Reembedded(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
+        tenant, [ReembeddedRecord(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
     )
 
 
 def refresh(
     tools: Tools, tenant: str, records: Sequence[Record], models: Sequence[ModelConfig] | None = None
-) -> Settled:
+) -> WriteBackResult:
     """Bring records to the tenant's current schema version, embed them, and write them where nobody changed them.
 
     Parameters
@@ -77,21 +77,21 @@ def refresh(
         If the stores fail; what was written stays, and doing it again is safe.
     """
     if not records:
-        return Settled(written=0)
+        return WriteBackResult(written=0)
     current = tools.schemas.current(tenant)
     ordered = _by_length(records)
     wanted = [tools.transform(record, current) for record in ordered]
     if models is None or any(old.text() != new.text() for old, new in zip(ordered, wanted, strict=True)):
         models = tools.models()
     embedded = _embed(wanted, models, tools.encoder_for)
-    changes = [Reembedded(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
+    changes = [ReembeddedRecord(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
     settled = tools.moves.write_back(tenant, changes)
     if settled.written:
         tools.advance(tenant)
     return settled
 
 
-def reembed(tools: Tools, asked: Reembed) -> Settled:
+def reembed(tools: Tools, asked: Reembed) -> WriteBackResult:
     """Embed the records of a message again; what the queue asks for.
 
     Records that are gone, or have reached the schema version asked for, are passed over: a message that is delivered
@@ -103,7 +103,7 @@ def reembed(tools: Tools, asked: Reembed) -> Settled:
     return refresh(tools, asked.tenant_id, records)
 
 
-def drain(tools: Tools, queue: Queue, *, budget: Budget | None = None, visibility_s: int = 900) -> Settled:
+def drain(tools: Tools, queue: Queue, *, budget: Budget | None = None, visibility_s: int = 900) -> WriteBackResult:
     """Work off the queue until it is empty or the budget spent; a message that fails stays, and the others go on.
 
     Raises
@@ -129,4 +129,4 @@ def drain(tools: Tools, queue: Queue, *, budget: Budget | None = None, visibilit
             break
     if failed is not None:
         raise failed
-    return Settled(written=written, lost=tuple(lost))
+    return WriteBackResult(written=written, lost=tuple(lost))

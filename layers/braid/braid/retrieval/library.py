@@ -14,7 +14,7 @@ from braid.errors import InvalidRequest
 from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strategy, Timestamp
 from braid.ports.graph_query import GraphQuery, GraphQuestion
 from braid.retrieval.related import nothing_called, related_request
-from braid.understanding.linking import normalise
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from braid.models import Answer, TimeRange
     from braid.ports.graph_query import GraphResult
-    from braid.ports.retrieval import Expansion, KnowledgeGraph
+    from braid.ports.knowledge_graph import Expansion, KnowledgeGraph
 
 _CALLED: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
 _MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from braid.errors import StoresUnavailable, TransientModelError, TransientStoreError
+from braid.errors import StoresUnavailable, TransientStoreError
 from braid.models import EmbeddingType, Fusion, Intent, Mode, Plan, StepOperation, Strategy
 from braid.retrieval.stages.states import (
     Embedded,
@@ -251,7 +251,7 @@ _Request = TypeVar("_Request")
 
 
 @retry(
-    retry=retry_if_exception_type((TransientStoreError, TransientModelError)),
+    retry=retry_if_exception_type(TransientStoreError),
     stop=stop_after_attempt(ATTEMPTS),
     wait=wait_random(0, 0.2),
     reraise=True,

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from braid.errors import InvalidRequest
 from braid.models import Direction
 from braid.models.scalars import can_be_id
-from braid.ports.retrieval import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

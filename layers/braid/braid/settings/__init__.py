@@ -11,8 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError, plainly
-from braid.models import ContextRole, RerankerKind
-from braid.ranking.schema_drift import Window
+from braid.models import ContextRole, RerankerKind, SchemaWindow
 
 _HERE = Path(__file__).resolve()
 
@@ -100,7 +99,7 @@ class Settings(BaseSettings):
     rank_constant: Annotated[int, Field(ge=1)] | None = None
     """The fitted one when not set."""
     schema_drift_threshold: Annotated[int, Field(ge=0)] = 3
-    schema_window: Window = Window.THRESHOLD
+    schema_window: SchemaWindow = SchemaWindow.THRESHOLD
     """How far back questions find records: to the drift threshold, or ``strict``: to the version before the current."""
 
     reranker: RerankerKind = RerankerKind.NONE

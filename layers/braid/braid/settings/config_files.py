@@ -1,4 +1,4 @@
-"""Files of this project's own that configure it: read whole, and refused with the field that is wrong."""
+"""Reads JSON files of configuration; an error names the file and the field."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from braid.errors import ConfigurationError, plainly
+from braid.models.model_profiles import Profiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,7 @@ def read_config(model: type[_Model], path: Path, *, where: str) -> _Model:
     Parameters
     ----------
     where
-        What says where the file lies, for whoever has none there.
+        Ends the message of an error: the setting that names the file or its folder.
 
     Raises
     ------
@@ -38,3 +39,14 @@ def read_config(model: type[_Model], path: Path, *, where: str) -> _Model:
         raise ConfigurationError(f"{path}: {field + ': ' if field else ''}{plainly(first)}") from error
     except ValueError as error:
         raise ConfigurationError(f"{path}: not JSON ({error})") from error
+
+
+def load_profiles(shared_dir: Path) -> Profiles:
+    """Read ``models/profiles.json``.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is missing or malformed; the message names the file and the field.
+    """
+    return read_config(Profiles, shared_dir / "models" / "profiles.json", where="BRAID_SHARED_DIR names its folder")

@@ -1,4 +1,4 @@
-"""Finding the names of entities in a question.
+"""Links names in a question: which phrases are offered, how certain they are meant as names, which overlap.
 
 Both sides are normalised by the same function: the store keeps each name and alias normalised, and a question
 offers every run of its words, so that linking is one exact look-up whatever the number of entities.
@@ -6,12 +6,10 @@ offers every run of its words, so that linking is one exact look-up whatever the
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.understanding.ideographs import MIN_HAN, count_han, pairs, pieces
-from braid.understanding.unicode_forms import without_marks
+from braid.understanding.tokens import MIN_HAN, STOP_WORDS, cased_words, count_han, split_ideographs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,135 +21,10 @@ MAX_PHRASE_IDEOGRAPHS = 12
 MIN_WORD_CHARACTERS = 3
 MAX_QUESTION_WORDS = 200
 FIRST_WORD, IN_PLAIN_WRITING, SEVERAL_COMMON_WORDS, COMMON_WORD = 0.5, 0.1, 0.2, 0.05
-"""How certain a name is that is written as common words are."""
-_WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
-_POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
-_INNER = re.compile(r"[.'’&-][.'’&+#-]*")
-_STOPWORDS = frozenset(
-    [
-        "a",
-        "about",
-        "after",
-        "all",
-        "also",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "because",
-        "been",
-        "before",
-        "between",
-        "both",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "during",
-        "each",
-        "find",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "her",
-        "his",
-        "how",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "last",
-        "list",
-        "many",
-        "me",
-        "most",
-        "much",
-        "new",
-        "not",
-        "of",
-        "on",
-        "one",
-        "or",
-        "other",
-        "our",
-        "out",
-        "over",
-        "show",
-        "since",
-        "some",
-        "such",
-        "tell",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "to",
-        "two",
-        "under",
-        "until",
-        "use",
-        "used",
-        "was",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "whom",
-        "whose",
-        "why",
-        "will",
-        "with",
-        "without",
-        "would",
-        "you",
-        "your",
-    ]
-)
+"""Certainty of a phrase whose spelling does not tell it from common words."""
 
 
-def words(text: str) -> list[str]:
-    """Split text into normalised words: lower case, no diacritics, no possessive, inner punctuation dropped."""
-    return [word.casefold() for word in written(text)]
-
-
-def terms(text: str) -> list[str]:
-    """Return the normalised words, and each two characters that stand together where no spaces are written."""
-    return [term for word in words(text) for term in pairs(word)]
-
-
-def written(text: str) -> list[str]:
-    """Split text into the same words as :func:`words`, in the case in which they are written."""
-    found: list[str] = []
-    for match in _WORD.finditer(without_marks(text)):
-        found.extend(_INNER.sub(" ", _POSSESSIVE.sub("", match.group())).split())
-    return found
-
-
-def normalise(name: str) -> str:
-    """Return the form in which a name is stored and looked up; empty when nothing of it is a word."""
-    return " ".join(words(name))
-
-
-class Piece(NamedTuple):
+class Token(NamedTuple):
     """A word of a question, or one character of a script that writes no spaces between words."""
 
     text: str
@@ -159,13 +32,15 @@ class Piece(NamedTuple):
     """Whether there is no space before it."""
 
 
-def read_pieces(text: str) -> list[Piece]:
-    """Return the words of a text as :func:`written` does, with each ideograph by itself."""
-    return [Piece(part, glued=place > 0) for word in written(text) for place, part in enumerate(pieces(word))]
+def tokenize(text: str) -> list[Token]:
+    """Return the words of a text as :func:`cased_words` does, with each ideograph by itself."""
+    return [
+        Token(part, glued=place > 0) for word in cased_words(text) for place, part in enumerate(split_ideographs(word))
+    ]
 
 
 def _folded(text: str) -> list[str]:
-    return [piece.text.casefold() for piece in read_pieces(text)]
+    return [piece.text.casefold() for piece in tokenize(text)]
 
 
 def phrases(question: str) -> list[str]:
@@ -175,7 +50,7 @@ def phrases(question: str) -> list[str]:
     letters of another script without case; very long questions are read up to their 200th word, which bounds the
     look-up. Where no spaces are written, runs have up to 12 characters.
     """
-    tokens = read_pieces(question)[:MAX_QUESTION_WORDS]
+    tokens = tokenize(question)[:MAX_QUESTION_WORDS]
     found: dict[str, None] = {}
     for size in range(min(MAX_PHRASE_IDEOGRAPHS, len(tokens)), 0, -1):
         for start in range(len(tokens) - size + 1):
@@ -188,7 +63,7 @@ def phrases(question: str) -> list[str]:
 
 
 def _could_be_a_name(run: Sequence[str]) -> bool:
-    if any(map(says_something, run)):
+    if any(map(is_content_word, run)):
         return True
     whole = "".join(run)
     if whole.isascii():
@@ -197,8 +72,8 @@ def _could_be_a_name(run: Sequence[str]) -> bool:
     return letters >= MIN_WORD_CHARACTERS or count_han(whole) >= MIN_HAN
 
 
-def certainty(question: str, phrase: str) -> float:
-    """Return how surely a phrase of a question is meant as a name, by how it is written there, in [0, 1].
+def name_certainty(question: str, phrase: str) -> float:
+    """Return how certain it is that a phrase of a question is meant as a name, by its spelling there, in [0, 1].
 
     "Which country is Aristarete from?" names Aristarete; that a page is called "Country" says little. A name has a
     capital, a digit or a script without case. Where capitals tell nothing, since all words or none have one, several
@@ -212,7 +87,7 @@ def certainty(question: str, phrase: str) -> float:
     spelled, folded, standing = _read(question)
     run = _folded(phrase)
     starts = [start for start in range(len(folded) - len(run) + 1) if folded[start : start + len(run)] == run]
-    several = sum(word not in _STOPWORDS for word in run) > 1
+    several = sum(word not in STOP_WORDS for word in run) > 1
     cased = sum(map(_has_case, spelled))
     if sum(map(str.isalpha, spelled)) >= 2 * cased:
         # A script without case, in which what has one is the name of something foreign.
@@ -228,37 +103,37 @@ def certainty(question: str, phrase: str) -> float:
     return SEVERAL_COMMON_WORDS if several else COMMON_WORD
 
 
-def stands_alone(question: str, phrase: str) -> bool:
-    """Return whether a phrase is somewhere in a question the whole of what is written as a name there.
+def is_whole_name(question: str, phrase: str) -> bool:
+    """Return whether a phrase is, somewhere in a question, the whole of a run of words written as a name.
 
     "Sex" in "A Whirl Of Sex And Politics" is not. A function word at the beginning has its capital whatever it is.
     """
     spelled, folded, standing = _read(question)
     run = _folded(phrase)
     return any(
-        not any(standing[max(start - 1, 0) : start] if start > 1 or says_something(spelled[0]) else ())
+        not any(standing[max(start - 1, 0) : start] if start > 1 or is_content_word(spelled[0]) else ())
         and not any(standing[start + len(run) : start + len(run) + 1])
         for start in range(len(folded) - len(run) + 1)
         if folded[start : start + len(run)] == run
     )
 
 
-def stands_out(word: str) -> bool:
+def looks_like_name(word: str) -> bool:
     """Return whether a word is written as names are: with a capital, a digit, or in a script without case."""
     return not word[0].islower()
 
 
-def says_something(word: str) -> bool:
+def is_content_word(word: str) -> bool:
     """Return whether a word is more than a function word or a syllable."""
-    return len(word) >= MIN_WORD_CHARACTERS and word.casefold() not in _STOPWORDS
+    return len(word) >= MIN_WORD_CHARACTERS and word.casefold() not in STOP_WORDS
 
 
 @lru_cache(maxsize=8)
 def _read(question: str) -> tuple[tuple[str, ...], list[str], list[bool]]:
     """Return the words of a question as they are written, without case, and whether each stands out."""
     # Asked for every phrase of one question in turn.
-    spelled = tuple(piece.text for piece in read_pieces(question)[:MAX_QUESTION_WORDS])
-    return spelled, [word.casefold() for word in spelled], [stands_out(word) for word in spelled]
+    spelled = tuple(piece.text for piece in tokenize(question)[:MAX_QUESTION_WORDS])
+    return spelled, [word.casefold() for word in spelled], [looks_like_name(word) for word in spelled]
 
 
 def _has_case(word: str) -> bool:

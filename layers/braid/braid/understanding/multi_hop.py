@@ -1,4 +1,4 @@
-"""A question of several relations read as steps, in the words of the tenant's own graph. Pure.
+"""Reads a multi-hop question as steps, in the words of the tenant's own labels.
 
 "Patterns used by implementations of functions similar to X" names a chain: types of entities, and between them
 relationships. Words are compared with the labels that the graph counts, by their inflections and without synonyms. The
@@ -12,16 +12,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from braid.models import Direction, Label, PlanStep, StepOperation
-from braid.understanding.linking import words
+from braid.models import MENTIONS, Direction, Label, PlanStep, StepOperation
+from braid.understanding.tokens import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from braid.ports.retrieval import GraphStats
+    from braid.ports.knowledge_graph import GraphStats
 
-MENTIONS: Final = "MENTIONS"
-"""Leads from what is mentioned to where, against its wording, so it is walked both ways."""
 MAX_RELATIONS: Final = 4
 MAX_NAME_WORDS: Final = 8
 SEARCH_LIMIT: Final = 10
@@ -61,7 +59,7 @@ class _Relation:
     end: int
 
 
-def read_steps(text: str, stats: GraphStats) -> tuple[PlanStep, ...]:
+def parse_steps(text: str, stats: GraphStats) -> tuple[PlanStep, ...]:
     """Return the steps that a question's words name, first step first; empty where they name no chain.
 
     Parameters
@@ -75,7 +73,7 @@ def read_steps(text: str, stats: GraphStats) -> tuple[PlanStep, ...]:
     tokens = words(text)
     if len(tokens) > MAX_RELATIONS * 2 * MAX_NAME_WORDS:
         return ()
-    reader = _Reader(tokens, vocabulary(stats))
+    reader = _ChainParser(tokens, vocabulary(stats))
     return reader.steps() if reader.read() else ()
 
 
@@ -116,7 +114,7 @@ def stem(word: str) -> str:
     return word
 
 
-class _Reader:
+class _ChainParser:
     """One question, read from left to right."""
 
     def __init__(self, tokens: list[str], known: Vocabulary) -> None:
@@ -228,7 +226,7 @@ class _Reader:
         return tuple(steps)
 
 
-def told(steps: Iterable[PlanStep]) -> str:
+def describe_steps(steps: Iterable[PlanStep]) -> str:
     """Return steps in a few words, for a plan's reasons."""
     parts = []
     for step in steps:

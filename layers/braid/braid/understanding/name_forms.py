@@ -1,7 +1,7 @@
-"""Other forms of a name than the one that is stored: shortened, a part of it, its initials, inflected, written apart.
+"""Variants of a name: shortened, a part of it, its initials, its plural or singular, written as one word.
 
-A store keeps the forms of each name beside the name, behind a mark that no normalised name holds. So they are found by
-the same exact look-up, only when they are asked for, and never where a name itself is meant.
+A store keeps the variants of each name beside it, with a prefix that no normalised name has. So they are found by the
+same exact look-up, only when a question asks for them, and never in place of a name itself.
 """
 
 from __future__ import annotations
@@ -11,30 +11,28 @@ from typing import NamedTuple
 
 from braid.understanding.linking import (
     MIN_WORD_CHARACTERS,
-    certainty,
-    normalise,
+    is_content_word,
+    is_whole_name,
+    looks_like_name,
+    name_certainty,
     phrases,
-    says_something,
-    stands_alone,
-    stands_out,
-    words,
-    written,
 )
+from braid.understanding.tokens import cased_words, normalise, words
 
 NAME_SCORE, ALIAS_SCORE = 1.0, 0.9
 SHORTENED, PART, INITIALS = "~", "^", "@"
 FORM_SCORES = {SHORTENED: 0.8, PART: 0.6, INITIALS: 0.6}
-"""How well an entity matched that is known by a form of its name."""
+"""Scores of a match by a variant of a name, by its prefix."""
 ALTERED_SHARE = 0.8
 """Of the score of a name that the question has in the plural or the singular, or writes apart."""
 CERTAIN = 0.5
-"""Only words that are written as a name are taken for another form of one."""
+"""Least certainty of a phrase to be looked up as a variant."""
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
 _LONG_PLURAL = re.compile(r"(?:s|x|z|ch|sh)es$")
 
 
-class Asked(NamedTuple):
-    """What a key that is looked up stands for."""
+class LookupKey(NamedTuple):
+    """A key that is looked up in the graph's names, and the phrase that it stands for."""
 
     phrase: str
     """The words of the question."""
@@ -49,19 +47,19 @@ def stored_forms(name: str) -> list[str]:
     the first comma. A name of two to four words with capitals is known by its first and last word, and without its
     first; one of three to six, by its initials.
     """
-    spelled = written(name)
+    spelled = cased_words(name)
     full = _joined(spelled)
     keys: list[str] = []
     if "(" in name or "," in name:
         bare = without_brackets(name)
         short = bare.partition(",")[0]
-        spelled = written(short)
+        spelled = cased_words(short)
         keys += [SHORTENED + normalise(bare), SHORTENED + _joined(spelled)]
-    telling = [word for word in spelled if says_something(word)]
-    if telling and all(map(stands_out, telling)):
+    telling = [word for word in spelled if is_content_word(word)]
+    if telling and all(map(looks_like_name, telling)):
         if 1 < len(spelled) <= MAX_NAME_WORDS:
             parts = (spelled[:1], spelled[-1:], spelled[1:])
-            keys += [PART + _joined(part) for part in parts if any(map(says_something, part))]
+            keys += [PART + _joined(part) for part in parts if any(map(is_content_word, part))]
         if MIN_WORD_CHARACTERS <= len(telling) <= MAX_INITIALS:
             keys.append(INITIALS + "".join(word[0] for word in telling).casefold())
     return [key for key in dict.fromkeys(keys) if key[1:] not in {"", full}]
@@ -90,32 +88,32 @@ def is_form(key: str) -> bool:
     return key[:1] in FORM_SCORES
 
 
-def asked_keys(question: str) -> dict[str, Asked]:
+def lookup_keys(question: str) -> dict[str, LookupKey]:
     """Return the keys to look up for a question: its phrases as they are, and other forms of those written as names.
 
     What is altered or a part of a name stands alone: "A Whirl Of Sex And Politics" names no "Gentle Sex".
     """
     offered = phrases(question)
-    keys = {phrase: Asked(phrase, 1.0) for phrase in offered}
-    capitals = {normalise(word) for word in written(question) if word.isupper()}
+    keys = {phrase: LookupKey(phrase, 1.0) for phrase in offered}
+    capitals = {normalise(word) for word in cased_words(question) if word.isupper()}
     for phrase in offered:
-        if certainty(question, phrase) < CERTAIN:
+        if name_certainty(question, phrase) < CERTAIN:
             continue
         size = len(words(phrase))
-        keys[SHORTENED + phrase] = Asked(phrase, 1.0)
+        keys[SHORTENED + phrase] = LookupKey(phrase, 1.0)
         if phrase in capitals:
-            keys[INITIALS + phrase] = Asked(phrase, 1.0)
-        if not stands_alone(question, phrase):
+            keys[INITIALS + phrase] = LookupKey(phrase, 1.0)
+        if not is_whole_name(question, phrase):
             continue
         if size <= MAX_PART_WORDS:
-            keys[PART + phrase] = Asked(phrase, 1.0)
-        altered = [*inflected(phrase), *([phrase.replace(" ", "")] if 1 < size <= MAX_JOINED_WORDS else [])]
+            keys[PART + phrase] = LookupKey(phrase, 1.0)
+        altered = [*inflections(phrase), *([phrase.replace(" ", "")] if 1 < size <= MAX_JOINED_WORDS else [])]
         for form in altered:
-            keys.setdefault(form, Asked(phrase, ALTERED_SHARE))
+            keys.setdefault(form, LookupKey(phrase, ALTERED_SHARE))
     return keys
 
 
-def inflected(phrase: str) -> list[str]:
+def inflections(phrase: str) -> list[str]:
     """Return the singulars of a phrase whose last word looks like an English plural, or else its plural."""
     if len(phrase.rpartition(" ")[2]) <= MIN_WORD_CHARACTERS:
         return []

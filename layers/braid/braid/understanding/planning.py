@@ -1,4 +1,4 @@
-"""How a question is answered. Pure: text and stored counts in, a plan with its reasons out."""
+"""Plans a question: strategy, candidates and steps with reasons, and the adaptive weights of the strands."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from braid.models import (
     Strategy,
     Weights,
 )
-from braid.understanding.multi_hop import read_steps, told
+from braid.understanding.multi_hop import describe_steps, parse_steps
 from braid.understanding.question import detect_embedding_type, detect_intent, detect_mode, walk_direction
 from braid.understanding.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_reach, graph_first_ms, vector_first_ms
 
 if TYPE_CHECKING:
     from braid.models import EmbeddingType, GraphConstraint
-    from braid.ports.retrieval import GraphStats, IndexStats
+    from braid.ports.knowledge_graph import GraphStats
+    from braid.ports.search_index import IndexStats
     from braid.understanding.selectivity import Estimate
 
 CAUSAL_TYPES: Final[tuple[Label, ...]] = ("CAUSES", "ENABLES", "PREVENTS")
@@ -34,7 +35,7 @@ MODES: Final = {
     Mode.ENTITY: "the question asks how things relate or compare; the graph counts for more",
     Mode.HYBRID: "text and graph together",
 }
-"""What each mode means to whoever reads the plan."""
+"""Reason that the plan states for each mode."""
 
 
 def choose_strategy(
@@ -53,7 +54,7 @@ def choose_strategy(
     if hints.steps:
         return Strategy.MULTI_HOP, f"multi_hop: the caller gave {len(hints.steps)} steps"
     if query.graph_constraint is not None:
-        return _inside(query.graph_constraint, within, wanted=candidates, top_k=query.top_k)
+        return _constrained_strategy(query.graph_constraint, within, wanted=candidates, top_k=query.top_k)
     if stats is not None and stats.edges == 0:
         return Strategy.SEMANTIC, "semantic: the tenant's graph has no edges"
     if mode is Mode.DOCUMENT:
@@ -64,11 +65,13 @@ def choose_strategy(
             f"vector_first: the graph is walked from texts that are at least {hints.min_similarity} similar",
         )
     if steps:
-        return Strategy.MULTI_HOP, f"multi_hop: the question names {len(steps)} steps: {told(steps)}"
+        return Strategy.MULTI_HOP, f"multi_hop: the question names {len(steps)} steps: {describe_steps(steps)}"
     return Strategy.HYBRID, "hybrid: text and names are searched together, then the graph is walked from what they find"
 
 
-def _inside(constraint: GraphConstraint, estimate: Estimate | None, *, wanted: int, top_k: int) -> tuple[Strategy, str]:
+def _constrained_strategy(
+    constraint: GraphConstraint, estimate: Estimate | None, *, wanted: int, top_k: int
+) -> tuple[Strategy, str]:
     """Return the cheaper way to answer inside a graph constraint; without counts, the one for a small scope."""
     only = f"only what {constraint.entity!r} reaches can be an answer"
     if estimate is None:
@@ -120,7 +123,7 @@ def make_plan(
     embedding_type = detect_embedding_type(query.text, intent)
     candidates = min(MAX_CANDIDATES, max(candidates, 2 * query.top_k))
     within = estimate_reach(query.graph_constraint, stats, index_stats) if query.graph_constraint and stats else None
-    read = read_steps(query.text, stats) if stats and intent in {Intent.LOOKUP, Intent.EXPLORATORY} else ()
+    read = parse_steps(query.text, stats) if stats and intent in {Intent.LOOKUP, Intent.EXPLORATORY} else ()
     strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates, steps=read)
     origin = "stated by the caller" if query.intent else "read from the question"
     reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}: {MODES[mode]}"]

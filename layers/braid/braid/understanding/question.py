@@ -1,4 +1,4 @@
-"""What a question asks for, read from its words: mode, intent, kind of model, and whether causes or effects. Pure."""
+"""Reads a question's words: mode, intent, embedding type, and whether it seeks causes or effects."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a graph constraint is expected to reach, and what it then costs to answer inside it. Pure.
+"""Selectivity of a graph constraint: how many records it is expected to reach, and the cost of either order.
 
 The counts that the graph keeps give a mean degree for each relationship type; walking multiplies it, and what there is
-bounds it. Costs are in milliseconds of the embedded engine on one core, where ``bench/planner.md`` has them; what
+bounds it. Costs are in milliseconds of the embedded engine on one core, measured in ``bench/planner.md``; what
 counts is where they cross. A wrong estimate costs time, never an answer: the stages go on from either order to the
 other when what came back does not suffice.
 """
@@ -16,7 +16,8 @@ from braid.models import Direction
 
 if TYPE_CHECKING:
     from braid.models import GraphConstraint, Label
-    from braid.ports.retrieval import GraphStats, IndexStats
+    from braid.ports.knowledge_graph import GraphStats
+    from braid.ports.search_index import IndexStats
 
 MAX_REACH: Final = 1_000
 """Records of a constraint whose ids the search index is given; of what reaches further the text search begins."""
@@ -34,7 +35,7 @@ _MS_PER_WALKED: Final = 0.0004
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one constraint is expected to reach."""
+    """Expected selectivity of one constraint."""
 
     degree: float
     """Edges walked from one vertex, on average."""

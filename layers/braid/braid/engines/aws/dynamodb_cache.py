@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import code_of, named_errors, open_client, retrying, scanned
-from braid.ports.state import MAX_CACHE_VALUE_BYTES
-from braid.ports.state_formats import check_tenant, check_ttl, check_value_key, counter_key
+from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
+from braid.ports.keys import check_tenant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class _Table(Protocol):
 
 
 class DynamoCache:
-    """Values in a table; implements :class:`braid.ports.state.Cache`.
+    """Values in a table; implements :class:`braid.ports.cache.Cache`.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import code_of, named_errors, open_client, scanned
-from braid.ports.reembedding import JobRecord
+from braid.ports.job_store import JobRecord
 
 if TYPE_CHECKING:
     from braid.settings import Settings
@@ -26,7 +26,7 @@ class _Table(Protocol):
 
 
 class DynamoJobStore:
-    """Job records in a table; implements :class:`braid.ports.reembedding.JobStore`.
+    """Job records in a table; implements :class:`braid.ports.job_store.JobStore`.
 
     Parameters
     ----------

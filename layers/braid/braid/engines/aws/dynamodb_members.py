@@ -26,7 +26,7 @@ class _Table(Protocol):
 
 
 class DynamoMembers:
-    """Memberships in a table; implements :class:`braid.ports.members.Members`.
+    """Memberships in a table; implements :class:`braid.ports.members.MembershipStore`.
 
     Parameters
     ----------

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import code_of, named_errors, open_client
-from braid.ports.retrieval import SchemaVersion
-from braid.understanding.schema_changes import check_next
+from braid.ports.schema_registry import SchemaVersion, check_next
 
 if TYPE_CHECKING:
     from braid.settings import Settings
@@ -25,7 +24,7 @@ class _Table(Protocol):
 
 
 class DynamoSchemaRegistry:
-    """Schema versions in a table; implements :class:`braid.ports.retrieval.SchemaRegistry`.
+    """Schema versions in a table; implements :class:`braid.ports.schema_registry.SchemaRegistry`.
 
     Parameters
     ----------

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import TRANSIENT_CODES, code_of, named_errors, open_client, retrying, status_of
 from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
-from braid.ports.state import ObjectInfo
-from braid.ports.state_formats import StoredLines, check_object_key, check_prefix, check_range, check_tenant, parts_of
+from braid.ports.keys import check_object_key, check_prefix, check_tenant
+from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ class _Client(Protocol):
 
 
 class S3ObjectStore:
-    """Objects in a bucket; implements :class:`braid.ports.state.ObjectStore`.
+    """Objects in a bucket; implements :class:`braid.ports.object_store.ObjectStore`.
 
     Parameters
     ----------

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from braid.engines.aws.clients import TRANSIENT_CODES, named_errors, open_client
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
-from braid.ports.state import Delivery
-from braid.ports.state_formats import check_receive, decode_message, encode_messages
+from braid.ports.message_queue import Delivery, check_receive, decode_message, encode_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from braid.ports.state import QueueMessage
+    from braid.ports.message_queue import QueueMessage
     from braid.settings import Settings
 
 BATCH = 10
@@ -38,7 +37,7 @@ class _Client(Protocol):
 
 
 class SqsQueue:
-    """Messages in SQS; implements :class:`braid.ports.state.Queue`.
+    """Messages in SQS; implements :class:`braid.ports.message_queue.Queue`.
 
     The queue's redrive policy sets aside what is handed out too often. A message that cannot be read is left to it.
 

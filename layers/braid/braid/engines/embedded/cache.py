@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.tables import to_microseconds
 from braid.errors import TransientStoreError
-from braid.ports.state import MAX_CACHE_VALUE_BYTES
-from braid.ports.state_formats import check_tenant, check_ttl, check_value_key, counter_key
+from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
+from braid.ports.keys import check_tenant
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,7 +31,7 @@ def _now() -> datetime:
 
 
 class EmbeddedCache:
-    """Values in SQLite; implements :class:`braid.ports.state.Cache`.
+    """Values in SQLite; implements :class:`braid.ports.cache.Cache`.
 
     The generation counts the writes to the tenant's records, graph and schema themselves, in the transaction of each,
     so that a write that nobody announced outdates what is kept as well.

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.jobs import read_note, write_note
 from braid.engines.embedded.search import rows, scan
-from braid.ports.reembedding import Reconciled, Serving, Settled, decode_phase, encode_phase
-from braid.ports.retrieval import ScanPage
+from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
+from braid.ports.scan_cursor import decode_phase, encode_phase
+from braid.ports.search_index import ScanPage
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.index import EmbeddedSearchIndex
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
-    from braid.ports.reembedding import Reembedded
-    from braid.ports.retrieval import SearchHits, SearchRequest
+    from braid.ports.index_migration import ReembeddedRecord
+    from braid.ports.search_index import SearchHits, SearchRequest
 
 _SERVING = "serving"
 
 
 class EmbeddedMoves:
-    """Moves between profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMoves`.
+    """Moves between profiles in SQLite; implements :class:`braid.ports.index_migration.IndexMigration`.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class EmbeddedMoves:
         self._store = store
         self._index = index
 
-    def serving(self) -> Serving:
+    def serving(self) -> MigrationState:
         """Return which profiles are served."""
         with self._store.read() as connection:
             return _serving(connection)
@@ -77,7 +78,7 @@ class EmbeddedMoves:
                 connection, tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing
             )
 
-    def write_back(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+    def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is still as it was read, all in one transaction.
 
         Raises
@@ -90,7 +91,7 @@ class EmbeddedMoves:
         with self._store.transaction() as connection:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None:
-                return Settled(written=0, lost=tuple(ids))
+                return WriteBackResult(written=0, lost=tuple(ids))
             found = rows.read_many(connection, tenant, tenant_id, ids, with_vectors=True)
             now = {record.id: record for record in found}
             same = [change for change in changes if _is_as_read(change, now.get(change.read.id))]
@@ -107,11 +108,11 @@ class EmbeddedMoves:
             if same:
                 Generation.RECORDS.advance(connection, tenant)
         kept = {change.read.id for change in same}
-        return Settled(written=len(same), lost=tuple(record_id for record_id in ids if record_id not in kept))
+        return WriteBackResult(written=len(same), lost=tuple(record_id for record_id in ids if record_id not in kept))
 
     # --- a move -----------------------------------------------------------------------------------------------------
 
-    def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> Serving:  # noqa: ARG002 - rows need no declaring
+    def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:  # noqa: ARG002 - rows need no declaring
         """Begin a move, or go on with the one that goes there already.
 
         Raises
@@ -137,13 +138,13 @@ class EmbeddedMoves:
             number, cursor = following
         return ScanPage()
 
-    def fill(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+    def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write the new vectors beside the others; a record that changed is left."""
         return self.write_back(tenant_id, changes)
 
-    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> Reconciled:  # noqa: ARG002 - the port's signature
+    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> ReconcileResult:  # noqa: ARG002 - the port's signature
         """Return that nothing differs: both profiles' vectors belong to the same rows."""
-        return Reconciled()
+        return ReconcileResult()
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
         """Return of how many records a vector is missing, counted once a space."""
@@ -161,23 +162,23 @@ class EmbeddedMoves:
                 self._index.optimise(tenant)
             after = tenants[-1]
 
-    def switch(self) -> Serving:
+    def switch(self) -> MigrationState:
         """Make the next profile the active one, in one transaction; answers kept from before are outdated by it."""
         with self._store.transaction() as connection:
             return _serve(connection, _serving(connection).switched())
 
-    def announce_rollback(self) -> Serving:
+    def announce_rollback(self) -> MigrationState:
         """Return what is served: a roll-back needs no announcing, since every row has both profiles' vectors."""
         now = self.serving()
         now.rolled_back()
         return now
 
-    def rollback(self) -> Serving:
+    def rollback(self) -> MigrationState:
         """Make the previous profile the active one again, in one transaction."""
         with self._store.transaction() as connection:
             return _serve(connection, _serving(connection).rolled_back())
 
-    def drop(self, spaces: Sequence[str]) -> Serving:
+    def drop(self, spaces: Sequence[str]) -> MigrationState:
         """Forget the profile that is not active and remove the vectors of its own spaces."""
         with self._store.transaction() as connection:
             now = _serving(connection)
@@ -186,21 +187,21 @@ class EmbeddedMoves:
             connection.execute(
                 "DELETE FROM vectors WHERE space IN (SELECT value FROM json_each(?))", (json.dumps(list(spaces)),)
             )
-            return _serve(connection, Serving(active=now.active))
+            return _serve(connection, MigrationState(active=now.active))
 
 
-def _serving(connection: sqlite3.Connection) -> Serving:
+def _serving(connection: sqlite3.Connection) -> MigrationState:
     found = read_note(connection, _SERVING)
-    return Serving() if found is None else Serving.model_validate_json(found[1])
+    return MigrationState() if found is None else MigrationState.model_validate_json(found[1])
 
 
-def _serve(connection: sqlite3.Connection, serving: Serving) -> Serving:
+def _serve(connection: sqlite3.Connection, serving: MigrationState) -> MigrationState:
     write_note(connection, _SERVING, 1, serving.model_dump_json())
     connection.execute("UPDATE tenants SET record_generation = record_generation + 1")
     return serving
 
 
-def _is_as_read(change: Reembedded, now: Record | None) -> bool:
+def _is_as_read(change: ReembeddedRecord, now: Record | None) -> bool:
     """Return whether a record is what it was when it was read, vectors aside."""
     if now is None:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.ports.reembedding import JobRecord
+from braid.ports.job_store import JobRecord
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,7 +28,7 @@ def write_note(connection: sqlite3.Connection, name: str, revision: int, content
 
 
 class EmbeddedJobStore:
-    """Job records in SQLite; implements :class:`braid.ports.reembedding.JobStore`."""
+    """Job records in SQLite; implements :class:`braid.ports.job_store.JobStore`."""
 
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS members (
 
 
 class EmbeddedMembers:
-    """Memberships in SQLite; implements :class:`braid.ports.members.Members`.
+    """Memberships in SQLite; implements :class:`braid.ports.members.MembershipStore`.
 
     Most stores have none, so the table is made with the first of them.
     """

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from braid.engines.embedded.failures import explain_file_system
 from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
 from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
-from braid.ports.state import ObjectInfo
-from braid.ports.state_formats import StoredLines, check_object_key, check_prefix, check_range, check_tenant, parts_of
+from braid.ports.keys import check_object_key, check_prefix, check_tenant
+from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _PAGE = 1_000
 
 
 class EmbeddedObjectStore:
-    """Files beside the SQLite file, which knows their keys; implements :class:`braid.ports.state.ObjectStore`.
+    """Files beside the SQLite file, which knows their keys; implements :class:`braid.ports.object_store.ObjectStore`.
 
     A file's name is made up and never used twice: keys are no paths, ``a`` and ``a/b`` may both be, and who reads an
     object keeps its file open while it is replaced. A process killed while it writes leaves

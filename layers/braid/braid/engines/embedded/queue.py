@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.tables import to_microseconds
-from braid.ports.state import DEDUPLICATION_S, Delivery
-from braid.ports.state_formats import check_receive, check_tenant, decode_message, encode_messages
+from braid.ports.keys import check_tenant
+from braid.ports.message_queue import DEDUPLICATION_S, Delivery, check_receive, decode_message, encode_messages
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
 
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.ports.state import QueueMessage
+    from braid.ports.message_queue import QueueMessage
 
 MAX_RECEIVES = 5
 """A message that was handed out so often and never deleted is set aside."""
@@ -29,7 +29,7 @@ def _now() -> datetime:
 
 
 class EmbeddedQueue:
-    """Messages in SQLite; implements :class:`braid.ports.state.Queue`. The oldest is handed out first.
+    """Messages in SQLite; implements :class:`braid.ports.message_queue.Queue`. The oldest is handed out first.
 
     Parameters
     ----------

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.generations import Generation
-from braid.ports.retrieval import SchemaVersion
-from braid.understanding.schema_changes import check_next
+from braid.ports.schema_registry import SchemaVersion, check_next
 
 if TYPE_CHECKING:
     import sqlite3
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddedSchemaRegistry:
-    """Schema versions in SQLite; implements :class:`braid.ports.retrieval.SchemaRegistry`."""
+    """Schema versions in SQLite; implements :class:`braid.ports.schema_registry.SchemaRegistry`."""
 
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store

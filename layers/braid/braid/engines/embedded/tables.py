@@ -11,7 +11,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from braid.understanding.ideographs import apart, has_any
+from braid.understanding.tokens import has_ideographs, space_ideographs
 
 if TYPE_CHECKING:
     import sqlite3
@@ -227,13 +227,13 @@ def write_words(connection: sqlite3.Connection, table: str, row: tuple[int, str,
     number, *texts = row
     connection.execute(
         f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)",  # noqa: S608 - a number's name
-        (number, *map(apart, texts)),
+        (number, *map(space_ideographs, texts)),
     )
 
 
 def forget_words(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[int, str, str, str]]) -> None:
     """Remove the words of rows from an FTS5 table, which have to be those that it was given."""
-    _forget(connection, table, [(number, *map(apart, texts)) for number, *texts in rows])
+    _forget(connection, table, [(number, *map(space_ideographs, texts)) for number, *texts in rows])
 
 
 def _forget(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[int | str]]) -> None:
@@ -249,6 +249,6 @@ def _set_apart(connection: sqlite3.Connection) -> None:
         table = words_table(tenant)
         rows = connection.execute("SELECT number, title, aliases, content FROM records WHERE tenant = ?", (tenant,))
         for row in rows:
-            if any(map(has_any, row[1:])):
+            if any(map(has_ideographs, row[1:])):
                 _forget(connection, table, [row])
                 write_words(connection, table, row)

@@ -16,8 +16,8 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import Cardinality, Direction, P, T
 from gremlin_python.statics import long
 
-from braid.understanding.linking import normalise
 from braid.understanding.name_forms import stored_forms
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from gremlin_python.process.traversal import Order, P
 
 from braid.engines.neptune import elements
 from braid.models import Direction, GraphHit, Path
-from braid.ports.retrieval import ExpandRequest, Expansion
+from braid.ports.knowledge_graph import ExpandRequest, Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -22,9 +22,8 @@ from braid.engines.neptune.connection import GremlinConnection
 from braid.engines.neptune.expansion import expansion, neighbourhood
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
-from braid.ports.retrieval import ExpandRequest, Expansion, GraphStats
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats
 from braid.ports.scan_cursor import check_limit, decode, encode
-from braid.ports.writing import GraphPage
 from braid.ranking import graph_walks
 from braid.understanding.name_forms import match_score
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from braid.models import Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
-    from braid.ports.propagation import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest
     from braid.settings import Settings
 
 BATCH = 50
@@ -214,18 +213,18 @@ class GremlinGraph:
         """Spread names and hits over their neighbourhood. One traversal whatever the number of seeds."""
         if not request.seeds():
             return Expansion()
-        from braid.ranking.pagerank import spread
+        from braid.ranking.pagerank import personalised_pagerank
 
         with self._bounded():
             (collected,) = self._ask(lambda g: gremlin_neighbourhood.traversal(g, request))
             nodes, edges, truncated = gremlin_neighbourhood.gathered(collected, request)
-            return spread(request, nodes, edges, truncated=truncated)
+            return personalised_pagerank(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query. One traversal whatever its number of steps and starts."""
         with self._bounded():
             (collected,) = self._ask(lambda g: gremlin_query.traversal(g, query))
-            return graph_walks.answer(query, gremlin_query.gathered(collected, query))
+            return graph_walks.answer_query(query, gremlin_query.gathered(collected, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts."""

@@ -10,9 +10,8 @@ from gremlin_python.process.traversal import P
 from braid.engines.neptune import elements
 from braid.engines.neptune.expansion import far_ends, in_force, surest
 from braid.models import Direction
-from braid.ports.retrieval import ExpandRequest
-from braid.ranking.graph_walks import Node
-from braid.ranking.pagerank import Tie
+from braid.ports.knowledge_graph import ExpandRequest
+from braid.ranking.graph_walks import Node, StoredEdge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
     from braid.engines.neptune.elements import Reached, Step
-    from braid.ports.propagation import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest
 
 _EDGES, _VERTICES, _SEEN, _WALKED = "edges", "vertices", "seen", "walked"
 
@@ -56,7 +55,7 @@ def traversal(source: GraphTraversalSource, request: PropagateRequest) -> GraphT
     return steps.cap(_EDGES, _VERTICES, _WALKED) if request.max_hops > 1 else steps.cap(_EDGES, _VERTICES)
 
 
-def gathered(collected: Mapping[str, Any], request: PropagateRequest) -> tuple[dict[str, Node], list[Tie], bool]:
+def gathered(collected: Mapping[str, Any], request: PropagateRequest) -> tuple[dict[str, Node], list[StoredEdge], bool]:
     """Return the vertices by id, the edges in the order of their identities, and whether a seed had too many.
 
     The server brings one edge beyond a seed's budget and goes on from where it leads; here it is not followed.
@@ -90,5 +89,5 @@ def _node(vertex: Reached) -> Node:
     return Node(vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None)
 
 
-def _tie(edge: Step) -> Tie:
-    return Tie(edge.source, edge.type, edge.target, edge.confidence, edge.evidence or None)
+def _tie(edge: Step) -> StoredEdge:
+    return StoredEdge(edge.source, edge.type, edge.target, edge.confidence, edge.evidence or None)

@@ -11,8 +11,8 @@ from braid.engines.neptune import elements
 from braid.engines.neptune.expansion import MOST_EDGES
 from braid.models import Direction
 from braid.ports.graph_query import MAX_FRONTIER
-from braid.ranking.graph_walks import Edge, Gathered, Node, first_starts
-from braid.understanding.linking import normalise
+from braid.ranking.graph_walks import GatheredGraph, Node, WalkEdge, max_starts
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ def traversal(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal
     Of a vertex with more edges than the fan-out budget come its surest, one more than the budget: that tells a hub from
     a vertex that just fits. Steps are written out: there is no ``repeat``, and a label is only ever an argument.
     """
-    bound = first_starts(query)
+    bound = max_starts(query)
     steps = _starts(source, query).order().by(T.id, Order.asc).limit(bound + 1)
     steps = steps.aggregate(f"{_VERTICES}0").by(elements.ROW)
     keys = [f"{_VERTICES}0"]
@@ -48,15 +48,15 @@ def traversal(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal
     return steps.cap(*keys)
 
 
-def gathered(collected: Mapping[str, Iterable[str]] | Iterable[str], query: GraphQuery) -> Gathered:
+def gathered(collected: Mapping[str, Iterable[str]] | Iterable[str], query: GraphQuery) -> GatheredGraph:
     """Read what the traversal brought; of a query without steps that is its starts alone."""
     parts: Mapping[str, Any] = collected if query.steps else {f"{_VERTICES}0": collected}  # type: ignore[assignment]
     nodes: dict[str, Node] = {}
     found = _nodes(parts[f"{_VERTICES}0"], nodes)
-    starts = found[: first_starts(query)]
+    starts = found[: max_starts(query)]
     truncated = len(found) > len(starts)
     frontier = starts
-    steps: list[Mapping[str, Sequence[Edge]]] = []
+    steps: list[Mapping[str, Sequence[WalkEdge]]] = []
     for place, step in enumerate(query.steps, start=1):
         reached = _nodes(parts[f"{_VERTICES}{place}"], nodes)
         edges = _by_vertex(parts[f"{_EDGES}{place}"], set(frontier), set(reached), step.direction)
@@ -64,7 +64,7 @@ def gathered(collected: Mapping[str, Iterable[str]] | Iterable[str], query: Grap
         steps.append({vertex: each[: query.fan_out] for vertex, each in edges.items()})
         frontier = reached[:MAX_FRONTIER]
         truncated = truncated or (len(reached) > len(frontier) and place < len(query.steps))
-    return Gathered(starts=starts, edges=steps, nodes=nodes, truncated=truncated)
+    return GatheredGraph(starts=starts, edges=steps, nodes=nodes, truncated=truncated)
 
 
 def _starts(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal:
@@ -135,12 +135,12 @@ def _nodes(rows: Iterable[str], nodes: dict[str, Node]) -> list[str]:
 
 def _by_vertex(
     rows: Iterable[str], frontier: set[str], reached: set[str], direction: Direction
-) -> dict[str, list[Edge]]:
+) -> dict[str, list[WalkEdge]]:
     """Return each vertex's edges in the order of the budget.
 
     A hub's edge may have been brought by its other end too; it then stands behind those that the hub itself brought.
     """
-    edges: dict[str, list[Edge]] = {}
+    edges: dict[str, list[WalkEdge]] = {}
     for edge in sorted(map(elements.read_edge, set(rows)), key=lambda edge: (-edge.confidence, edge)):
         if direction is not Direction.IN and edge.source in frontier and edge.target in reached:
             edges.setdefault(edge.source, []).append(_edge(edge, inward=False))
@@ -151,5 +151,5 @@ def _by_vertex(
     return edges
 
 
-def _edge(edge: Step, *, inward: bool) -> Edge:
-    return Edge(edge.source if inward else edge.target, edge.type, edge.confidence, inward, edge.evidence or None)
+def _edge(edge: Step, *, inward: bool) -> WalkEdge:
+    return WalkEdge(edge.source if inward else edge.target, edge.type, edge.confidence, inward, edge.evidence or None)

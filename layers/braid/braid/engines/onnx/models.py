@@ -14,7 +14,7 @@ from braid.deadline import check
 from braid.engines.onnx.model_files import ModelKind, Precision, open_model
 from braid.engines.onnx.session import Row, first_line, load_session, read_tokenizer
 from braid.errors import ConfigurationError, ModelError, RerankFailed
-from braid.model_profiles import space_of
+from braid.models.model_profiles import space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ _PAIRS_AT_ONCE = 4
 
 
 class OnnxEncoder:
-    """Implements :class:`braid.ports.retrieval.Encoder`. Make one with :meth:`load`; safe to share between threads."""
+    """Implements :class:`braid.ports.encoder.Encoder`. Make one with :meth:`load`; safe to share between threads."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
@@ -168,7 +168,7 @@ def length_batches(rows: list[Row]) -> list[list[Row]]:
 
 
 class OnnxCrossEncoder:
-    """Implements :class:`braid.ports.retrieval.Reranker`. Make one with :meth:`load`; safe to share between threads."""
+    """Implements :class:`braid.ports.reranker.Reranker`. Make one with :meth:`load`; safe to share between threads."""
 
     def __init__(self, loaded: LoadedModel, uncut: Tokenizer) -> None:
         self._loaded = loaded

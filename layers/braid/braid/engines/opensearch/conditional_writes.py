@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
 from braid.engines.opensearch.client import call, change_timeout_s, refusal
-from braid.ports.reembedding import Settled
+from braid.ports.index_migration import WriteBackResult
 from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opensearchpy import OpenSearch
 
     from braid.models import Embedding, Record
-    from braid.ports.reembedding import Reembedded
+    from braid.ports.index_migration import ReembeddedRecord
     from braid.settings import Settings
 
 _READ_AT_ONCE = 200
@@ -53,7 +53,7 @@ class ConditionalWriter:
         serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
         self._refresh = str(Refresh.NONE if serverless else settings.opensearch_refresh)
 
-    def update(self, alias: str, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+    def update(self, alias: str, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is still as it was read, with its vectors of other spaces as they are."""
         stored = self._read(alias, tenant_id, [change.read.id for change in changes])
         operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
@@ -69,11 +69,11 @@ class ConditionalWriter:
         outcomes = self._write(alias, operations)
         done = {name for name, outcome in outcomes.items() if outcome.result != "conflict"}
         lost = tuple(change.read.id for change in changes if change.read.id not in done)
-        return Settled(written=len(done), lost=lost)
+        return WriteBackResult(written=len(done), lost=lost)
 
     def copy(
-        self, source: str, target: str, tenant_id: str, changes: Sequence[Reembedded], *, spaces: Collection[str]
-    ) -> Settled:
+        self, source: str, target: str, tenant_id: str, changes: Sequence[ReembeddedRecord], *, spaces: Collection[str]
+    ) -> WriteBackResult:
         """Write each record that the source still has as it was read to the target, with its vectors of these spaces.
 
         A writer writes to the source first and to the target then. So what is in the target with another state than
@@ -105,7 +105,7 @@ class ConditionalWriter:
         after = self.states(source, tenant_id, list(done))
         self._take_out(target, tenant_id, {name: outcome for name, outcome in done.items() if name not in after})
         kept = [name for name in done if name in after]
-        return Settled(written=len(kept), lost=tuple(name for name in ids if name not in kept))
+        return WriteBackResult(written=len(kept), lost=tuple(name for name in ids if name not in kept))
 
     def remove_different(self, source: str, target: str, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove from the target what the source has not, or not just so, vectors aside; return how many are wrong.

@@ -30,8 +30,7 @@ from braid.engines.opensearch.embedding_spaces import Spaces
 from braid.engines.opensearch.multi_search import strands
 from braid.engines.opensearch.scan import page
 from braid.errors import StoreError
-from braid.ports.retrieval import IndexStats, ScanPage, SearchHits, SearchRequest
-from braid.ports.writing import Written
+from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
 from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
@@ -233,7 +232,7 @@ class OpenSearchIndex:
         found = {record.id: record for record in records}
         return [found[record_id] for record_id in ids if record_id in found]
 
-    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Written]:
+    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return the hash and the models of the records that exist, those not yet searchable included."""
         keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
         try:
@@ -241,7 +240,7 @@ class OpenSearchIndex:
         except IndexMissing:
             return {}
         return {
-            keys[key]: Written(
+            keys[key]: WrittenRecord(
                 id=keys[key],
                 content_hash=source.get(mapping.CONTENT_HASH),
                 model_ids=source.get(mapping.MODEL_IDS, ()),

@@ -16,8 +16,9 @@ from braid.engines.opensearch.conditional_writes import ConditionalWriter
 from braid.engines.opensearch.dual_write import next_alias, previous_alias
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
-from braid.ports.reembedding import Reconciled, Serving, Settled, decode_phase, encode_phase
-from braid.ports.retrieval import ScanPage
+from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
+from braid.ports.scan_cursor import decode_phase, encode_phase
+from braid.ports.search_index import ScanPage
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.ports.reembedding import Reembedded
-    from braid.ports.retrieval import SearchHits, SearchRequest
+    from braid.ports.index_migration import ReembeddedRecord
+    from braid.ports.search_index import SearchHits, SearchRequest
     from braid.settings import Settings
 
 _META = "braid"
@@ -49,7 +50,7 @@ class _Place(NamedTuple):
 
 
 class OpenSearchMoves:
-    """Moves between profiles in OpenSearch; implements :class:`braid.ports.reembedding.IndexMoves`.
+    """Moves between profiles in OpenSearch; implements :class:`braid.ports.index_migration.IndexMigration`.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class OpenSearchMoves:
         """Close the client's connections."""
         self._client.close()
 
-    def serving(self) -> Serving:
+    def serving(self) -> MigrationState:
         """Return which profiles are served, from one quick request: a question may wait for it."""
         return _serving(self._places(attempts=1, timeout_s=self._settings.profile_timeout_s))
 
@@ -127,7 +128,7 @@ class OpenSearchMoves:
         except IndexMissing:
             return 0
 
-    def write_back(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+    def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is still as it was read, in the active index and then in the one beside it.
 
         Raises
@@ -136,7 +137,7 @@ class OpenSearchMoves:
             If a vector's length is not that of its space; nothing is written.
         """
         if not changes:
-            return Settled(written=0)
+            return WriteBackResult(written=0)
         self._index.prepare_spaces([change.write for change in changes])
         settled = self._writer.update(self._alias, tenant_id, changes)
         for alias in self._places():
@@ -147,7 +148,7 @@ class OpenSearchMoves:
 
     # --- a move -----------------------------------------------------------------------------------------------------
 
-    def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> Serving:
+    def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
         """Begin a move, or go on with the one that goes there already.
 
         Raises
@@ -198,16 +199,16 @@ class OpenSearchMoves:
             return ScanPage(records=records, cursor=encode_phase(number, page.cursor))
         return ScanPage(records=records, cursor=encode_phase(number + 1, None) if number < len(spaces) else None)
 
-    def fill(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+    def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write records to the next index, with what the active one has of its spaces and with the new vectors."""
         if not changes:
-            return Settled(written=0)
+            return WriteBackResult(written=0)
         target = self._place(self._next)
         return self._writer.copy(
             self._alias, self._next, tenant_id, changes, spaces=frozenset(target.meta.get(_SPACES, ()))
         )
 
-    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> Reconciled:
+    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> ReconcileResult:
         """Take out of the next index what is not just so in the active one; filling again then puts it right."""
         number, cursor = decode_phase(after)
         if after is None:
@@ -221,7 +222,7 @@ class OpenSearchMoves:
             following: str | None = encode_phase(number, page.cursor)
         else:
             following = encode_phase(1, None) if number == 0 else None
-        return Reconciled(cursor=following, compared=len(page.records), repaired=repaired)
+        return ReconcileResult(cursor=following, compared=len(page.records), repaired=repaired)
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
         """Return by how many records the two indexes differ, and of how many a vector is missing, from two requests."""
@@ -244,7 +245,7 @@ class OpenSearchMoves:
         """Make what was written searchable."""
         self._refresh()
 
-    def switch(self) -> Serving:
+    def switch(self) -> MigrationState:
         """Make the next index the active one, in one request.
 
         Raises
@@ -258,7 +259,7 @@ class OpenSearchMoves:
         self._swap(places[self._next].name, places[self._alias].name, self._next, self._previous)
         return following
 
-    def announce_rollback(self) -> Serving:
+    def announce_rollback(self) -> MigrationState:
         """Note the previous profile in the active index, which has the vectors of both and so answers either.
 
         Raises
@@ -272,7 +273,7 @@ class OpenSearchMoves:
         self._note(places[self._alias], {_ANNOUNCED: now.previous})
         return _serving(self._places())
 
-    def rollback(self) -> Serving:
+    def rollback(self) -> MigrationState:
         """Make the previous index the active one again, in one request.
 
         Raises
@@ -287,7 +288,7 @@ class OpenSearchMoves:
         self._swap(places[self._previous].name, places[self._alias].name, self._previous, self._next)
         return _serving(self._places())
 
-    def drop(self, spaces: Sequence[str]) -> Serving:  # noqa: ARG002 - vectors go with their index
+    def drop(self, spaces: Sequence[str]) -> MigrationState:  # noqa: ARG002 - vectors go with their index
         """Remove the index that is not active, if there is one."""
         for alias, place in self._places().items():
             if alias != self._alias:
@@ -360,7 +361,7 @@ class OpenSearchMoves:
             self._call(self._client.indices.refresh, index=f"{self._alias},{self._next}", ignore_unavailable=True)
 
 
-def _serving(places: Mapping[str, _Place]) -> Serving:
+def _serving(places: Mapping[str, _Place]) -> MigrationState:
     roles: dict[str, str | None] = {"active": None, "next": None, "previous": None, "leaving": None}
     for alias, place in places.items():
         role = alias.rpartition("_")[2]
@@ -370,4 +371,4 @@ def _serving(places: Mapping[str, _Place]) -> Serving:
             announced = place.meta.get(_ANNOUNCED)
             roles["active"] = announced or place.profile
             roles["leaving"] = place.profile if announced else None
-    return Serving(**roles)
+    return MigrationState(**roles)

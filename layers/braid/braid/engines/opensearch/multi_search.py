@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch import queries as query
-from braid.ports.retrieval import MAX_OUTDATED, SearchHits
+from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
-from braid.understanding.question_words import question_words
+from braid.understanding.tokens import search_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from braid.models import Hit
-    from braid.ports.retrieval import SearchRequest
+    from braid.ports.search_index import SearchRequest
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def strands(request: SearchRequest, *, with_vector: bool) -> Strands:
     """
     valid = query.filter_clause(request, valid=True)
     retired = query.filter_clause(request, valid=False)
-    words = question_words(request.text) if request.text is not None else []
+    words = search_words(request.text) if request.text is not None else []
     embedding = request.embedding if with_vector else None
     vector: tuple[dict[str, Any], ...] = ()
     lexical: tuple[dict[str, Any], ...] = ()

@@ -18,7 +18,7 @@ from braid.engines.opensearch.mapping import (
     vector_field,
 )
 from braid.models import Hit, Kind
-from braid.ports.retrieval import IndexStats
+from braid.ports.search_index import IndexStats
 from braid.ranking import scoring
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import Embedding
-    from braid.ports.retrieval import SearchRequest
+    from braid.ports.search_index import SearchRequest
 
 _VALIDITY = ("valid_from_us", "valid_until_us")
 _EXPLORED = 100

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.client import call, complete
-from braid.ports.retrieval import ScanPage
 from braid.ports.scan_cursor import check_limit, decode, encode
+from braid.ports.search_index import ScanPage
 
 if TYPE_CHECKING:
     from opensearchpy import OpenSearch

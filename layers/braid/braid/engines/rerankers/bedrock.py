@@ -51,7 +51,7 @@ class _Client(Protocol):
 
 
 class BedrockReranker:
-    """Implements :class:`braid.ports.retrieval.Reranker`. Make one with :meth:`connect`; safe to share between threads.
+    """Implements :class:`braid.ports.reranker.Reranker`. Make one with :meth:`connect`; safe to share between threads.
 
     Parameters
     ----------

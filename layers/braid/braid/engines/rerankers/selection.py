@@ -11,7 +11,7 @@ from braid.models import RerankerKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.ports.retrieval import Reranker
+    from braid.ports.reranker import Reranker
     from braid.settings import Settings
 
 

@@ -32,7 +32,7 @@ _REFUSED_KEY = "the service refused the key"
 
 
 class VoyageReranker:
-    """Implements :class:`braid.ports.retrieval.Reranker`. Make one with :meth:`connect`; safe to share between threads.
+    """Implements :class:`braid.ports.reranker.Reranker`. Make one with :meth:`connect`; safe to share between threads.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from braid.ingestion.bulk.jobs import Phase
     from braid.ports.imports import Job
-    from braid.ports.state import ObjectStore
+    from braid.ports.object_store import ObjectStore
 
 PAGE_BATCHES = 400
 """Batches that one step hands out: their places take 50 KB of a state's 256, and each page 14 of the 25,000 events that

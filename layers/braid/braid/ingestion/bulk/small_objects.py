@@ -9,7 +9,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from braid.errors import ObjectChanged
 
 if TYPE_CHECKING:
-    from braid.ports.state import ObjectStore
+    from braid.ports.object_store import ObjectStore
 
 _ATTEMPTS: Final = 10
 """A note is written twice or so in its life; one that changes under every reading is something else."""

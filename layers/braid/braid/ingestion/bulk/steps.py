@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from braid.ingestion.bulk.jobs import Task, TaskOut
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.state import ObjectLines, ObjectStore
+    from braid.ports.cache import ResilientCache
+    from braid.ports.object_store import ObjectLines, ObjectStore
 
 BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024
@@ -54,7 +54,7 @@ class FileStore(WriteStore, Protocol):
     """What is written to, with the files."""
 
     @property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """What has to learn of the end of an import."""
 
     @property

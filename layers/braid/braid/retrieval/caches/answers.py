@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from braid.models import Answer, Frozen, Record, Timestamp
-from braid.ranking.freshness import aged
+from braid.ranking.freshness import refreshed
 from braid.retrieval.caches.namespace import key_of
 from braid.retrieval.stages.timing import Stopwatch
 
@@ -85,7 +85,7 @@ class AnswerCache:
         kept = self._shelf.find(query.tenant_id, key, self._read)
         if kept is not None:
             took_ms = watch.ms()
-            return aged(kept, query.ranking, self._now()).model_copy(
+            return refreshed(kept, query.ranking, self._now()).model_copy(
                 update={
                     "trace_id": str(uuid.uuid4()),
                     "latency_ms": {"cache": took_ms, "total": took_ms},
@@ -143,7 +143,7 @@ class ContextCache:
         kept = self._shelf.find(request.tenant_id, key, self._read)
         if kept is not None:
             if kept.answer is not None:
-                answer = aged(kept.answer, request.ranking, self._now())
+                answer = refreshed(kept.answer, request.ranking, self._now())
                 kept = kept.model_copy(update={"answer": answer})
             return None, kept
         worked_out, found = work_out()

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from braid.model_profiles import Profiles
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.models.model_profiles import Profiles
+    from braid.ports.cache import ResilientCache
+    from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.settings import Settings
     from braid.settings.fusion_parameters import Fitted
 
@@ -31,7 +31,7 @@ class CacheSource(Protocol):
         """Which caches are on, and for how long they keep values."""
 
     @property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """The store of cached values."""
 
     @property

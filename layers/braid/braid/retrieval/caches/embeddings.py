@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from braid.model_profiles import space_of
 from braid.models import Embedding
+from braid.models.model_profiles import space_of
 from braid.retrieval.caches.namespace import KEY_DIGITS, key_of
 
 if TYPE_CHECKING:
-    from braid.model_profiles import ModelConfig
+    from braid.models.model_profiles import ModelConfig
     from braid.retrieval.caches.namespace import Shelf
 
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from braid.models import EntityLink, Relationship, Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
-    from braid.ports.propagation import PropagateRequest
-    from braid.ports.retrieval import ExpandRequest, Expansion, GraphStats, KnowledgeGraph
+    from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphStats, KnowledgeGraph, PropagateRequest
     from braid.retrieval.caches.namespace import CacheCounts, Standing
 
 _SPANS = 16
@@ -72,7 +71,7 @@ class GraphMemory:
 
 
 class RememberedGraph:
-    """A tenant's graph under one write generation; implements :class:`braid.ports.retrieval.KnowledgeGraph`.
+    """A tenant's graph under one write generation; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
     A question is asked as of its own moment, so that no two would ever be equal. But between two moments at which
     validity changes something all moments are alike: the next such moment stands in the key instead.

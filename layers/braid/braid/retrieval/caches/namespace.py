@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ports.resilient_cache import ForgivingCache
+    from braid.ports.cache import ResilientCache
 
 _Found = TypeVar("_Found")
 KEY_DIGITS = 16
@@ -66,7 +66,7 @@ class Generations:
     process must have met the generation ``settle_s`` seconds ago.
     """
 
-    def __init__(self, cache: ForgivingCache, *, settle_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, cache: ResilientCache, *, settle_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._cache = cache
         self._settle_s = settle_s
         self._clock = clock
@@ -106,7 +106,7 @@ class Shelf:
         Where hits and misses are counted.
     """
 
-    def __init__(self, name: CacheName, cache: ForgivingCache, *, ttl_s: int, counts: CacheCounts) -> None:
+    def __init__(self, name: CacheName, cache: ResilientCache, *, ttl_s: int, counts: CacheCounts) -> None:
         self.name = name
         self._cache = cache
         self._ttl_s = ttl_s

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import Answer, Record
-    from braid.ports.retrieval import SearchIndex
+    from braid.ports.search_index import SearchIndex
     from braid.retrieval.caches.answers import ContextCache
     from braid.retrieval.context.selection import ContextItem
 

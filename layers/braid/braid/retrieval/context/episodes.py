@@ -11,15 +11,16 @@ from pydantic import ValidationError
 from braid.errors import InvalidRequest
 from braid.models import Filters, Kind, Record
 from braid.models.record_limits import too_much
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 from braid.retrieval.context.selection import episode_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from braid.ports.resilient_cache import ForgivingCache
-    from braid.ports.retrieval import SchemaRegistry, SearchIndex
+    from braid.ports.cache import ResilientCache
+    from braid.ports.schema_registry import SchemaRegistry
+    from braid.ports.search_index import SearchIndex
 
 EPISODES = (Kind.DECISION, Kind.TOOL_CALL)
 
@@ -36,7 +37,7 @@ class EpisodeStore(Protocol):
         """Which says the version that a record is written in."""
 
     @property
-    def cache(self) -> ForgivingCache:
+    def cache(self) -> ResilientCache:
         """What has to learn of a write."""
 
     def now(self) -> datetime:

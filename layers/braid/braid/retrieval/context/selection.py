@@ -19,12 +19,11 @@ from braid.ranking.scoring import (
     RECENCY_SHARE,
     SEMANTIC_SHARE,
     clamp,
-    final,
+    final_score,
     recency,
     relevance_share,
 )
-from braid.understanding.ideographs import MIN_HAN, count_han
-from braid.understanding.linking import terms
+from braid.understanding.tokens import MIN_HAN, count_han, terms
 from braid.understanding.unicode_forms import composed
 
 if TYPE_CHECKING:
@@ -191,7 +190,7 @@ def working_state(
     for place, message in enumerate(newest):
         relevance = share_of_words(asked, message_text(message))
         fresh = position_recency(place, len(newest))
-        other = final(ranking, relevance=relevance, kind="message", now=now)
+        other = final_score(ranking, relevance=relevance, kind="message", now=now)
         scores = _scores(ContextSource.WORKING_STATE, ranking, relevance, fresh, other)
         items.append(ContextItem(source=ContextSource.WORKING_STATE, message=message, **scores))
     return items
@@ -256,7 +255,7 @@ def episodic(
             continue
         at = record.timestamp or record.updated_at or record.created_at
         relevance = max(share_of_words(asked, text), 1.0 / len(asked) if asked else 0.0)
-        other = final(ranking, relevance=relevance, at=at, now=now, importance=record.importance)
+        other = final_score(ranking, relevance=relevance, at=at, now=now, importance=record.importance)
         scores = _scores(ContextSource.EPISODIC, ranking, relevance, recency(at, now), other)
         about = {
             **{name: value for name, value in record.metadata.items() if name.endswith("_id")},

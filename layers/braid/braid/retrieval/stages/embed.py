@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.errors import ModelError
-from braid.model_profiles import embedded_text
 from braid.models import Embedding
+from braid.models.model_profiles import embedded_text
 from braid.retrieval.stages.states import Embedded, EmbedRequest
 from braid.retrieval.stages.timing import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.model_profiles import ModelConfig
-    from braid.ports.retrieval import Encoder
+    from braid.models.model_profiles import ModelConfig
+    from braid.ports.encoder import Encoder
     from braid.retrieval.caches.embeddings import EmbeddingCache
 
 

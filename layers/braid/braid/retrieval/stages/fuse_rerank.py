@@ -11,9 +11,9 @@ from braid.models import Answer, Fusion, Result, Source
 from braid.ranking import schema_drift
 from braid.ranking.citations import cite
 from braid.ranking.confidence import confidence
-from braid.ranking.freshness import Aging, steady_until
+from braid.ranking.freshness import ScoredCandidate, order_stable_until
 from braid.ranking.fusion import fuse
-from braid.ranking.scoring import clamp, final, placeholder, recency
+from braid.ranking.scoring import clamp, final_score, placeholder_score, recency
 from braid.retrieval.stages.answer_size import fitting
 from braid.retrieval.stages.hydration import Ranked, Read, read, unread
 from braid.retrieval.stages.path_coherence import cohere
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import FusionParameters, Record
-    from braid.ports.reembedding import DriftedRecords
-    from braid.ports.retrieval import Reranker, SearchIndex
+    from braid.ports.drifted_records import DriftedRecords
+    from braid.ports.reranker import Reranker
+    from braid.ports.search_index import SearchIndex
     from braid.retrieval.stages.states import FuseRequest
 
 LASTING = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
@@ -215,7 +216,7 @@ def _rerank(
 
 
 def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
-    return [replace(item, relevance=placeholder(position)) for position, item in enumerate(ranked)]
+    return [replace(item, relevance=placeholder_score(position)) for position, item in enumerate(ranked)]
 
 
 def _results(
@@ -229,7 +230,7 @@ def _results(
         record, candidate = item.record, item.candidate
         at = _aged_from(record)
         fresh = recency(at, now)
-        value = final(
+        value = final_score(
             query.ranking,
             relevance=item.relevance,
             kind=record.kind.value,
@@ -243,14 +244,17 @@ def _results(
         )
         scored.append((-value, position, fresh, item))
     scored.sort(key=lambda entry: entry[:2])
-    steady = steady_until(
-        [Aging(-negative, item.record.kind.value, _aged_from(item.record)) for negative, _, _, item in scored],
+    steady = order_stable_until(
+        [
+            ScoredCandidate(-negative, item.record.kind.value, _aged_from(item.record))
+            for negative, _, _, item in scored
+        ],
         shown=query.top_k,
         ranking=query.ranking,
         now=now,
     )
     results = [
-        _result(item, rank=rank, fresh=fresh, final_score=-negative)
+        _result(item, rank=rank, fresh=fresh, final=-negative)
         for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
     ]
     return results, [Placed(item, -negative) for negative, _, _, item in scored], steady
@@ -260,7 +264,7 @@ def _aged_from(record: Record) -> datetime | None:
     return record.updated_at or record.timestamp or record.created_at
 
 
-def _result(item: Ranked, *, rank: int, fresh: float, final_score: float) -> Result:
+def _result(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
     record, candidate = item.record, item.candidate
     citation = cite(record)
     return Result(
@@ -272,7 +276,7 @@ def _result(item: Ranked, *, rank: int, fresh: float, final_score: float) -> Res
         content=record.content,
         relevance=item.relevance,
         recency=fresh,
-        final=final_score,
+        final=final,
         combined_score=candidate.combined_score,
         vector_score=candidate.vector_score,
         vector_supplied=item.vector_supplied,

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, QueryStart
-from braid.ports.retrieval import ExpandRequest, Expansion
+from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages.states import GraphFound
 from braid.retrieval.stages.vector_search import best_ids
-from braid.understanding import linking
 from braid.understanding.selectivity import MAX_REACH
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from braid.models import EntityLink, GraphConstraint, GraphHit
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.states import GraphRequest
 
 CARRIED: Final = 100
@@ -43,7 +43,7 @@ class Inside:
 
     def links(self) -> list[EntityLink]:
         """Return whose name or alias the constraint's entity is; empty where it is an id, or nothing."""
-        return self.graph.link(self.tenant_id, [linking.normalise(self.constraint.entity)], as_of=self.as_of)
+        return self.graph.link(self.tenant_id, [normalise(self.constraint.entity)], as_of=self.as_of)
 
     def walk(self, links: Sequence[EntityLink], *, among: tuple[str, ...] | None = None) -> Expansion:
         """Return what is inside, the nearest first, at most one more than the search index is given."""

@@ -7,15 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.errors import StoreError
-from braid.models import Direction, EntityLink, Fusion, GraphHit, Intent
-from braid.ports.retrieval import ExpandRequest
+from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, graph_hits
 from braid.retrieval.stages.graph_constraint import reasoned
 from braid.retrieval.stages.linked_names import linked_names
 from braid.retrieval.stages.propagation_seeds import Budget, around, propagation_of
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.retrieval.stages.timing import Stopwatch
-from braid.understanding import walk_direction
+from braid.understanding import walk_preference
 from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import GraphConstraint, Plan, Query
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.states import Searched
 
 _LOG = logging.getLogger(__name__)
 
-MENTIONS = "MENTIONS"
 TIME_FOR_MORE_MS = 500
 """How long a stage may have taken that still asks the graph for what it can do without: with all the time that one
 question of the graph may take (``BRAID_NEPTUNE_QUESTION_S``) it is still below what the workflow gives the stage."""
@@ -84,7 +83,7 @@ def expansion_for(
             "by_time": True,
             "time_range": time_range,
             # Each vertex is reached by one path, and a longer one along other edges would hide the one asked for.
-            **walk_direction.bounds(walk_direction.time_relation(query.text, context)),
+            **walk_preference.relation_bounds(walk_preference.time_relation(query.text, context)),
         }
     else:
         changes = {"direction": Direction.BOTH, "max_hops": 2}
@@ -110,8 +109,8 @@ class _Walk:
         mentioning = {hit.id for hit in mentioned.hits}
         # A walk along the same mention is no second finding, and would hide the name that led there.
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
-        further = self._asked.keep(graph_hits.weighted(further, weights))
-        answering = [hit for hit in further if self._asked.answers(hit)]
+        further = self._preference.keep(graph_hits.weighted(further, weights))
+        answering = [hit for hit in further if self._preference.answers(hit)]
         # Of the names in a question for causes none is the answer once a walk from one of them is.
         begun = {hit.path.ids[0] for hit in answering}
         begun = set(names) if begun and self.plan.intent is Intent.CAUSAL else begun
@@ -127,13 +126,13 @@ class _Walk:
         A causal or temporal walk that found something, from a name or a hit, is the better answer to such a question.
         """
         asked = self.query.fusion is Fusion.PROPAGATE
-        walks = self.plan.fusion is not Fusion.PROPAGATE or (self._asked.types is not None and not asked)
+        walks = self.plan.fusion is not Fusion.PROPAGATE or (self._preference.types is not None and not asked)
         if walks:
-            of_names = [hit for hit in linked.hits if self._asked.answers(hit)] if linked else []
+            of_names = [hit for hit in linked.hits if self._preference.answers(hit)] if linked else []
             found = self._from_hits(searched, named=bool(of_names))
             if self.plan.fusion is not Fusion.PROPAGATE:
                 return found
-            answers = [*filter(self._asked.answers, found.hits), *of_names]
+            answers = [*filter(self._preference.answers, found.hits), *of_names]
             if answers:
                 return self._around(answers, found, searched) if self.plan.intent is Intent.CAUSAL else found
         return self._propagate(searched, linked)
@@ -148,7 +147,7 @@ class _Walk:
         if not weights:
             return GraphFound(took_ms=0)
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
-        ranked = graph_hits.ranked(self._asked.keep(graph_hits.weighted(expansion.hits, weights)))
+        ranked = graph_hits.ranked(self._preference.keep(graph_hits.weighted(expansion.hits, weights)))
         if self.plan.intent is Intent.TEMPORAL:
             ranked = graph_hits.in_time(ranked)
         return _found(ranked, truncated=expansion.truncated)
@@ -172,8 +171,8 @@ class _Walk:
         return _found(hits[: self.budget.limit], truncated=found.truncated or nearby.truncated)
 
     @cached_property
-    def _asked(self) -> walk_direction.Asked:
-        return walk_direction.asked(self.query.text, self.plan.intent, self.query.temporal_context)
+    def _preference(self) -> walk_preference.WalkPreference:
+        return walk_preference.walk_preference(self.query.text, self.plan.intent, self.query.temporal_context)
 
     def _propagate(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
         """Spread the names and the first text hits over their neighbourhood."""

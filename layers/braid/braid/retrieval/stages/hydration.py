@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from braid.ports.retrieval import SearchIndex
+    from braid.ports.search_index import SearchIndex
 
 READ_AT_MOST = 200
 SUPPLIED_FACTOR: Final = 0.85

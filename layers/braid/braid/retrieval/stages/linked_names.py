@@ -6,14 +6,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from braid.understanding import linking
-from braid.understanding.name_forms import SHORTENED, Asked, asked_keys, is_form
+from braid.understanding.name_forms import SHORTENED, LookupKey, is_form, lookup_keys
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from braid.models import EntityLink, TenantId
-    from braid.ports.retrieval import KnowledgeGraph
+    from braid.ports.knowledge_graph import KnowledgeGraph
 
 MAX_LINKS = 10
 MAX_LOOKED_UP = 200
@@ -27,7 +28,7 @@ def linked_names(graph: KnowledgeGraph, tenant_id: TenantId, question: str, *, a
     several names share is left out; so is every form of words that are part of a name found as it is written. What a
     name is shortened to is linked beside a vertex of just that name, unless that has a record of its own.
     """
-    asked = asked_keys(question)
+    asked = lookup_keys(question)
     if not asked:
         return []
     found = graph.link(tenant_id, list(asked), as_of=as_of, limit=MAX_LOOKED_UP)
@@ -45,20 +46,20 @@ def linked_names(graph: KnowledgeGraph, tenant_id: TenantId, question: str, *, a
         # The best comes first: an entity named twice, by name and by alias, is linked by its name.
         best.setdefault(link.entity_id, link)
     return [
-        link.model_copy(update={"certainty": linking.certainty(question, link.phrase)})
+        link.model_copy(update={"certainty": linking.name_certainty(question, link.phrase)})
         for link in sorted(best.values(), key=lambda link: -link.score)[:MAX_LINKS]
     ]
 
 
-def _of_one_name(links: Sequence[EntityLink], asked: dict[str, Asked]) -> list[EntityLink]:
+def _of_one_name(links: Sequence[EntityLink], asked: dict[str, LookupKey]) -> list[EntityLink]:
     """Keep the links of phrases that only entities of one name are known by."""
     names: dict[str, set[str]] = defaultdict(set)
     for link in links:
-        names[asked[link.phrase].phrase].add(linking.normalise(link.name))
+        names[asked[link.phrase].phrase].add(normalise(link.name))
     return [link for link in links if len(names[asked[link.phrase].phrase]) == 1]
 
 
-def _in_words(links: Iterable[EntityLink], asked: dict[str, Asked]) -> list[EntityLink]:
+def _in_words(links: Iterable[EntityLink], asked: dict[str, LookupKey]) -> list[EntityLink]:
     """Return the links with the question's own words and what these make of the score."""
     return [
         link.model_copy(update={"phrase": asked[link.phrase].phrase, "score": link.score * asked[link.phrase].share})

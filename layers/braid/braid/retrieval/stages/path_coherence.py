@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from braid.ranking.schema_drift import FACTORS
 from braid.ranking.scoring import clamp
-from braid.understanding.linking import normalise, words
 from braid.understanding.name_forms import without_brackets
-from braid.understanding.question_words import question_words
+from braid.understanding.tokens import normalise, search_words, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -99,7 +98,7 @@ def _asked(question: str, links: Iterable[EntityLink]) -> frozenset[str]:
     left = f" {normalise(question)} "
     for phrase in sorted({link.phrase for link in links}, key=len, reverse=True):
         left = left.replace(f" {phrase} ", " ")
-    return frozenset(_stem(word) for word in question_words(left) if len(word) > 2)  # noqa: PLR2004 - "of", "by"
+    return frozenset(_stem(word) for word in search_words(left) if len(word) > 2)  # noqa: PLR2004 - "of", "by"
 
 
 def _names(record: Record) -> set[str]:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import EmbeddingType
-    from braid.ports.retrieval import GraphStats, IndexStats, KnowledgeGraph
+    from braid.ports.knowledge_graph import GraphStats, KnowledgeGraph
+    from braid.ports.search_index import IndexStats
 
 
 def run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from braid.ports.propagation import PropagateRequest
+from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.fusion import best_scores, weighted_sum
 from braid.understanding.planning import DEFAULT_PARAMETERS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.ports.retrieval import SearchRequest
+from braid.ports.search_index import SearchRequest
 from braid.ranking import schema_drift
 from braid.ranking.fusion import reciprocal_rank_fusion
 from braid.retrieval.stages.states import Searched, SearchStageRequest
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import Filters, Hit, PlanStep
-    from braid.ports.retrieval import SearchIndex
+    from braid.ports.search_index import SearchIndex
 
 
 def run(

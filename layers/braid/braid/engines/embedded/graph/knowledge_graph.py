@@ -16,10 +16,9 @@ from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.engines.embedded.validity import Changes
 from braid.models import EntityLink, GraphHit
 from braid.ports.graph_query import GraphResult
-from braid.ports.retrieval import Expansion, GraphStats
+from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats
 from braid.ports.scan_cursor import check_limit, decode, encode
-from braid.ports.writing import GraphPage
-from braid.ranking.graph_walks import answer
+from braid.ranking.graph_walks import answer_query
 from braid.ranking.scoring import clamp
 from braid.understanding.name_forms import match_score
 
@@ -32,14 +31,13 @@ if TYPE_CHECKING:
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
-    from braid.ports.propagation import PropagateRequest
-    from braid.ports.retrieval import ExpandRequest
+    from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 
 _TENANTS_IN_MEMORY = 32
 
 
 class EmbeddedKnowledgeGraph:
-    """Vertices and edges in SQLite, walked in memory; implements :class:`braid.ports.retrieval.KnowledgeGraph`.
+    """Vertices and edges in SQLite, walked in memory; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
     A tenant's graph is read when it is first walked, and again after a write, whichever process wrote.
 
@@ -220,10 +218,10 @@ class EmbeddedKnowledgeGraph:
                 return Expansion()
             graph = self._adjacency(connection, tenant)
         from braid.engines.embedded.graph.neighbourhood import gather
-        from braid.ranking.pagerank import spread
+        from braid.ranking.pagerank import personalised_pagerank
 
         nodes, edges, truncated = gather(graph, request)
-        return spread(request, nodes, edges, truncated=truncated)
+        return personalised_pagerank(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query from one moment of the store."""
@@ -239,7 +237,7 @@ class EmbeddedKnowledgeGraph:
                 return GraphResult()
             graph = self._adjacency(connection, tenant)
             named = graph_rows.named(connection, tenant, graph_query.phrases(query))
-        return answer(query, graph_query.gather(graph, query, named))
+        return answer_query(query, graph_query.gather(graph, query, named))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts, counted again only after a write."""

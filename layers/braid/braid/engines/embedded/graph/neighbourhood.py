@@ -10,15 +10,14 @@ from braid.deadline import check, checked
 from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, place_in_group
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
-from braid.ranking.graph_walks import Node
-from braid.ranking.pagerank import Tie
+from braid.ranking.graph_walks import Node, StoredEdge
 
 if TYPE_CHECKING:
     from braid.engines.embedded.graph.adjacency import Adjacency, Numbers
-    from braid.ports.propagation import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest
 
 
-def gather(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str, Node], list[Tie], bool]:
+def gather(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str, Node], list[StoredEdge], bool]:
     """Gather what lies around the seeds.
 
     Returns
@@ -74,8 +73,8 @@ def _node(graph: Adjacency, vertex: int) -> Node:
     )
 
 
-def _tie(graph: Adjacency, edge: int) -> Tie:
-    return Tie(
+def _tie(graph: Adjacency, edge: int) -> StoredEdge:
+    return StoredEdge(
         graph.ids[int(graph.sources[edge])],
         graph.relationship_types[int(graph.edge_types[edge])],
         graph.ids[int(graph.targets[edge])],

@@ -10,8 +10,8 @@ from braid.deadline import checked
 from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, place_in_group
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.ports.graph_query import MAX_FRONTIER
-from braid.ranking.graph_walks import Edge, Gathered, Node, first_starts
-from braid.understanding.linking import normalise
+from braid.ranking.graph_walks import GatheredGraph, Node, WalkEdge, max_starts
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def phrases(query: GraphQuery) -> list[str]:
     return list(dict.fromkeys(map(normalise, asked)))
 
 
-def gather(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequence[str]]) -> Gathered:
+def gather(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequence[str]]) -> GatheredGraph:
     """Gather the vertices and edges of a query, hop by hop.
 
     A hub contributes one vertex more than its budget of edges, which tells it from a vertex that just fits; what is
@@ -53,11 +53,11 @@ def gather(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequence[str
         keep &= _among(graph, [name for asked in start.names for name in named.get(normalise(asked), ())])
     # Vertices are numbered in the order of their ids.
     frontier = np.flatnonzero(keep)
-    starts = frontier[: first_starts(query)]
+    starts = frontier[: max_starts(query)]
     truncated = len(frontier) > len(starts)
     frontier = starts
     seen = {*starts.tolist()}
-    steps: list[dict[str, list[Edge]]] = []
+    steps: list[dict[str, list[WalkEdge]]] = []
     for place, step in enumerate(query.steps, start=1):
         wanted = in_force & _meets(graph, step.entity_types, step.time_range)
         if step.name is not None:
@@ -73,7 +73,7 @@ def gather(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequence[str
         seen.update(reached.tolist())
         frontier = reached[:MAX_FRONTIER]
         truncated = truncated or (len(reached) > len(frontier) and place < len(query.steps))
-    return Gathered(
+    return GatheredGraph(
         starts=[graph.ids[vertex] for vertex in starts.tolist()],
         edges=steps,
         nodes={graph.ids[vertex]: _node(graph, vertex) for vertex in checked(seen)},
@@ -111,11 +111,11 @@ def _walked(graph: Adjacency, step: QueryStep) -> Mask:
     return keep
 
 
-def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers) -> dict[str, list[Edge]]:
-    found: dict[str, list[Edge]] = {}
+def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers) -> dict[str, list[WalkEdge]]:
+    found: dict[str, list[WalkEdge]] = {}
     for vertex, edge, target in checked(zip(vertices.tolist(), edges.tolist(), targets.tolist(), strict=True)):
         found.setdefault(graph.ids[vertex], []).append(
-            Edge(
+            WalkEdge(
                 target=graph.ids[target],
                 type=graph.relationship_types[int(graph.edge_types[edge])],
                 confidence=float(graph.confidence[edge]),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from braid.engines.embedded.tables import to_microseconds
 from braid.errors import InvalidRequest
-from braid.understanding.linking import normalise
 from braid.understanding.name_forms import stored_forms
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     import sqlite3

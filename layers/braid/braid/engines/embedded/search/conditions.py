@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.engines.embedded.tables import UNTRUSTED, to_microseconds
 
 if TYPE_CHECKING:
-    from braid.ports.retrieval import SearchRequest
+    from braid.ports.search_index import SearchRequest
 
 VALID = "((r.valid_at IS NULL OR r.valid_at <= :as_of) AND (r.invalid_at IS NULL OR r.invalid_at > :as_of))"
 """Whether a row is valid at the moment of asking: 1 or 0."""

@@ -20,8 +20,8 @@ from braid.engines.embedded.validity import Changes
 from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
-from braid.ports.retrieval import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
 from braid.ports.scan_cursor import check_limit, decode, encode
+from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.vectors import VectorGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
-    from braid.ports.retrieval import SearchRequest
-    from braid.ports.writing import Written
+    from braid.ports.search_index import SearchRequest, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 
 
 class EmbeddedSearchIndex:
-    """Records in SQLite, words in FTS5, vectors in HNSW; implements :class:`braid.ports.retrieval.SearchIndex`.
+    """Records in SQLite, words in FTS5, vectors in HNSW; implements :class:`braid.ports.search_index.SearchIndex`.
 
     Parameters
     ----------
@@ -169,7 +168,7 @@ class EmbeddedSearchIndex:
                 return []
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
 
-    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Written]:
+    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return the hash and the models of the records that exist."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.search.conditions import VALID
 from braid.engines.embedded.tables import words_table
 from braid.ranking.scoring import from_bm25
-from braid.understanding.question_words import question_words
+from braid.understanding.tokens import search_words
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,7 +29,7 @@ def search(
 
     First is best, or newest; a row without a time is the oldest.
     """
-    words = question_words(text)
+    words = search_words(text)
     if not words:
         return [], set()
     table = words_table(tenant)

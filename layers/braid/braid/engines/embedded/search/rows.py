@@ -13,7 +13,7 @@ from braid.deadline import checked
 from braid.engines.embedded.tables import forget_words, to_microseconds, words_table, write_words
 from braid.errors import InvalidRequest, StoreError
 from braid.models import Embedding, Record
-from braid.ports.writing import Written
+from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
@@ -207,7 +207,7 @@ def read_many(
     return [found[record_id] for record_id in dict.fromkeys(ids) if record_id in found]
 
 
-def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, Written]:
+def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, WrittenRecord]:
     """Return the hash and the models of the records that exist."""
     rows = connection.execute(
         "SELECT r.id, json_extract(r.body, '$.content_hash'), json_group_array(v.model_id)"
@@ -216,7 +216,9 @@ def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> 
         (json.dumps(list(dict.fromkeys(ids))), tenant),
     )
     return {
-        record_id: Written(id=record_id, content_hash=content_hash, model_ids=frozenset(json.loads(model_ids)) - {None})
+        record_id: WrittenRecord(
+            id=record_id, content_hash=content_hash, model_ids=frozenset(json.loads(model_ids)) - {None}
+        )
         for record_id, content_hash, model_ids in rows
     }
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 from braid.models import GraphHit, Intent, Path, TemporalContext
-from braid.understanding.walk_direction import TimeRelation, agrees, asked, time_relation, wants_ends
+from braid.understanding.walk_preference import (
+    TimeRelation,
+    follows_relation,
+    time_relation,
+    walk_preference,
+    wants_ends,
+)
 
 BEFORE, AFTER, DURING = TimeRelation
 
@@ -52,7 +58,9 @@ def test_a_path_leads_forwards_backwards_or_inside(
     types: tuple[str, ...], inward: tuple[bool, ...], agreeing: TimeRelation | None
 ) -> None:
     path = Path(ids=tuple(f"v{number}" for number in range(len(types) + 1)), types=types, inward=inward)
-    assert [relation for relation in TimeRelation if agrees(path, relation)] == ([agreeing] if agreeing else [])
+    assert [relation for relation in TimeRelation if follows_relation(path, relation)] == (
+        [agreeing] if agreeing else []
+    )
 
 
 def reached(*ids: str, kind: str = "CAUSES") -> GraphHit:
@@ -62,14 +70,14 @@ def reached(*ids: str, kind: str = "CAUSES") -> GraphHit:
 
 def test_where_a_root_cause_is_asked_for_what_lies_between_counts_less() -> None:
     chain = [reached("x", "direct"), reached("x", "direct", "root"), reached("x", "other")]
-    kept = asked("What was the root cause of x?", Intent.CAUSAL, None).keep(chain)
+    kept = walk_preference("What was the root cause of x?", Intent.CAUSAL, None).keep(chain)
     assert {hit.id: hit.score for hit in kept} == {"direct": 0.45, "root": 0.9, "other": 0.9}
-    assert asked("Why did x happen?", Intent.CAUSAL, None).keep(chain) == chain
+    assert walk_preference("Why did x happen?", Intent.CAUSAL, None).keep(chain) == chain
 
 
 def prevention(text: str) -> dict[str, float]:
     hits = [reached("e", "measure", kind="PREVENTS"), reached("e", "cause"), reached("e", "told", kind="MENTIONS")]
-    return {hit.id: hit.score for hit in asked(text, Intent.CAUSAL, None).keep(hits)}
+    return {hit.id: hit.score for hit in walk_preference(text, Intent.CAUSAL, None).keep(hits)}
 
 
 @pytest.mark.parametrize("text", ["What prevents a full disk?", "How was a second lapse averted?"])
@@ -80,22 +88,22 @@ def test_where_something_is_known_to_prevent_it_its_causes_are_no_answer(text: s
 
 def test_where_nothing_is_its_causes_are_all_that_is_known() -> None:
     hits = [reached("e", "cause"), reached("e", "measure", kind="ENABLES")]
-    assert asked("What prevents a full disk?", Intent.CAUSAL, None).keep(hits) == hits
+    assert walk_preference("What prevents a full disk?", Intent.CAUSAL, None).keep(hits) == hits
     assert set(prevention("Why was the disk full?").values()) == {0.9}
 
 
 def test_what_lies_on_the_other_side_in_time_is_left_out() -> None:
     earlier = reached("x", "earlier", kind="BEFORE")
-    assert asked("What happened before x?", Intent.TEMPORAL, None).keep([earlier]) == [earlier]
-    assert asked("What happened after x?", Intent.TEMPORAL, None).keep([earlier]) == []
+    assert walk_preference("What happened before x?", Intent.TEMPORAL, None).keep([earlier]) == [earlier]
+    assert walk_preference("What happened after x?", Intent.TEMPORAL, None).keep([earlier]) == []
 
 
 def test_only_walks_along_the_types_asked_for_are_answers() -> None:
-    assert asked("Why x?", Intent.CAUSAL, None).answers(reached("x", "y"))
-    assert not asked("Why x?", Intent.CAUSAL, None).answers(reached("x", "y", kind="MENTIONS"))
-    assert not asked("Why x?", Intent.CAUSAL, None).answers(reached("x"))
-    assert asked("When did x happen?", Intent.TEMPORAL, None).types is None
-    assert asked("Who is x?", Intent.LOOKUP, None).types is None
+    assert walk_preference("Why x?", Intent.CAUSAL, None).answers(reached("x", "y"))
+    assert not walk_preference("Why x?", Intent.CAUSAL, None).answers(reached("x", "y", kind="MENTIONS"))
+    assert not walk_preference("Why x?", Intent.CAUSAL, None).answers(reached("x"))
+    assert walk_preference("When did x happen?", Intent.TEMPORAL, None).types is None
+    assert walk_preference("Who is x?", Intent.LOOKUP, None).types is None
 
 
 @pytest.mark.parametrize("text", ["the root cause of it", "what caused it in the first place", "ultimately led to"])

@@ -1,4 +1,4 @@
-"""What a question wants of a walk along causes or along time: which way, and how far. Pure: text and paths in.
+"""Which walks along causes or along time answer a question: their direction in time, and their ends.
 
 "What happened after the stoppage?" is answered by what a path leads to forwards in time, and "the root cause" by where
 a chain begins, not by what lies between.
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from braid.models import GraphHit, Path, TemporalContext
 
 
-ON_THE_WAY: Final = 0.5
-"""What counts that lies between a walk's beginning and the end asked for."""
+BETWEEN_FACTOR: Final = 0.5
+"""Factor on the score of a vertex between the start of a walk and the end asked for."""
 
 
 PREVENTED: Final = ("PREVENTS",)
 
 
 class TimeRelation(StrEnum):
-    """How what is asked for stands to what the question names."""
+    """Relation in time of the answer to what the question names."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -56,8 +56,8 @@ _ENDS: Final = _any_of(
     "first causes?",
 )
 _MEASURES: Final = _any_of("prevent(?:s|ed|ing)?", "avert(?:s|ed|ing)?")
-BESIDE_IT: Final = 0.25
-"""What counts that brought about what is to be prevented, where something is known to prevent it."""
+CAUSE_OF_PREVENTED_FACTOR: Final = 0.25
+"""Factor on the score of a cause of what is to be prevented, where a measure that prevents it is known."""
 _FORWARDS: Final = {("BEFORE", False), ("AFTER", True)}
 """Edges that lead to what is later: ``earlier BEFORE later`` along it, ``later AFTER earlier`` against it."""
 _BACKWARDS: Final = {("BEFORE", True), ("AFTER", False)}
@@ -76,7 +76,7 @@ def time_relation(text: str, context: TemporalContext | None) -> TimeRelation | 
     return found[0] if len(found) == 1 else None
 
 
-def agrees(path: Path, relation: TimeRelation) -> bool:
+def follows_relation(path: Path, relation: TimeRelation) -> bool:
     """Whether a path along time leads where the relation says.
 
     What happens during something is before or after whatever that is: an edge DURING on the way is neither.
@@ -92,7 +92,7 @@ def agrees(path: Path, relation: TimeRelation) -> bool:
             return steps == {("DURING", True)}
 
 
-def bounds(relation: TimeRelation | None) -> dict[str, object]:
+def relation_bounds(relation: TimeRelation | None) -> dict[str, object]:
     """Return the fields of the walk's request that a relation narrows."""
     match relation:
         case TimeRelation.DURING:
@@ -108,8 +108,8 @@ def wants_ends(text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What one question asks of the walks along its intent's own relationship types."""
+class WalkPreference:
+    """Which walks along its intent's relationship types answer one question."""
 
     types: frozenset[str] | None
     """None where the question asks for no such walk: "When did X happen?" asks for X, not for what came before it."""
@@ -127,10 +127,10 @@ class Asked:
         Of what is prevented the causes are no answer once a measure is: they count less, and so does what led to it.
         """
         if self.relation is not None:
-            return [hit for hit in hits if agrees(hit.path, self.relation)]
+            return [hit for hit in hits if follows_relation(hit.path, self.relation)]
         if self.prevention and any(hit.path.types == PREVENTED for hit in hits):
             return [
-                hit.model_copy(update={"score": hit.score * BESIDE_IT})
+                hit.model_copy(update={"score": hit.score * CAUSE_OF_PREVENTED_FACTOR})
                 if self.answers(hit) and hit.path.types != PREVENTED
                 else hit
                 for hit in hits
@@ -138,13 +138,15 @@ class Asked:
         if not self.ends:
             return hits
         between = {identity for hit in hits for identity in hit.path.ids[1:-1]}
-        return [hit.model_copy(update={"score": hit.score * ON_THE_WAY}) if hit.id in between else hit for hit in hits]
+        return [
+            hit.model_copy(update={"score": hit.score * BETWEEN_FACTOR}) if hit.id in between else hit for hit in hits
+        ]
 
 
-def asked(text: str, intent: Intent, context: TemporalContext | None) -> Asked:
+def walk_preference(text: str, intent: Intent, context: TemporalContext | None) -> WalkPreference:
     """Return what a question asks of walks along causes or time."""
     if intent is Intent.CAUSAL:
         prevention = _MEASURES.search(text) is not None
-        return Asked(frozenset(CAUSAL_TYPES), ends=wants_ends(text), prevention=prevention)
+        return WalkPreference(frozenset(CAUSAL_TYPES), ends=wants_ends(text), prevention=prevention)
     relation = time_relation(text, context) if intent is Intent.TEMPORAL else None
-    return Asked(frozenset(TEMPORAL_TYPES) if relation else None, relation)
+    return WalkPreference(frozenset(TEMPORAL_TYPES) if relation else None, relation)

@@ -6,8 +6,8 @@ import time
 
 import pytest
 from braid.models import Direction, PlanStep, StepOperation
-from braid.ports.retrieval import GraphStats
-from braid.understanding.multi_hop import read_steps, stem, told
+from braid.ports.knowledge_graph import GraphStats
+from braid.understanding.multi_hop import describe_steps, parse_steps, stem
 
 OUT, IN, BOTH = Direction.OUT, Direction.IN, Direction.BOTH
 CODE = GraphStats(
@@ -53,7 +53,7 @@ CHAINS = [
 
 @pytest.mark.parametrize(("text", "steps"), CHAINS)
 def test_a_chain_of_relations_becomes_steps_from_its_end(text: str, steps: tuple[PlanStep, ...]) -> None:
-    assert read_steps(text, CODE) == steps
+    assert parse_steps(text, CODE) == steps
 
 
 @pytest.mark.parametrize(
@@ -78,22 +78,22 @@ def test_a_chain_of_relations_becomes_steps_from_its_end(text: str, steps: tuple
     ],
 )
 def test_a_question_that_is_not_understood_whole_is_no_chain(text: str) -> None:
-    assert read_steps(text, CODE) == ()
+    assert parse_steps(text, CODE) == ()
 
 
 def test_a_chain_is_read_in_the_words_of_the_tenants_own_graph_only() -> None:
     text = "Who owns the services that depend on Keelson?"
-    assert read_steps(text, GraphStats()) == ()
+    assert parse_steps(text, GraphStats()) == ()
     lacking = CODE.model_copy(update={"by_relationship_type": {"OWNS": 1}})
-    assert read_steps(text, lacking) == ()
+    assert parse_steps(text, lacking) == ()
     other = GraphStats(by_entity_type={"RailwayLine": 2}, by_relationship_type={"ENDS_AT": 1, "MAINTAINED_BY": 1})
-    steps = read_steps("Which railway lines end at railway lines maintained by Ada Company?", other)
+    steps = parse_steps("Which railway lines end at railway lines maintained by Ada Company?", other)
     assert steps == (walk("MAINTAINED_BY", IN, "RailwayLine"), walk("ENDS_AT", IN, "RailwayLine"))
 
 
 def test_a_word_of_two_relationships_is_no_relation() -> None:
     two = CODE.model_copy(update={"by_relationship_type": {"OWNS": 1, "OWNER_OF": 1, "DEPENDS_ON": 1}})
-    assert read_steps("Who owns the services that depend on Keelson?", two) == ()
+    assert parse_steps("Who owns the services that depend on Keelson?", two) == ()
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_inflections_have_one_stem(family: list[str]) -> None:
 
 
 def test_steps_are_told_in_a_few_words() -> None:
-    steps = read_steps("patterns used by implementations of functions similar to X", CODE)
-    assert told(steps) == "search Function, then ←IMPLEMENTS anything, then USES→ Pattern"
+    steps = parse_steps("patterns used by implementations of functions similar to X", CODE)
+    assert describe_steps(steps) == "search Function, then ←IMPLEMENTS anything, then USES→ Pattern"
 
 
 @pytest.mark.parametrize("letters", ["e", "s", "es", "ations", "ß"])
@@ -122,5 +122,5 @@ def test_a_word_as_long_as_a_question_may_be_is_read_at_once(letters: str) -> No
     started = time.process_time()
 
     assert stem(word) == word
-    assert read_steps(f"{word} of the services that {word} {word}", CODE) == ()
+    assert parse_steps(f"{word} of the services that {word} {word}", CODE) == ()
     assert time.process_time() - started < 0.5

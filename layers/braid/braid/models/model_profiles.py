@@ -1,6 +1,7 @@
-"""Which model embeds which kind of question: model configurations and the profiles that choose among them.
+"""Model configurations, and the model profiles that choose one for each type of question.
 
-Configuration is ``models/profiles.json`` in the shared folder. Nothing here loads a model.
+They are configured in ``models/profiles.json`` of the shared folder, which :mod:`braid.settings.config_files` reads.
+Nothing here loads a model.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, StringConstraints, model_validator
 
 from braid.errors import ConfigurationError
-from braid.models import EmbeddingType, Frozen, TemporalContext, TimeRange
-from braid.settings.config_files import read_config
+from braid.models.enums import EmbeddingType
+from braid.models.scalars import Frozen
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from pathlib import Path
+
+    from braid.models.query import TemporalContext, TimeRange
 
 AUTO = "auto"
 """The value of ``BRAID_EMBEDDING_MODEL`` that lets the question choose."""
@@ -25,7 +27,7 @@ ModelId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", 
 
 
 class ModelConfig(Frozen):
-    """One embedding model: what it is, what it costs and what it is told before a question."""
+    """One embedding model: its weights, its budgets and the instructions it is given before a question."""
 
     id: ModelId
     base: str
@@ -45,7 +47,7 @@ class ModelConfig(Frozen):
     instructions: dict[EmbeddingType, str] = Field(default_factory=dict)
 
     def instruction(self, embedding_type: EmbeddingType) -> str:
-        """Return what the model is told before a question of this type, empty for a model without instructions."""
+        """Return the instruction for a question of this type, empty for a model without instructions."""
         return self.instructions.get(embedding_type, "")
 
 
@@ -91,17 +93,6 @@ class Profiles(Frozen):
                 return model
         known = ", ".join(sorted(model.id for model in self.models))
         raise ConfigurationError(f"BRAID_EMBEDDING_MODEL: unknown model {model_id!r}; known are {AUTO}, {known}")
-
-
-def load_profiles(shared_dir: Path) -> Profiles:
-    """Read ``models/profiles.json``.
-
-    Raises
-    ------
-    ConfigurationError
-        If the file is missing or malformed; the message names the file and the field.
-    """
-    return read_config(Profiles, shared_dir / "models" / "profiles.json", where="BRAID_SHARED_DIR names its folder")
 
 
 def resolve(profiles: Profiles, profile: str, embedding_type: EmbeddingType, forced_model: str = AUTO) -> ModelConfig:
@@ -168,7 +159,7 @@ def embedded_text(
 
 
 def _describe(time_range: TimeRange) -> str:
-    """Say an interval in words that a model has read; the end is exclusive."""
+    """Return an interval in words; the end is exclusive."""
     if time_range.start and time_range.end:
         return f"{_moment(time_range.start)} to {_moment(time_range.end)}"
     if time_range.start:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from braid.ranking.schema_drift import FACTORS, Drift, Window, drift, oldest_searched, reach
+from braid.models import SchemaWindow
+from braid.ranking.schema_drift import FACTORS, Drift, drift, oldest_searched, reach
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,5 +47,5 @@ def test_the_window_ends_at_the_first_version() -> None:
 
 
 def test_a_strict_window_reaches_to_the_version_before_the_current_one() -> None:
-    assert [reach(3), reach(3, Window.STRICT), reach(0, Window.STRICT)] == [3, 1, 0]
-    assert oldest_searched(9, reach(3, Window.STRICT)) == 8
+    assert [reach(3), reach(3, SchemaWindow.STRICT), reach(0, SchemaWindow.STRICT)] == [3, 1, 0]
+    assert oldest_searched(9, reach(3, SchemaWindow.STRICT)) == 8

@@ -1,19 +1,56 @@
-"""What a change of schema does to what is stored. Pure: two versions and stored counts in, a report out."""
+"""Port of the schema registry: a tenant's schema versions, and what registering the next one would change."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+from pydantic import Field
 
 from braid.errors import InvalidRequest
-from braid.models import Frozen, Label
+from braid.models import Frozen, Label, TenantId, Timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from braid.ports.retrieval import SchemaVersion
-
 FIRST_VERSIONS: Final = (1, 2)
 """With what a tenant's registry may begin: its records count as of version 1 whether that is written down or not."""
+
+
+class SchemaVersion(Frozen):
+    """One version of a tenant's schema."""
+
+    tenant_id: TenantId
+    version: int = Field(ge=1)
+    created_at: Timestamp
+    entity_types: tuple[Label, ...] = ()
+    relationship_types: tuple[Label, ...] = ()
+    changes: str = ""
+
+
+@runtime_checkable
+class SchemaRegistry(Protocol):
+    """The schema versions of each tenant."""
+
+    def register(self, schema: SchemaVersion) -> None:
+        """Write the next version; writing one again with the same content does nothing.
+
+        A tenant without versions may begin with 1 or, because its records count as of version 1, with 2.
+
+        Raises
+        ------
+        InvalidRequest
+            If the version is registered with other content, or is not the next one: a version left out would make all
+            records look further behind than they are.
+        """
+
+    def current(self, tenant_id: TenantId) -> int:
+        """Return the newest version, 1 when none is registered."""
+
+    def versions(self, tenant_id: TenantId) -> list[SchemaVersion]:
+        """Return all versions, oldest first."""
+
+    def forget(self, tenant_id: TenantId) -> int:
+        """Remove all versions of a tenant of which nothing else is left, and return how many there were."""
 
 
 class TypeInUse(Frozen):

@@ -1,4 +1,4 @@
-"""The words of the field: modes, intents, strategies, sources, kinds."""
+"""Enumerations: modes, intents, strategies, sources, kinds of record, rerankers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EmbeddingType(StrEnum):
 
 
 class Strategy(StrEnum):
-    """In which order the two stores are asked."""
+    """In which order the search index and the graph are asked."""
 
     SEMANTIC = "semantic"
     GRAPH_ONLY = "graph_only"
@@ -95,8 +95,17 @@ class Direction(StrEnum):
     BOTH = "both"
 
 
+class SchemaWindow(StrEnum):
+    """How far back questions find records of older schema versions."""
+
+    THRESHOLD = "threshold"
+    """As far as the drift threshold: moderate drift is found, at a discount."""
+    STRICT = "strict"
+    """To the version before the current one."""
+
+
 class RerankerKind(StrEnum):
-    """Who rescores the first candidates."""
+    """Which kind of reranker rescores the first candidates."""
 
     NONE = "none"
     ONNX = "onnx"

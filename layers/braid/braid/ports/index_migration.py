@@ -1,4 +1,4 @@
-"""What re-embedding asks of the stores: where records lack vectors, safe writing back, and a move to other models.
+"""Port of index migration: the move of the search index to another model profile, and conditional writes of vectors.
 
 A *model profile* is active, and questions are embedded by its models. A move to another profile fills the *next* index
 beside the active one, switches to it in one act, and keeps the *previous* one so that it can be switched back. While
@@ -24,13 +24,12 @@ from braid.models import Frozen, Record, RecordId, TenantId
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from braid.ports.retrieval import ScanPage, SearchHits, SearchRequest
+    from braid.ports.search_index import ScanPage, SearchHits, SearchRequest
 
 ProfileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
-JobName = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]
 
 
-class Serving(Frozen):
+class MigrationState(Frozen):
     """Which profiles' vectors the index holds. At most one of ``next`` and ``previous`` is set."""
 
     active: ProfileName | None = None
@@ -47,7 +46,7 @@ class Serving(Frozen):
         """The other profile, that writes have to serve as well."""
         return self.next or self.leaving or self.previous
 
-    def begun(self, active: str, target: str) -> Serving:
+    def begun(self, active: str, target: str) -> MigrationState:
         """Return what is served once a move has begun.
 
         Raises
@@ -62,9 +61,9 @@ class Serving(Frozen):
         if self.previous is not None:
             message = f"profile: profile {self.previous} is still kept for a roll-back; drop it first"
             raise InvalidRequest(message, field="profile")
-        return Serving(active=self.active or active, next=target)
+        return MigrationState(active=self.active or active, next=target)
 
-    def switched(self) -> Serving:
+    def switched(self) -> MigrationState:
         """Return what is served after the switch.
 
         Raises
@@ -75,9 +74,9 @@ class Serving(Frozen):
         if self.next is None:
             message = "profile: no move is open; begin one first"
             raise InvalidRequest(message, field="profile")
-        return Serving(active=self.next, previous=self.active)
+        return MigrationState(active=self.next, previous=self.active)
 
-    def rolled_back(self) -> Serving:
+    def rolled_back(self) -> MigrationState:
         """Return what is served after going back.
 
         Raises
@@ -88,7 +87,7 @@ class Serving(Frozen):
         if self.previous is None:
             message = "rollback: there is no previous index to go back to"
             raise InvalidRequest(message, field="rollback")
-        return Serving(active=self.previous, next=self.leaving or self.active)
+        return MigrationState(active=self.previous, next=self.leaving or self.active)
 
     def stay(self) -> None:
         """Make sure that no roll-back is under way.
@@ -103,7 +102,7 @@ class Serving(Frozen):
             raise InvalidRequest(message, field="rollback")
 
 
-class Reembedded(Frozen):
+class ReembeddedRecord(Frozen):
     """A record with new vectors, to be written back if nobody changed it meanwhile."""
 
     read: Record
@@ -112,16 +111,16 @@ class Reembedded(Frozen):
     """As it is to be. Its vectors replace those of their spaces, and those of other spaces stay as they are."""
 
 
-class Settled(Frozen):
-    """What became of records that were written back."""
+class WriteBackResult(Frozen):
+    """Which records were written back, and which were not because they had changed."""
 
     written: int = Field(ge=0)
     lost: tuple[RecordId, ...] = ()
     """Changed or removed since they were read, and so left for the next pass."""
 
 
-class Reconciled(Frozen):
-    """What comparing a part of two indexes came to."""
+class ReconcileResult(Frozen):
+    """Outcome of comparing a part of two indexes."""
 
     cursor: str | None = None
     """What the next part is asked with; None when there is none."""
@@ -131,13 +130,13 @@ class Reconciled(Frozen):
 
 
 @runtime_checkable
-class IndexMoves(Protocol):
-    """The index as re-embedding sees it; beside a :class:`~braid.ports.retrieval.SearchIndex` of the same store."""
+class IndexMigration(Protocol):
+    """The index as re-embedding sees it; beside a :class:`~braid.ports.search_index.SearchIndex` of the same store."""
 
     grace_s: float
     """For how many seconds others may still act on an earlier answer of :meth:`serving`; 0 where nobody keeps it."""
 
-    def serving(self) -> Serving:
+    def serving(self) -> MigrationState:
         """Return which profiles are served."""
 
     def tenants(self, *, after: str | None = None, limit: int = 500) -> list[TenantId]:
@@ -153,7 +152,7 @@ class IndexMoves(Protocol):
     ) -> int:
         """Return how many records of the active index meet every condition given, as those of ``SearchIndex.scan``."""
 
-    def write_back(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+    def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is still as it was read, in the active index and in the one beside it.
 
         Raises
@@ -162,9 +161,7 @@ class IndexMoves(Protocol):
             If a vector's length is not that of its space; nothing is written.
         """
 
-    # --- a move -----------------------------------------------------------------------------------------------------
-
-    def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> Serving:
+    def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
         """Begin a move; one that goes there already goes on.
 
         Parameters
@@ -188,14 +185,14 @@ class IndexMoves(Protocol):
         A cursor stays good when the process that asked is gone. Records come without vectors.
         """
 
-    def fill(self, tenant_id: str, changes: Sequence[Reembedded]) -> Settled:
+    def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write records to the next index, with what the active one has of its spaces and with the new vectors.
 
         What is there already and differs from what was read is not written over, and what is removed from the active
         index meanwhile does not stay in the next one.
         """
 
-    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> Reconciled:
+    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> ReconcileResult:
         """Compare the next part of both indexes, vectors aside, and bring the next one into line."""
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
@@ -210,7 +207,7 @@ class IndexMoves(Protocol):
     def prepare(self) -> None:
         """Do what makes the first question after the switch as fast as any other."""
 
-    def switch(self) -> Serving:
+    def switch(self) -> MigrationState:
         """Make the next index and its profile the active ones, in one act; keep the other as the previous one.
 
         Raises
@@ -219,7 +216,7 @@ class IndexMoves(Protocol):
             If there is no next index.
         """
 
-    def announce_rollback(self) -> Serving:
+    def announce_rollback(self) -> MigrationState:
         """Let questions be embedded by the previous profile again, which the active index still answers in full.
 
         Until :meth:`rollback` writes go on serving both profiles. Announcing again changes nothing.
@@ -230,7 +227,7 @@ class IndexMoves(Protocol):
             If there is no previous index.
         """
 
-    def rollback(self) -> Serving:
+    def rollback(self) -> MigrationState:
         """Make the previous index and its profile the active ones again, in one act; keep the other as the next one.
 
         Raises
@@ -239,71 +236,5 @@ class IndexMoves(Protocol):
             If there is no previous index.
         """
 
-    def drop(self, spaces: Sequence[str]) -> Serving:
+    def drop(self, spaces: Sequence[str]) -> MigrationState:
         """Remove the index that is not active, and these spaces, which only its profile has, if there is one."""
-
-
-class JobRecord(Frozen):
-    """What is remembered of a job, so that whoever goes on with it knows where."""
-
-    name: JobName
-    revision: int = Field(ge=1)
-    body: str
-
-
-@runtime_checkable
-class JobStore(Protocol):
-    """Job records: written often, lost never."""
-
-    def get(self, name: str) -> JobRecord | None:
-        """Return a job as last written, None when there is none."""
-
-    def put(self, record: JobRecord) -> bool:
-        """Write a job if its revision is the next one; False, and nothing written, if somebody else was first."""
-
-    def names(self) -> list[str]:
-        """Return the names of all jobs, in order."""
-
-    def remove(self, name: str) -> bool:
-        """Remove a job and return whether there was one; whoever works on it fails at its next note."""
-
-
-def refresh_job(tenant_id: str | None) -> str:
-    """Return the name of the job that re-embeds one tenant's outdated records, or every tenant's."""
-    return f"refresh:{tenant_id}" if tenant_id else "refresh"
-
-
-class PendingSend(Protocol):
-    """A call to the re-embedding queue that may still be under way."""
-
-    def wait(self) -> bool:
-        """Wait for the call, for as long as an answer may, and return whether it is over."""
-
-
-class DriftedRecords(Protocol):
-    """Records of an older schema that answers found, on their way to the re-embedding queue."""
-
-    def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> PendingSend | None:
-        """Queue the records without holding up the answer; None when there was nothing to send."""
-
-
-def encode_phase(phase: int, cursor: str | None) -> str:
-    """Return the cursor of several scans in turn: in which of them, and where in it."""
-    return f"{phase:d}:{cursor or ''}"
-
-
-def decode_phase(text: str | None) -> tuple[int, str | None]:
-    """Read what :func:`encode_phase` wrote; None begins the first scan.
-
-    Raises
-    ------
-    InvalidRequest
-        If it was not written there.
-    """
-    if text is None:
-        return 0, None
-    phase, _, cursor = text.partition(":")
-    if not phase.isascii() or not phase.isdigit():
-        message = "after: this is no cursor that a scan returned"
-        raise InvalidRequest(message, field="after")
-    return int(phase), cursor or None

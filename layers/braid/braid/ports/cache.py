@@ -1,29 +1,137 @@
-"""A cache that may be lost without anybody noticing but the clock.
+"""Port of the cache: values of a tenant that may be lost at any time, and the tenant's write generation.
 
-Whoever asks a question does it in this order: read the generation, look for a value under a key that holds it, work the
-value out, keep it under the same key. Whoever writes does it in this one: write, :meth:`ForgivingCache.advance`, say
-that it is done. What was worked out before a write then lies under a key that nobody asks for after it.
+A question reads the generation, looks for a value under a key that holds it, computes the value where there is none,
+and keeps it under the same key. A write stores, calls :meth:`Cache.advance`, and then reports that it is done. So a
+value from before the write has a key that no question asks for after it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from braid.errors import ConfigurationError, StoreError
+from braid.errors import ConfigurationError, InvalidRequest, StoreError
+from braid.ports.keys import check_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ports.state import Cache
-
+MAX_CACHE_VALUE_BYTES = 384 * 1024
+"""DynamoDB refuses items above 400 KB, keys and names of attributes included; the embedded cache keeps to the same."""
+COUNTER = "counter/"
+"""What the key of a counter begins with, and that of no value; a policy of the deployment names it."""
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
 
 
+@runtime_checkable
+class Cache(Protocol):
+    """Values that may be lost at any time; :class:`ResilientCache` makes a lost cache a miss.
+
+    A key is 1 to :data:`~braid.ports.keys.MAX_KEY_BYTES` bytes of UTF-8; anything else raises
+    :class:`~braid.errors.InvalidRequest`.
+    """
+
+    def get(self, tenant_id: str, key: str) -> bytes | None:
+        """Return what is kept; None when nothing is, or it has expired."""
+
+    def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
+        """Keep a value for ``ttl_s`` seconds, at least 1, or up to one second less, instead of what was there.
+
+        A value above :data:`MAX_CACHE_VALUE_BYTES` is not kept, and what was there is gone.
+        """
+
+    def exchange(
+        self, tenant_id: str, key: str, expected: bytes | None, value: bytes | None, ttl_s: int
+    ) -> bytes | None:
+        """Compare and set, in one step: keep ``value`` if what is kept equals ``expected``.
+
+        Parameters
+        ----------
+        expected
+            What has to be kept for anything to change; None is nothing, or a value that has expired.
+        value
+            What is kept then, as :meth:`put` keeps it; None removes what is kept.
+
+        Returns
+        -------
+        bytes or None
+            What was kept before. The value was exchanged if this equals ``expected``, and else nothing changed.
+        """
+
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
+        """Add to a counter of the present window, in one step, and return its sum.
+
+        A window is a whole multiple of ``window_s`` seconds since 1970, and begins at 0. An amount of 0 reads the
+        counter, and one below 0 gives back. Counters and values share no key.
+        """
+
+    def generation(self, tenant_id: str) -> int:
+        """Return a number that has grown since any write of this tenant that :meth:`advance` was called for.
+
+        A part of the key of everything that depends on what is stored. Read it before working out what is to be kept
+        under it. It never expires and is never out of date.
+        """
+
+    def advance(self, tenant_id: str) -> int:
+        """Begin a new generation and return it; between a write and saying that it is done.
+
+        Trying again is safe: a generation more only costs misses.
+        """
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove every value of a tenant, expired or not, and return how many there were.
+
+        The generation stays: what is still being worked out must not be kept under a number that comes again. Slow
+        where a table has to be read through; for a tenant that is removed.
+        """
+
+
+def check_value_key(key: str) -> str:
+    """Return a key of a value in a cache.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is empty, too long, not text, or a counter's.
+    """
+    if check_key(key).startswith(COUNTER):
+        message = f"key: begins with {COUNTER}, as those of counters do"
+        raise InvalidRequest(message, field="key")
+    return key
+
+
+def check_ttl(ttl_s: int) -> int:
+    """Return for how many seconds something is kept.
+
+    Raises
+    ------
+    InvalidRequest
+        If it is none.
+    """
+    if ttl_s < 1:
+        message = f"ttl_s: {ttl_s} is below 1"
+        raise InvalidRequest(message, field="ttl_s")
+    return ttl_s
+
+
+def counter_key(key: str, window_s: int, now: float) -> str:
+    """Return the key of a counter in the window that is open at a moment, in seconds since 1970.
+
+    Raises
+    ------
+    InvalidRequest
+        If there is no such window.
+    """
+    if window_s < 1:
+        message = f"window_s: {window_s} is below 1"
+        raise InvalidRequest(message, field="window_s")
+    return check_key(f"{COUNTER}{window_s:d}/{now // window_s:.0f}/{check_key(key)}")
+
+
 class NoCache:
-    """Keeps nothing; implements :class:`braid.ports.state.Cache` where no cache is deployed."""
+    """Keeps nothing; implements :class:`braid.ports.cache.Cache` where no cache is deployed."""
 
     def get(self, tenant_id: str, key: str) -> bytes | None:  # noqa: ARG002 - the port's signature
         """Return None."""
@@ -74,8 +182,8 @@ class NoCache:
         raise ConfigurationError(message)
 
 
-class ForgivingCache:
-    """A cache whose failures are misses, except where that would let an old answer through.
+class ResilientCache:
+    """Cache wrapper: failures count as misses, except where that would let an outdated answer through.
 
     After a failure it is not asked again for a while, so that a cache that is down costs one time-out and not one a
     question.

@@ -1,0 +1,20 @@
+"""Port of an embedding model: texts in, L2-normalised vectors out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A model that makes vectors."""
+
+    model_id: str
+    space: str
+    dimension: int
+
+    def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
+        """Return one L2-normalised vector a text, as little-endian float32 bytes, in the order of ``texts``."""

@@ -1,0 +1,238 @@
+"""Port of the knowledge graph: writes, linking of names, expansion, propagation, queries and scans.
+
+Every request carries its tenant; an implementation filters by it inside the query itself. All raise
+:class:`~braid.errors.TransientStoreError` for what is worth trying again and another
+:class:`~braid.errors.StoreError` for what is not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
+
+from pydantic import Field, model_validator
+
+from braid.models import (
+    MAX_DAMPING,
+    Direction,
+    EntityLink,
+    Frozen,
+    GraphHit,
+    Label,
+    RecordId,
+    Relationship,
+    Score,
+    TenantId,
+    TimeRange,
+    Timestamp,
+    Vertex,
+    Weight,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+
+    from braid.ports.graph_query import GraphQuery, GraphResult
+
+MAX_SEEDS = 100
+
+Seed = tuple[RecordId, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+
+
+class ExpandRequest(Frozen):
+    """A bounded walk from seeds; each vertex is reached once, by its best path."""
+
+    tenant_id: TenantId
+    seeds: tuple[RecordId, ...]
+    types: tuple[Label, ...] = ()
+    """Only these relationship types; empty means any."""
+    direction: Direction = Direction.BOTH
+    max_hops: int = Field(default=2, ge=1, le=3)
+    by_confidence: bool = False
+    """Score: True, the product of the edges' confidence; False, ``1 / (1 + hops)``."""
+    by_time: bool = False
+    """Order: True lists the chosen by timestamp ascending (missing last); False by score."""
+    limit: int = Field(default=50, ge=1, le=1_000)
+    among: tuple[RecordId, ...] | None = None
+    """Return only these vertices; others are still walked through. None means no such condition."""
+    records_only: bool = True
+    """Return only vertices that have a record; others are still walked through."""
+    entity_types: tuple[Label, ...] = ()
+    """Return only vertices of these types; others are still walked through."""
+    time_range: TimeRange | None = None
+    """Return only vertices whose timestamp is inside."""
+    as_of: Timestamp
+    """Superseded edges and vertices at this moment are neither walked nor returned."""
+    fan_out: int = Field(default=200, ge=1)
+    """Edges followed from one vertex, the highest confidence first, then by the edge's identity."""
+
+
+class PropagateRequest(Frozen):
+    """Personalised PageRank over what lies around the seeds.
+
+    The neighbourhood: the ``fan_out`` surest edges of each seed, then all edges of each vertex reached, up to
+    ``max_hops`` from a seed. A vertex with more than ``hub`` edges in force is reached but not walked through: what
+    everything is tied to tells nothing apart.
+    """
+
+    tenant_id: TenantId
+    names: tuple[Seed, ...] = ()
+    """Entities that the question names, with how much each counts; paths begin at them where they can."""
+    hits: tuple[Seed, ...] = ()
+    """First hits of the text search, with how much each counts."""
+    texts: tuple[tuple[RecordId, Score], ...] = ()
+    """All that the text search found, with how like the question each is, the best being 1."""
+    damping: float = Field(default=0.7, gt=0, le=MAX_DAMPING)
+    """Probability of walking on rather than beginning again at a seed."""
+    bridging: Weight = 0.0
+    """What one of the texts gains that shares an entity with one of the best records."""
+    max_hops: int = Field(default=3, ge=1, le=3)
+    fan_out: int = Field(default=100, ge=1)
+    hub: int = Field(default=20, ge=1)
+    limit: int = Field(default=50, ge=1, le=200)
+    as_of: Timestamp
+    """Superseded edges and vertices at this moment are neither walked nor returned."""
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> PropagateRequest:
+        if len(self.names) + len(self.hits) > MAX_SEEDS:
+            message = f"names and hits are more than {MAX_SEEDS}"
+            raise ValueError(message)
+        return self
+
+    def seeds(self) -> dict[str, float]:
+        """Return how much each seed counts: one that is both a name and a hit counts as both."""
+        weights: dict[str, float] = {}
+        for identity, weight in (*self.names, *self.hits):
+            weights[identity] = weights.get(identity, 0.0) + weight
+        return weights
+
+
+class Expansion(Frozen):
+    """What a walk reached: best ``limit`` vertices, never a seed."""
+
+    hits: tuple[GraphHit, ...] = ()
+    truncated: bool = False
+    """Whether a vertex had more edges than the fan-out budget."""
+
+
+class GraphStats(Frozen):
+    """Stored counts of one tenant, for the planner."""
+
+    vertices: int = 0
+    records: int = 0
+    """Vertices that have a record."""
+    edges: int = 0
+    by_entity_type: dict[Label, int] = Field(default_factory=dict)
+    by_relationship_type: dict[Label, int] = Field(default_factory=dict)
+    sources_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
+    """Different vertices that edges of each type lead from."""
+    targets_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
+    """Different vertices that edges of each type lead to."""
+
+
+class GraphPage(Frozen):
+    """Some of a tenant's vertices in the order of their ids, and the edges that lead out of them."""
+
+    vertices: tuple[Vertex, ...] = ()
+    relationships: tuple[Relationship, ...] = ()
+    cursor: str | None = None
+    """What the next page is asked with; None when there is none."""
+
+
+@runtime_checkable
+class KnowledgeGraph(Protocol):
+    """Entities and what relates them."""
+
+    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write vertices, then edges; when it returns they are durable.
+
+        Raises
+        ------
+        InvalidRequest
+            If an edge's end is neither stored nor among ``vertices``; nothing is written.
+        """
+
+    def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
+        """Remove vertices with their edges and return how many vertices there were."""
+
+    def link(self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
+        """Return the entities of which a name or alias, normalised by ``tokens.normalise``, equals one of ``names``.
+
+        ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. So are entities of which
+        a name or alias has a form that is asked for behind its mark (``name_forms.stored_forms``); their scores are
+        lower. Each entity once, by its best match; ordered by score, then the longest phrase, then id.
+        """
+
+    def expand(self, request: ExpandRequest) -> Expansion:
+        """Walk from the seeds. One traversal whatever the number of seeds."""
+
+    def propagate(self, request: PropagateRequest) -> Expansion:
+        """Spread names and hits over their neighbourhood; the records visited most, seeds among them, best first.
+
+        One traversal whatever the number of seeds. Ties by id.
+        """
+
+    def query(self, query: GraphQuery) -> GraphResult:
+        """Answer a declarative query. One traversal whatever its number of steps and starts."""
+
+    def stats(self, tenant_id: TenantId) -> GraphStats:
+        """Return stored counts."""
+
+    def next_change(self, tenant_id: TenantId, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when a vertex or an edge becomes or ceases to be valid.
+
+        None if there is none. Walks as of two moments with the same next change, and no write between them, are equal.
+        """
+
+
+@runtime_checkable
+class WritableGraph(KnowledgeGraph, Protocol):
+    """The graph as writes and maintenance see it: whole vertices and edges, valid or not."""
+
+    def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
+        """Remove edges by their identity and return how many there were."""
+
+    def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:
+        """Return the vertices that exist, whole, in the order of ``ids``."""
+
+    def as_stored(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> list[Relationship]:
+        """Return what is stored under the identities of these edges, whole, in the order of their identity."""
+
+    def relationships(
+        self,
+        tenant_id: TenantId,
+        *,
+        ids: Collection[RecordId] = (),
+        evidence: Collection[RecordId] = (),
+        types: Collection[Label] = (),
+    ) -> list[Relationship]:
+        """Return edges whole, in the order of their identity, whatever their validity.
+
+        Parameters
+        ----------
+        ids
+            Those with an end among these vertices.
+        evidence
+            Those, as well, of which the evidence is among these records.
+        types
+            Of all those only these types; empty means any.
+        """
+
+    def scan(self, tenant_id: TenantId, *, after: str | None = None, limit: int = 500) -> GraphPage:
+        """Return the next vertices in the order of their ids, with the edges that lead out of them.
+
+        Each vertex that is there from the first page to the last comes exactly once, and so does each edge.
+
+        Parameters
+        ----------
+        after
+            Cursor of the page before, of any process and age; None begins.
+        limit
+            Most vertices of the page, 1 to 1,000.
+
+        Raises
+        ------
+        InvalidRequest
+            If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
+        """

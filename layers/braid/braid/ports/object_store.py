@@ -1,0 +1,189 @@
+"""Port of the object store: files of a tenant, and how their content is cut into parts and lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from braid.errors import InvalidRequest, StoreError
+from braid.models import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+MAX_LINE_BYTES = 10_000_000
+"""No more than one line of an object is held in memory, and no longer one is accepted."""
+
+
+class ObjectInfo(Frozen):
+    """What is known of an object without reading it."""
+
+    key: str
+    size_bytes: int = Field(ge=0)
+    version: str
+    """Differs whenever the content does."""
+
+
+@runtime_checkable
+class ObjectLines(Protocol):
+    """The lines of one version of an object, read from their beginning as they are asked for."""
+
+    @property
+    def info(self) -> ObjectInfo:
+        """What is known of the object without reading it."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield lines without their line feed.
+
+        Raises
+        ------
+        ObjectChanged
+            If the object is replaced or removed before its last part was read; what was yielded is of one version.
+        StoreError
+            If a line is longer than :data:`MAX_LINE_BYTES`; the message has its number.
+        """
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """Files of each tenant.
+
+    A key is 1 to :data:`~braid.ports.keys.MAX_KEY_BYTES` bytes of UTF-8 without control characters, and no part of it
+    between slashes is empty, ``.`` or ``..``; anything else raises :class:`~braid.errors.InvalidRequest`.
+    """
+
+    def put(self, tenant_id: str, key: str, content: bytes | BinaryIO) -> ObjectInfo:
+        """Write an object whole or not at all, instead of what was there. A stream is read to its end, in parts."""
+
+    def open(self, tenant_id: str, key: str) -> ObjectLines:
+        """Begin to read an object.
+
+        Raises
+        ------
+        ObjectMissing
+            If there is none.
+        """
+
+    def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
+        """Return a part of one version of an object, from byte ``start`` up to, without it, byte ``end``.
+
+        Parameters
+        ----------
+        info
+            The version, as it was opened or written, maybe by another process.
+        start, end
+            ``0 <= start <= end <= size_bytes``.
+
+        Raises
+        ------
+        ObjectChanged
+            If that version is no longer what is stored.
+        InvalidRequest
+            If the bounds are others.
+        """
+
+    def list(self, tenant_id: str, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the tenant's objects whose key begins with ``prefix``, ordered by key."""
+
+    def delete(self, tenant_id: str, key: str) -> None:
+        """Remove an object; one that does not exist is no error."""
+
+    def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
+        """Remove objects, many in one request; those that do not exist are no error, and repeating it completes it.
+
+        Whatever :meth:`list` gives is removed, keys too under which nothing can be put here: others write to a bucket.
+        """
+
+
+def check_range(info: ObjectInfo, start: int, end: int) -> None:
+    """Check which part of an object is asked for.
+
+    Raises
+    ------
+    InvalidRequest
+        If there is no such part.
+    """
+    if not 0 <= start <= end <= info.size_bytes:
+        message = f"start, end: bytes {start} to {end} are no part of {info.size_bytes}"
+        raise InvalidRequest(message, field="start")
+
+
+def parts_of(content: bytes | BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield content in parts of ``size`` bytes, the last one shorter or, when there is nothing, empty.
+
+    Raises
+    ------
+    InvalidRequest
+        If a stream gives text.
+    """
+    if isinstance(content, bytes):
+        for start in range(0, max(1, len(content)), size):
+            yield content[start : start + size]
+        return
+    ahead = _read_full(content, size)
+    while True:
+        part, ahead = ahead, _read_full(content, size) if len(ahead) == size else b""
+        yield part
+        if not ahead:
+            return
+
+
+def _read_full(stream: BinaryIO, size: int) -> bytes:
+    """Read until there are ``size`` bytes or no more; a pipe gives what it has."""
+    pieces: list[bytes] = []
+    missing = size
+    while missing:
+        piece = stream.read(missing)
+        if not isinstance(piece, bytes):
+            message = "content: the stream gives text; open it in binary mode"
+            raise InvalidRequest(message, field="content")
+        if not piece:
+            break
+        pieces.append(piece)
+        missing -= len(piece)
+    return b"".join(pieces)
+
+
+@dataclass(frozen=True)
+class StoredLines:
+    """The lines of one version of an object; implements :class:`braid.ports.object_store.ObjectLines`."""
+
+    info: ObjectInfo
+    read: Callable[[], Iterator[bytes]]
+    """Returns the content in parts, from its beginning; raises as the port says."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield lines without their line feed."""
+        return lines_of(self.read(), self.info.key)
+
+
+def lines_of(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield the lines of bytes that come in chunks of any size, without their line feed.
+
+    Raises
+    ------
+    StoreError
+        If one is longer than :data:`MAX_LINE_BYTES`.
+    """
+    number = 1
+    held: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            _check_length(size + len(end), name, number)
+            yield b"".join([*held, end])
+            held, size, number = [], 0, number + 1
+        size += len(rest)
+        _check_length(size, name, number)
+        held.append(rest)
+    if size:
+        yield b"".join(held)
+
+
+def _check_length(size: int, name: str, number: int) -> None:
+    if size > MAX_LINE_BYTES:
+        message = f"{name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes"
+        raise StoreError(message)

@@ -1,0 +1,160 @@
+"""Port of the search index: writes, k-NN and BM25 search, reads by id and scans.
+
+Every request carries its tenant; an implementation filters by it inside the query itself. All raise
+:class:`~braid.errors.TransientStoreError` for what is worth trying again and another
+:class:`~braid.errors.StoreError` for what is not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, RecordId, TenantId, Timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+MAX_OUTDATED = 10
+"""Most records outside the schema window that one search reports."""
+
+
+class SearchRequest(Frozen):
+    """Vector and word search of one tenant, answered in one round trip."""
+
+    tenant_id: TenantId
+    text: str | None = None
+    """Words for BM25; None leaves the lexical strand out."""
+    embedding: Embedding | None = None
+    """Vector for k-NN in its own space; None leaves the vector strand out."""
+    k: int = Field(ge=1, le=200)
+    filters: Filters = Filters()
+    ids: tuple[RecordId, ...] | None = None
+    """Only these records; None means no such condition, empty means none at all."""
+    as_of: Timestamp
+    """Only what is valid then: ``valid_at <= as_of < invalid_at``, where a missing bound is open."""
+    min_schema_version: int = 1
+    """Begin of the schema window: what was written with an older schema is no hit."""
+    newest_first: bool = False
+    """Order of the lexical strand: True, the newest ``timestamp`` first (missing last), ties by id; False, by score."""
+
+
+class SearchHits(Frozen):
+    """At most ``k`` hits of each strand, best first unless the request asks for another order, ties by id."""
+
+    vector: tuple[Hit, ...] = ()
+    """Score: ``max(0, cosine)``."""
+    lexical: tuple[Hit, ...] = ()
+    """Score: ``scoring.from_bm25`` of the engine's BM25."""
+    superseded: int = 0
+    """Distinct records, outside their validity at ``as_of``, that would have been among the first ``k`` of a strand."""
+    outdated: tuple[RecordId, ...] = ()
+    """The best records that only the schema window kept out, at most :data:`MAX_OUTDATED` a strand, each id once."""
+    space_empty: bool = False
+    """Whether the tenant has vectors but none in the question's space, so that the vector strand cannot find any."""
+
+
+class IndexStats(Frozen):
+    """Stored counts of one tenant, for the planner."""
+
+    records: int = 0
+    by_kind: dict[Kind, int] = Field(default_factory=dict)
+    by_entity_type: dict[Label, int] = Field(default_factory=dict)
+    newest_schema_version: int = 1
+
+
+class ScanPage(Frozen):
+    """Some of the records that a scan goes through, in the order of their ids."""
+
+    records: tuple[Record, ...] = ()
+    cursor: str | None = None
+    """What the next page is asked with; None when there is none."""
+
+
+class WrittenRecord(Frozen):
+    """Content hash and models of a stored record, by which a write finds out whether it is unchanged."""
+
+    id: RecordId
+    content_hash: str | None = None
+    """Of the record as it was given; None of one that was not written by :mod:`braid.ingestion.writing`."""
+    model_ids: frozenset[str] = frozenset()
+    """Models of which it has a vector."""
+
+
+@runtime_checkable
+class SearchIndex(Protocol):
+    """Records with their vectors and words."""
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        """Write records whole; when it returns they are durable and searchable.
+
+        Raises
+        ------
+        DimensionMismatch
+            If a vector's length is not that of the vectors already in its space; nothing is written.
+        """
+
+    def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
+        """Remove records and return how many there were."""
+
+    def search(self, request: SearchRequest) -> SearchHits:
+        """Answer both strands in one round trip."""
+
+    def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId], *, with_vectors: bool = False) -> list[Record]:
+        """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
+
+    def written(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, WrittenRecord]:
+        """Return what a writer has to know of the records that exist; those not yet searchable are among them."""
+
+    def scan(
+        self,
+        tenant_id: TenantId,
+        *,
+        schema_below: int | None = None,
+        space_missing: str | None = None,
+        model_missing: str | None = None,
+        document: str | None = None,
+        after: str | None = None,
+        limit: int = 500,
+        with_vectors: bool = False,
+    ) -> ScanPage:
+        """Return the next records that meet every condition given; without one, of all records.
+
+        Each record that is there from the first page to the last comes exactly once, whatever else is written or
+        removed meanwhile; each page shows what is there by then. Whoever writes a record back must know that it was not
+        changed since.
+
+        Parameters
+        ----------
+        schema_below
+            Only records written with an older schema than this version.
+        space_missing
+            Only records without a vector in this embedding space.
+        model_missing
+            Only records without a vector of this model.
+        document
+            Only records of this document: of which it is the id, the id up to a ``#``, or the source's title.
+        after
+            Cursor of the page before, which may be of another process and any age; None begins. The conditions are
+            given again, and the limit may differ.
+        limit
+            Most records of the page, 1 to 1,000.
+        with_vectors
+            Whether records come with their vectors; re-embedding needs their text only.
+
+        Raises
+        ------
+        InvalidRequest
+            If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
+        """
+
+    def stats(self, tenant_id: TenantId) -> IndexStats:
+        """Return stored counts."""
+
+    def next_change(self, tenant_id: TenantId, *, after: datetime) -> datetime | None:
+        """Return the first moment after ``after`` when a record becomes or ceases to be valid; None if there is none.
+
+        Searches as of two moments with the same next change, and no write between them, find the same.
+        """

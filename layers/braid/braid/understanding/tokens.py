@@ -1,0 +1,117 @@
+"""Tokens of a text: normalised words, search words, stop words, and ideographs of scripts without spaces.
+
+Han characters, and the hiragana that Japanese writes between them, have no spaces around words. Each character is a
+token of the index, as OpenSearch's ``standard`` tokenizer has it, and a question searches for bigrams: most words of
+these languages have two characters, and one alone is in every text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+from typing import Final
+
+from braid.understanding.unicode_forms import composed, without_marks
+
+_HAN: Final = "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+_HIRAGANA: Final = "\u3041-\u3096\u309d-\u309f"
+_HAN_CHARACTER: Final = re.compile(f"[{_HAN}]")
+_IDEOGRAPH: Final = re.compile(f"[{_HAN}{_HIRAGANA}]")
+_PART: Final = re.compile(f"[{_HAN}{_HIRAGANA}]+|[^{_HAN}{_HIRAGANA}]+")
+
+MIN_HAN: Final = 2
+"""Han characters that make a word."""
+MAX_WORDS: Final = 256
+"""Different words of one question that are searched, the first ones; bounds the work of a 10,000-character question."""
+_FUNCTION_TEXT: Final = """
+    a an and are as at be been but by did do does for from had has have how if in into is it its of on
+    or that the their then there these they this to was were what when where which who whom whose why
+    will with
+"""
+_STOP_TEXT: Final = """
+    about after all also any because before between both can could during each find her his last list
+    many me most much new not one other our out over show since some such tell than them those two under
+    until use used without would you your
+"""
+FUNCTION_WORDS: Final = frozenset(_FUNCTION_TEXT.split())
+"""Words without meaning of their own, which a search leaves out."""
+STOP_WORDS: Final = FUNCTION_WORDS | frozenset(_STOP_TEXT.split())
+"""Words that are no name by themselves."""
+
+_WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
+_POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
+_INNER = re.compile(r"[.'’&-][.'’&+#-]*")
+_KEPT = ("L", "N", "M", "Co")  # what FTS5's unicode61 makes tokens of
+
+
+def words(text: str) -> list[str]:
+    """Split text into normalised words: lower case, no diacritics, no possessive, inner punctuation dropped."""
+    return [word.casefold() for word in cased_words(text)]
+
+
+def terms(text: str) -> list[str]:
+    """Return the normalised words, and each two characters that stand together where no spaces are written."""
+    return [term for word in words(text) for term in character_bigrams(word)]
+
+
+def cased_words(text: str) -> list[str]:
+    """Split text into the same words as :func:`words`, in the case in which they are written."""
+    found: list[str] = []
+    for match in _WORD.finditer(without_marks(text)):
+        found.extend(_INNER.sub(" ", _POSSESSIVE.sub("", match.group())).split())
+    return found
+
+
+def normalise(name: str) -> str:
+    """Return the form in which a name is stored and looked up; empty when nothing of it is a word."""
+    return " ".join(words(name))
+
+
+def search_words(text: str) -> list[str]:
+    """Return the different words of a question, in order, as FTS5's tokenizer splits them.
+
+    Where no spaces are written between words, each two characters that stand together are one, with a space between.
+    Words that carry no meaning are dropped unless there are no others: they cost most of the time and, being in most
+    texts, move the score by next to nothing.
+    """
+    lowered = composed(text).lower()
+    cut = "".join(
+        character if character.isalnum() or unicodedata.category(character).startswith(_KEPT) else " "
+        for character in lowered
+    )
+    found = list(dict.fromkeys(part for word in cut.split() for part in character_bigrams(word)))
+    return ([word for word in found if word not in FUNCTION_WORDS] or found)[:MAX_WORDS]
+
+
+def space_ideographs(text: str) -> str:
+    """Return a text in which every ideograph stands by itself, between spaces."""
+    return _IDEOGRAPH.sub(r" \g<0> ", text) if has_ideographs(text) else text
+
+
+def has_ideographs(text: str) -> bool:
+    """Return whether a text has an ideograph."""
+    return not text.isascii() and _IDEOGRAPH.search(text) is not None
+
+
+def split_ideographs(word: str) -> list[str]:
+    """Return a word's ideographs each by itself, and what is between them whole."""
+    return space_ideographs(word).split() if has_ideographs(word) else [word]
+
+
+def character_bigrams(word: str) -> list[str]:
+    """Return each two ideographs of a word that stand together, with a space between; one that is alone; the rest."""
+    if not has_ideographs(word):
+        return [word]
+    found: list[str] = []
+    for part in _PART.findall(word):
+        if len(part) > 1 and has_ideographs(part):
+            found.extend(f"{first} {second}" for first, second in pairwise(part))
+        else:
+            found.append(part)
+    return found
+
+
+def count_han(text: str) -> int:
+    """Return how many Han characters a text has."""
+    return 0 if text.isascii() else len(_HAN_CHARACTER.findall(text))
