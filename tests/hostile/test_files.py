@@ -188,7 +188,7 @@ def serve(home: Path, asked: Connection) -> None:
     """Answer requests as the function behind the HTTP interface does; segments are as small as they are full."""
     segments.SIZE = 16  # type: ignore[misc]
     store = stages(home)
-    store.index = EmbeddedSearchIndex(store.store, exact_rows=0)  # type: ignore[assignment]
+    store.index = EmbeddedSearchIndex(store.store, store.profiles.dimensions(), exact_rows=0)  # type: ignore[assignment]
     fill(store)
     store.index.optimise(ACME)
     door = FrontDoor(store)

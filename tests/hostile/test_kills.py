@@ -95,7 +95,7 @@ def found_by_meaning(store: DemoStages, text: str, ids: set[str]) -> set[str]:
     (vector,) = encoder.encode([text])
     asked = Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector)
     request = SearchRequest(tenant_id=ACME, embedding=asked, k=50, as_of=LATER)
-    hits = EmbeddedSearchIndex(store.store, exact_rows=0).search(request).vector
+    hits = EmbeddedSearchIndex(store.store, store.profiles.dimensions(), exact_rows=0).search(request).vector
     return {hit.id for hit in hits} & ids
 
 

@@ -129,7 +129,7 @@ def test_what_is_wrong_is_reported_by_line_and_the_rest_is_written(steps: Steps,
     noted = [json.loads(line) for line in steps.store.objects.open(ACME, report["report_key"])]
     assert [(one["place"], one["field"]) for one in noted] == [
         ("line 10", None),
-        ("line 11", "confidence"),
+        ("line 11", None),
         ("line 12", "content"),
         ("line 29", "schema_version"),
         ("line 28", "target"),
