@@ -143,7 +143,7 @@ evaluate: $(UV) ## evaluate dataset folders (DATA="a b"), write the figures into
 
 .PHONY: test-hostile
 test-hostile: test-setup ## attack it: tenancy, malformed requests, bombs, kills, damaged files (KILLS=200 for the long form)
-	EXAMPLES=1200 .venv/bin/$(PYTEST) tests/hostile tests/contract/test_embedded_tenants.py tests/unit/test_hostile_input.py tests/unit/test_openapi.py
+	EXAMPLES=1200 .venv/bin/$(PYTEST) tests/hostile tests/contract/test_embedded_tenants.py tests/unit/api/test_hostile_input.py tests/unit/api/test_openapi.py
 
 .PHONY: openapi
 openapi: setup ## write the HTTP interface as OpenAPI to shared/openapi.json

@@ -24,7 +24,7 @@ from tests.tiny_models import INSTRUCTION, SENTENCES, write_bert, write_modules,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CANONICAL = Path(__file__).parent / "data" / "all-minilm-l6-v2.json"
+CANONICAL = Path(__file__).parents[1] / "data" / "all-minilm-l6-v2.json"
 
 
 def encode(folder: Path, texts: Sequence[str], **options: Any) -> np.ndarray[Any, Any]:

@@ -12,7 +12,7 @@ from braid.retrieval.stages.states import Embedded, GraphFound, Planned, Searche
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WORKFLOW = Path(__file__).resolve().parents[2] / "shared" / "statemachines" / "retrieve.asl.yaml"
+WORKFLOW = Path(__file__).resolve().parents[3] / "shared" / "statemachines" / "retrieve.asl.yaml"
 KEPT = {"$.embedded": Embedded, "$.searched": Searched, "$.linked": GraphFound, "$.expanded": GraphFound}
 
 

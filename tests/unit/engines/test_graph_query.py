@@ -14,7 +14,7 @@ from braid.ranking.graph_walks import GatheredGraph, Node, WalkEdge
 from pydantic import ValidationError
 
 from tests.contract.shapes import ACME, AS_OF, day
-from tests.unit.test_gremlin_traversals import HOSTILE, instructions, source, steps_named
+from tests.unit.engines.test_gremlin_traversals import HOSTILE, instructions, source, steps_named
 
 STEP: dict[str, Any] = {
     "types": ("CAUSES", "OWNS"),

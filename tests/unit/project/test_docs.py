@@ -13,7 +13,7 @@ from braid.settings import Settings
 
 from braid_cli.main import command_line
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PATTERNS = ("README.md", "SECURITY.md", "docs/**/*.md", "braid_cli/demo/*.md", "bench/*.md")
 DOCUMENTS = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 COMMAND = re.compile(r"(?m)^(?:\S+=\S+ +)*(?P<command>braid .+?)\s*(?:#.*)?$")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from braid.ports.knowledge_graph import KnowledgeGraph
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -147,7 +147,7 @@ def test_a_temporal_walk_goes_both_ways_and_any_other_walk_forwards() -> None:
     assert walk_direction("Who is Oyin?", L) is Direction.OUT
 
 
-LABELLED = Path(__file__).parent / "data" / "understanding.jsonl"
+LABELLED = Path(__file__).parents[1] / "data" / "understanding.jsonl"
 """Questions with what a reader makes of them, written down before the detection was run on them."""
 FLOOR = 0.97
 KINDS = {"factual", "comparative", "entity", "exploratory", "temporal", "causal", "code", "document", "trap"}

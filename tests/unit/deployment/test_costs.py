@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bench import costs
-from tests.unit.test_operations import ALARMS, watched, written
-from tests.unit.test_template import FUNCTIONS, RESOURCES
+from tests.unit.deployment.test_operations import ALARMS, watched, written
+from tests.unit.deployment.test_template import FUNCTIONS, RESOURCES
 
 
 def test_the_page_has_the_tables_that_the_script_works_out() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.behaviour_map import PAGE, Section, Sentence, Source, engines, page, problems, read
 
 ON_BOTH = "tests/contract/search_index.py::SearchIndexContract::test_tenants_never_see_one_another"
-ALONE = "tests/unit/test_behaviour_map.py::test_the_page_is_what_the_list_makes_of_it"
+ALONE = "tests/unit/project/test_behaviour_map.py::test_the_page_is_what_the_list_makes_of_it"
 
 
 def test_the_page_is_what_the_list_makes_of_it() -> None:
@@ -42,10 +42,13 @@ def listed(**fields: Any) -> Source:
         ({"tests": (f"{ALONE}_not",)}, f"1.1: no test {ALONE}_not"),
         ({"tests": ("tests/unit/absent.py::test_it",)}, "1.1: no test tests/unit/absent.py::test_it"),
         (
-            {"tests": ("tests/unit/test_behaviour_map.py::listed",)},
-            "1.1: no test tests/unit/test_behaviour_map.py::listed",
+            {"tests": ("tests/unit/project/test_behaviour_map.py::listed",)},
+            "1.1: no test tests/unit/project/test_behaviour_map.py::listed",
         ),
-        ({"tests": ("tests/unit/test_behaviour_map.py",)}, "1.1: no test tests/unit/test_behaviour_map.py"),
+        (
+            {"tests": ("tests/unit/project/test_behaviour_map.py",)},
+            "1.1: no test tests/unit/project/test_behaviour_map.py",
+        ),
         ({"store": True}, "1.1: no test of it runs on the embedded and on a deployed engine"),
     ],
 )

@@ -21,7 +21,7 @@ from braid.settings.config_files import load_profiles
 if TYPE_CHECKING:
     from types import ModuleType
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 BY_DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
 BY_TAG = {"tinkerpop/gremlin-server:3.7.3"}
 """Whose digest nobody could look up: a server for tests on loopback, of which no image of ours is made."""

@@ -13,7 +13,7 @@ from braid.errors import BraidError, DimensionMismatch, InvalidRequest, Transien
 from braid.models import Query, Record
 from pydantic import ValidationError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SECRET = "s3cret-of-a-caller"  # noqa: S105 - stands for any input
 
 

@@ -8,7 +8,7 @@ import pytest
 from braid.api.auth import FRONT_HEADER, is_open
 
 from tests.operations import OPERATIONS
-from tests.unit.test_template import FUNCTIONS, GLOBALS, OBSERVABILITY, RESOURCES, TEMPLATE, read
+from tests.unit.deployment.test_template import FUNCTIONS, GLOBALS, OBSERVABILITY, RESOURCES, TEMPLATE, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

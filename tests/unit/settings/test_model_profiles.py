@@ -12,7 +12,7 @@ from braid.models import EmbeddingType, TemporalContext, TimeRange
 from braid.models.model_profiles import Profiles, embedded_text, models_of, resolve, space_of
 from braid.settings.config_files import load_profiles
 
-SHARED = Path(__file__).parents[2] / "shared"
+SHARED = Path(__file__).parents[3] / "shared"
 ENTITY = "Represent the search query for retrieving relevant entities:"
 TEMPORAL = "Represent the temporal query for retrieving time-relevant events:"
 DOCUMENT = "Represent the query for retrieving relevant documents:"

@@ -38,7 +38,7 @@ for batch in range(100_000):
 
 @pytest.mark.parametrize("acknowledged", [1, 4, 15])
 def test_a_killed_ingest_loses_nothing_that_was_acknowledged(tmp_path: Path, acknowledged: int) -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     with subprocess.Popen(  # noqa: S603 - this interpreter and the text above
         [sys.executable, "-c", WRITER, str(tmp_path)], cwd=root, stdout=subprocess.PIPE, text=True
     ) as writer:

@@ -234,7 +234,7 @@ def test_a_killed_ingest_keeps_what_was_acknowledged_and_is_finished_by_the_next
     folder = write(tmp_path / "data")
     killed = subprocess.run(  # noqa: S603 - this interpreter and the text above
         [sys.executable, "-c", KILLED, str(tmp_path / "home"), str(folder), where, str(count)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL

@@ -13,7 +13,7 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 
 from tests.contract.shapes import ACME, DIMENSIONS
-from tests.unit.test_embedded_vectors import exactly, opened, rows, through_graph
+from tests.unit.engines.test_embedded_vectors import exactly, opened, rows, through_graph
 
 if TYPE_CHECKING:
     from pathlib import Path

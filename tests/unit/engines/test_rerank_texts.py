@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from braid_cli.export.default_model import default_weights
 
-DEMO = Path(__file__).resolve().parents[2] / "braid_cli" / "demo"
+DEMO = Path(__file__).resolve().parents[3] / "braid_cli" / "demo"
 
 
 def corpus() -> list[str]:

@@ -13,7 +13,7 @@ from braid_cli.servers import gremlin_server, localstack_server, opensearch_serv
 
 @pytest.fixture
 def compose() -> dict[str, Any]:
-    text = (Path(__file__).resolve().parents[2] / "compose.yaml").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[3] / "compose.yaml").read_text(encoding="utf-8")
     loaded: dict[str, Any] = yaml.safe_load(text)
     return loaded
 

@@ -29,7 +29,7 @@ from make.templates import read_template
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 STAGES = {
     "PlanFunction": "plan",
     "EmbedFunction": "embed",

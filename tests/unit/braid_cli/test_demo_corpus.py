@@ -14,7 +14,7 @@ from braid.understanding import question as understanding
 
 from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
 
-DEMO = Path(__file__).parents[2] / "braid_cli" / "demo"
+DEMO = Path(__file__).parents[3] / "braid_cli" / "demo"
 MAIN, SECOND = "saltmarrow", "pellworth"
 CAUSAL, TEMPORAL = planning.CAUSAL_TYPES, planning.TEMPORAL_TYPES
 WALKS = {"causal": (CAUSAL, 3), "temporal": (TEMPORAL, 3), "any": ((), 2)}

@@ -14,7 +14,7 @@ from braid.retrieval.context.building import measures
 from braid.retrieval.context.selection import Context, ContextMetrics
 
 from tests.fakes import fused, record, searched
-from tests.unit.test_template import FOLDERS, FUNCTIONS, OBSERVABILITY, RESOURCES, ROOT, TEMPLATE
+from tests.unit.deployment.test_template import FOLDERS, FUNCTIONS, OBSERVABILITY, RESOURCES, ROOT, TEMPLATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
 from tests.stages import NOW
 from tests.times import in_span, valid_at
 
-DEMO = Path(__file__).parents[2] / "braid_cli" / "demo"
+DEMO = Path(__file__).parents[3] / "braid_cli" / "demo"
 TENANTS = ("saltmarrow", "pellworth")
 SET = "judged"
 TIMES = {"before", "after", "between", "during", "when", "as-of", "range"}
