@@ -81,7 +81,7 @@ def test_an_object_in_the_inbox_is_written_its_answers_are_found_and_what_is_wro
     noted = [json.loads(line) for line in writing.stages.objects.open(writing.tenant, report["report_key"])]
     assert [(one["place"], one["field"]) for one in noted] == [
         ("line 2", None),
-        ("line 7", "confidence"),
+        ("line 7", None),
         ("line 8", "target"),
     ]
     assert "'nobody'" in noted[-1]["message"]

@@ -261,7 +261,8 @@ class GremlinGraph:
         return deadline.within(self._question_s or math.inf)
 
     def _ask(self, build: Callable[[GraphTraversalSource], GraphTraversal]) -> list[Any]:
-        """Run a traversal that a question waits for."""
+        """Run a traversal that a question waits for, unless its time is over."""
+        deadline.check()
         bounds = (self._question_s or math.inf, deadline.left())
         return self._connection.submit(build, within_s=min(bounds) if min(bounds) < math.inf else None)
 
