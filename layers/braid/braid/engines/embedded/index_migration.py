@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.jobs import read_note, write_note
-from braid.engines.embedded.search import rows, scan
+from braid.engines.embedded.search import rows
 from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
 from braid.ports.scan_cursor import decode_phase, encode_phase
 from braid.ports.search_index import ScanPage
@@ -74,7 +74,7 @@ class EmbeddedMoves:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None:
                 return 0
-            return scan.count(
+            return rows.count(
                 connection, tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing
             )
 

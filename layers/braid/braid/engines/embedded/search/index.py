@@ -13,7 +13,6 @@ from braid.deadline import within
 from braid.engines.embedded.generations import Generation, Remembered, delete
 from braid.engines.embedded.search import lexical as words
 from braid.engines.embedded.search import rows
-from braid.engines.embedded.search import scan as scan_rows
 from braid.engines.embedded.search.conditions import conditions
 from braid.engines.embedded.store import VECTORS
 from braid.engines.embedded.validity import Changes
@@ -193,7 +192,7 @@ class EmbeddedSearchIndex:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None:
                 return ScanPage()
-            found = scan_rows.page(
+            found = rows.page(
                 connection,
                 tenant,
                 tenant_id,
