@@ -10,7 +10,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.search import segments
+from braid.engines.embedded.search import hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreCorrupt, StoreError
@@ -186,7 +186,7 @@ def test_a_damaged_vector_graph_is_built_again(
 
 def serve(home: Path, asked: Connection) -> None:
     """Answer requests as the function behind the HTTP interface does; segments are as small as they are full."""
-    segments.SIZE = 16  # type: ignore[misc]
+    hnsw_segments.SIZE = 16  # type: ignore[misc]
     store = stages(home)
     store.index = EmbeddedSearchIndex(store.store, store.profiles.dimensions(), exact_rows=0)  # type: ignore[assignment]
     fill(store)

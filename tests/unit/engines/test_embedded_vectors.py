@@ -9,9 +9,9 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.search import knn, vectors
+from braid.engines.embedded.search import hnsw_graph, knn
+from braid.engines.embedded.search.hnsw_graph import VectorGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.search.vectors import VectorGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Filters
 from braid.ports.search_index import SearchRequest
@@ -160,7 +160,7 @@ def remove(path: Path) -> None:
 def test_a_damaged_file_is_built_again(
     saved: Path, damage: object, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "_ABANDONED_S", -1)
+    monkeypatch.setattr(hnsw_graph, "_ABANDONED_S", -1)
     (path,) = (saved / "vectors").glob(f"*{suffix}")
     assert callable(damage)
     damage(path)

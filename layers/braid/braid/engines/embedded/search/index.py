@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.engines.embedded.search.conditions import Conditions
-    from braid.engines.embedded.search.vectors import VectorGraph
+    from braid.engines.embedded.search.hnsw_graph import VectorGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
     from braid.ports.search_index import SearchRequest, WrittenRecord
@@ -259,7 +259,7 @@ class EmbeddedSearchIndex:
         )
 
     def _graph(self, tenant: int, space: str) -> VectorGraph:
-        from braid.engines.embedded.search.vectors import VectorGraph
+        from braid.engines.embedded.search.hnsw_graph import VectorGraph
 
         with self._lock:
             graph = self._graphs.get((tenant, space))

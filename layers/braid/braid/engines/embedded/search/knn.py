@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from braid.engines.embedded.search.conditions import VALID
-from braid.engines.embedded.search.segments import COSINE_ERROR
+from braid.engines.embedded.search.hnsw_segments import COSINE_ERROR
 from braid.ranking.scoring import from_cosine
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from braid.engines.embedded.search.conditions import Conditions
-    from braid.engines.embedded.search.vectors import Proposed, VectorGraph
+    from braid.engines.embedded.search.hnsw_graph import Proposed, VectorGraph
 
 EXACT_ROWS = 1_000
 """Rows that are read and scored one by one rather than found through the graph."""

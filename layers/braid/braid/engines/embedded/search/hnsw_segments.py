@@ -1,6 +1,7 @@
-"""The pieces of a vector graph: HNSW indexes of bounded size, of which the full ones lie in mapped files.
+"""Segments of a vector graph: usearch HNSW indexes of bounded size with their files, and the manifest of those files.
 
-Only the piece that still grows is in memory, so that what a graph holds does not grow with the vectors in it.
+Only the segment that still grows is in memory; full ones are memory-mapped, so that the memory a graph takes does not
+grow with its vectors. Files are read as damaged ones have to be: they may hold anything.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import os
 import secrets
 import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from braid.engines.embedded.files import PRIVATE_FILE
 from braid.models import Frozen
@@ -39,6 +40,8 @@ EXPANSION_EACH: Final = 48
 _LEAST_EACH: Final = 32
 _SUFFIX: Final = ".usearch"
 _CHUNK: Final = 2**20
+_MANIFEST_BYTES: Final = 16 * 1024 * 1024
+"""Most that is read of a description, of which a segment has about a hundred bytes."""
 
 
 class Damaged(ValueError):
@@ -52,6 +55,48 @@ class SegmentFile(Frozen):
     crc32: int
     size: Annotated[int, Field(ge=0)]
     """How many vectors the file holds."""
+
+
+class Description(Frozen):
+    """Whose graph was saved, what it follows, and in which files it is."""
+
+    format: int
+    store: str
+    tenant: int
+    space: str
+    dimension: int
+    generation: Annotated[int, Field(ge=0)]
+    newest: Annotated[int, Field(ge=0, lt=2**63)]
+    segments: tuple[SegmentFile, ...]
+
+    @field_validator("segments")
+    @classmethod
+    def _each_once(cls, segments: tuple[SegmentFile, ...]) -> tuple[SegmentFile, ...]:
+        if len({segment.file for segment in segments}) != len(segments):
+            message = "two have the same file"
+            raise ValueError(message)
+        return segments
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return what a file describes.
+
+        Raises
+        ------
+        ValueError
+            If it describes nothing, whatever it holds instead.
+        OSError
+            If there is no such file, or it cannot be read.
+        """
+        if path.exists() and not path.is_file():
+            message = "it is no file"
+            raise Damaged(message)
+        with path.open("rb") as file:
+            content = file.read(_MANIFEST_BYTES + 1)
+        if len(content) > _MANIFEST_BYTES:
+            message = "it is too long"
+            raise Damaged(message)
+        return cls.model_validate_json(content)
 
 
 class Segment:

@@ -1,8 +1,8 @@
-"""One HNSW graph a tenant and embedding space, kept in step with the rows and saved beside the database.
+"""The HNSW graph of one tenant and embedding space, kept in step with the rows and saved beside the database.
 
-The rows are the truth: a graph only proposes vectors by key, whose rows are then looked up and scored as stored. A
-graph that is missing, damaged or another store's is built again from the rows, and one that is behind catches up with
-the numbers written since. It consists of segments; a vector that no row has any more stays in its segment, unseen,
+The rows are the truth: a graph returns keys of near vectors, whose rows are then read and scored as stored. A graph
+that is missing, damaged or another store's is rebuilt from the rows, and one that is behind adds the rows whose
+numbers are newer. It consists of segments; a vector that no row has any more stays in its segment as a tombstone,
 until so many have gone that the segment's others are moved to another one.
 """
 
@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.deadline import holding, suspended
 from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.saved_graphs import Description
-from braid.engines.embedded.search import segments
-from braid.engines.embedded.search.segments import Segment
+from braid.engines.embedded.search import hnsw_segments
+from braid.engines.embedded.search.hnsw_segments import Description, Segment
 from braid.engines.embedded.store import VECTORS
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from braid.engines.embedded.search.segments import Keys
+    from braid.engines.embedded.search.hnsw_segments import Keys
     from braid.engines.embedded.store import EmbeddedStore
 
 _LOG = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ class Proposed(NamedTuple):
 
     keys: list[int]
     cosines: list[float]
-    """Within ``segments.COSINE_ERROR`` of those of the stored vectors."""
+    """Within ``hnsw_segments.COSINE_ERROR`` of those of the stored vectors."""
     size: int
     """How many different vectors there are."""
 
@@ -117,7 +116,7 @@ class VectorGraph:
             parts = [segment for segment in self._segments if len(segment)]
             if not parts:
                 return Proposed([], [], 0)
-            keys, cosines = segments.nearest(parts, query, count)
+            keys, cosines = hnsw_segments.nearest(parts, query, count)
             if len(self._gone):
                 live = ~np.isin(keys, self._gone)
                 keys, cosines = keys[live], cosines[live]
@@ -210,7 +209,7 @@ class VectorGraph:
             places = np.sort(first[new])
             while len(places):
                 segment = self._growing()
-                taken, places = np.split(places, [segments.SIZE - len(segment)])
+                taken, places = np.split(places, [hnsw_segments.SIZE - len(segment)])
                 values = np.frombuffer(b"".join(batch[place][2] for place in taken), dtype="<f4")
                 segment.add(
                     np.array([batch[place][1] for place in taken], dtype=np.uint64), values.reshape(len(taken), -1)
@@ -221,7 +220,7 @@ class VectorGraph:
 
     def _growing(self) -> Segment:
         """Return the segment that takes in what comes; one that is full leaves the memory."""
-        if self._segments and len(self._segments[-1]) < segments.SIZE:
+        if self._segments and len(self._segments[-1]) < hnsw_segments.SIZE:
             return self._segments[-1]
         if self._segments and not self._store.read_only:
             try:
