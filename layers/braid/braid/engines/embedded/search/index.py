@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import within
 from braid.engines.embedded.generations import Generation, Remembered, delete
-from braid.engines.embedded.search import lexical as words
-from braid.engines.embedded.search import rows
-from braid.engines.embedded.search.conditions import conditions
+from braid.engines.embedded.search import bm25, rows
+from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
 from braid.engines.embedded.validity import Changes
 from braid.engines.spaces import check_vectors
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.engines.embedded.search.conditions import Conditions
+    from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.search.hnsw_graph import VectorGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
@@ -146,21 +145,21 @@ class EmbeddedSearchIndex:
         self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
     ) -> tuple[list[tuple[float, str]], list[tuple[float, str]], set[str]]:
         """Return the vector strand, the lexical one, and the ids of what validity kept out of either."""
-        asked = conditions(request, tenant, outdated=outdated)
+        row_filter = to_sql(request, tenant, outdated=outdated)
         vector: list[tuple[float, str]] = []
         lexical: list[tuple[float, str]] = []
         superseded: set[str] = set()
         if request.embedding is not None:
-            vector, superseded = self._nearest(connection, tenant, asked, request.embedding, k)
+            vector, superseded = self._nearest(connection, tenant, row_filter, request.embedding, k)
         if request.text:
-            lexical, superseded_too = words.search(
-                connection, tenant, request.text, asked, k, newest_first=request.newest_first
+            lexical, superseded_too = bm25.search(
+                connection, tenant, request.text, row_filter, k, newest_first=request.newest_first
             )
             superseded = superseded | superseded_too
         return vector, lexical, superseded
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
-        """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
+        """Return the records that exist, in the order of ``ids``, without their vectors unless row_filter."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None:
@@ -230,7 +229,7 @@ class EmbeddedSearchIndex:
                     self._graph(tenant, space).bring_up_to_date(connection, dimension)
 
     def _nearest(
-        self, connection: sqlite3.Connection, tenant: int, asked: Conditions, embedding: Embedding, k: int
+        self, connection: sqlite3.Connection, tenant: int, row_filter: RowFilter, embedding: Embedding, k: int
     ) -> tuple[list[tuple[float, str]], set[str]]:
         expected = self._dimensions.get(embedding.space)
         if expected is None:
@@ -252,7 +251,7 @@ class EmbeddedSearchIndex:
             connection,
             graph,
             np.frombuffer(rows.unit(embedding), dtype="<f4"),
-            asked,
+            row_filter,
             space=embedding.space,
             k=k,
             exact_rows=knn.EXACT_ROWS if self._exact_rows is None else self._exact_rows,

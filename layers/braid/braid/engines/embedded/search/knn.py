@@ -1,4 +1,4 @@
-"""The vector strand: cosine over a tenant's vectors of one space, conditions inside."""
+"""Vector search: the k nearest of a tenant's filtered vectors of one space, by cosine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from braid.engines.embedded.search.conditions import VALID
+from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.search.hnsw_segments import COSINE_ERROR
 from braid.ranking.scoring import from_cosine
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from braid.engines.embedded.search.conditions import Conditions
+    from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.search.hnsw_graph import Proposed, VectorGraph
 
 EXACT_ROWS = 1_000
@@ -39,7 +39,7 @@ def search(
     connection: sqlite3.Connection,
     graph: VectorGraph | None,
     query: NDArray[np.float32],
-    asked: Conditions,
+    row_filter: RowFilter,
     *,
     space: str,
     k: int,
@@ -57,21 +57,21 @@ def search(
     query
         Shape (dimension,), of length 1.
     """
-    values = {**asked.values, "space": space}
+    values = {**row_filter.values, "space": space}
     scored = None
     if graph is None:
-        scored = _every_row(connection, query, asked.where, values)
-    elif asked.narrow:
-        numbers = _few(connection, asked.where, values, exact_rows)
+        scored = _every_row(connection, query, row_filter.where, values)
+    elif row_filter.narrow:
+        numbers = _few(connection, row_filter.where, values, exact_rows)
         if numbers is not None:
             among = "r.number IN (SELECT value FROM json_each(:numbers))"
             scored = _every_row(connection, query, among, {**values, "numbers": json.dumps(numbers)})
     elif _at_most(connection, values, exact_rows):
-        scored = _every_row(connection, query, asked.where, values)
+        scored = _every_row(connection, query, row_filter.where, values)
     if scored is None and graph is not None:
-        scored = _through_graph(connection, graph, query, asked=asked, space=space, k=k)
+        scored = _through_graph(connection, graph, query, row_filter=row_filter, space=space, k=k)
     if scored is None:
-        scored = _every_row(connection, query, asked.where, values)
+        scored = _every_row(connection, query, row_filter.where, values)
     return _best(scored, k)
 
 
@@ -108,7 +108,7 @@ def _through_graph(
     graph: VectorGraph,
     query: NDArray[np.float32],
     *,
-    asked: Conditions,
+    row_filter: RowFilter,
     space: str,
     k: int,
 ) -> Scored | None:
@@ -118,7 +118,7 @@ def _through_graph(
         proposed = graph.nearest(connection, query, fetch)
         if proposed is None:
             return None
-        rows = _proposed_rows(connection, proposed, asked, space, k)
+        rows = _proposed_rows(connection, proposed, row_filter, space, k)
         if sum(row[1] for row in rows) >= k:
             return _score(rows, query)
         if fetch >= min(proposed.size, _MAX_FETCH):
@@ -127,7 +127,7 @@ def _through_graph(
 
 
 def _proposed_rows(
-    connection: sqlite3.Connection, proposed: Proposed, asked: Conditions, space: str, k: int
+    connection: sqlite3.Connection, proposed: Proposed, row_filter: RowFilter, space: str, k: int
 ) -> list[tuple[str, int, bytes]]:
     """Return the rows of the proposed vectors, nearest first, as far as any could be among the ``k`` best valid ones.
 
@@ -136,7 +136,7 @@ def _proposed_rows(
     statement = (
         f"SELECT r.id, {VALID}, v.vector, n.key FROM json_each(:keys) AS n"  # noqa: S608 - as above
         " CROSS JOIN vectors AS v ON v.space = :space AND v.tenant = :tenant AND v.key = n.value"
-        f" CROSS JOIN records AS r ON r.number = v.record WHERE {asked.where}"
+        f" CROSS JOIN records AS r ON r.number = v.record WHERE {row_filter.where}"
     )
     rows: list[tuple[str, int, bytes]] = []
     valid: list[int] = []
@@ -146,7 +146,7 @@ def _proposed_rows(
             break
         keys = proposed.keys[start : start + at_once]
         for record_id, is_valid, vector, place in connection.execute(
-            statement, {**asked.values, "space": space, "keys": json.dumps(keys)}
+            statement, {**row_filter.values, "space": space, "keys": json.dumps(keys)}
         ):
             rows.append((record_id, is_valid, vector))
             if is_valid:
