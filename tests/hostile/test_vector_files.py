@@ -145,7 +145,7 @@ def test_damage_is_said_and_mended_and_never_changes_an_answer(
     assert len(caplog.text) < 10_000
     caplog.clear()
     built: list[int] = []
-    monkeypatch.setattr(hnsw_graph.VectorGraph, "_add_since", lambda _self, _connection, number: built.append(number))
+    monkeypatch.setattr(hnsw_graph.HnswGraph, "_add_since", lambda _self, _connection, number: built.append(number))
     assert through_graph(opened(saved)) == expected
     assert built == []
     assert caplog.text == ""

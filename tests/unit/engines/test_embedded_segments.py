@@ -18,7 +18,7 @@ from tests.unit.engines.test_embedded_vectors import exactly, opened, rows, thro
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from braid.engines.embedded.search.hnsw_graph import VectorGraph
+    from braid.engines.embedded.search.hnsw_graph import HnswGraph
 
 FULL = 64
 
@@ -42,7 +42,7 @@ def files(home: Path) -> dict[str, int]:
     return {path.name: path.stat().st_ino for path in (home / "vectors").glob("*.usearch")}
 
 
-def graph(index: EmbeddedSearchIndex) -> VectorGraph:
+def graph(index: EmbeddedSearchIndex) -> HnswGraph:
     (graph,) = index._graphs.values()
     return graph
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.embedded.search import hnsw_graph, knn
-from braid.engines.embedded.search.hnsw_graph import VectorGraph
+from braid.engines.embedded.search.hnsw_graph import HnswGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Filters
@@ -65,13 +65,13 @@ def saved(tmp_path: Path) -> Path:
 def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Record from which vector number on rows are added to a graph; 0 is from the beginning."""
     since: list[int] = []
-    really = VectorGraph._add_since
+    really = HnswGraph._add_since
 
-    def watched(self: VectorGraph, connection: object, number: int) -> None:
+    def watched(self: HnswGraph, connection: object, number: int) -> None:
         since.append(number)
         really(self, connection, number)
 
-    monkeypatch.setattr(VectorGraph, "_add_since", watched)
+    monkeypatch.setattr(HnswGraph, "_add_since", watched)
     return since
 
 

@@ -1,4 +1,4 @@
-"""The embedded search index."""
+"""The embedded search index: records in SQLite, words in FTS5, vectors in HNSW graphs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.engines.embedded.search.filters import RowFilter
-    from braid.engines.embedded.search.hnsw_graph import VectorGraph
+    from braid.engines.embedded.search.hnsw_graph import HnswGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
     from braid.ports.search_index import SearchRequest, WrittenRecord
@@ -41,11 +41,11 @@ class EmbeddedSearchIndex:
     Parameters
     ----------
     store
-        Where the rows are.
+        Store of the rows.
     spaces
-        Length of the vectors of each embedding space that there may be; see :func:`braid.engines.spaces.check_vectors`.
+        Length of the vectors of each configured embedding space; see :func:`braid.engines.spaces.check_vectors`.
     exact_rows
-        Up to this many rows that meet the conditions, vectors are scored one by one; above, through the graph.
+        Up to this many filtered rows are scored exactly; more are searched through the HNSW graph.
     question_s
         Bound on one search in seconds.
     """
@@ -63,12 +63,12 @@ class EmbeddedSearchIndex:
         self._question_s = question_s
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
-        self._graphs: OrderedDict[tuple[int, str], VectorGraph] = OrderedDict()
+        self._graphs: OrderedDict[tuple[int, str], HnswGraph] = OrderedDict()
         self._stats: Remembered[IndexStats] = Remembered(store, Generation.RECORDS)
         self._changes = Changes(store, Generation.RECORDS, ("records",))
 
     def upsert(self, records: Sequence[Record]) -> None:
-        """Write records whole; of one id twice in a batch the last stands.
+        """Insert or replace records; of two with one id in a batch the last one counts.
 
         Raises
         ------
@@ -93,14 +93,14 @@ class EmbeddedSearchIndex:
         check_vectors(records, self._dimensions)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove records and return how many there were; with the last one go the files of the tenant's vectors."""
+        """Remove records and return how many there were; a tenant's last one takes its graph files with it."""
         removed = delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
         if removed:
             self._store.when_committed(lambda: self._tidy(tenant_id))
         return removed
 
     def _tidy(self, tenant_id: str) -> None:
-        """Remove the vector graphs of a tenant without records: they would be made again, and hold what is gone."""
+        """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
             if connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
@@ -113,14 +113,14 @@ class EmbeddedSearchIndex:
                 path.unlink(missing_ok=True)
 
     def search(self, request: SearchRequest) -> SearchHits:
-        """Answer both strands from one moment of the store.
+        """Run the vector and the lexical search on one snapshot of the store.
 
         Raises
         ------
         DimensionMismatch
             If the question's vector is not as long as those of its space.
         StoreTooSlow
-            If the time is over.
+            If ``question_s`` is over.
         """
         with within(self._question_s), self._store.read() as connection:
             tenant = self._store.number(connection, request.tenant_id)
@@ -144,7 +144,7 @@ class EmbeddedSearchIndex:
     def _strands(
         self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
     ) -> tuple[list[tuple[float, str]], list[tuple[float, str]], set[str]]:
-        """Return the vector strand, the lexical one, and the ids of what validity kept out of either."""
+        """Return the vector hits, the lexical hits, and the ids that validity kept out of either."""
         row_filter = to_sql(request, tenant, outdated=outdated)
         vector: list[tuple[float, str]] = []
         lexical: list[tuple[float, str]] = []
@@ -184,7 +184,7 @@ class EmbeddedSearchIndex:
         limit: int = 500,
         with_vectors: bool = False,
     ) -> ScanPage:
-        """Return the next records in the order of their ids, each page as the store is then."""
+        """Return the next page of records in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
         with self._store.read() as connection:
@@ -208,7 +208,7 @@ class EmbeddedSearchIndex:
         return ScanPage(records=records, cursor=encode(tenant_id, records[-1].id) if more else None)
 
     def stats(self, tenant_id: str) -> IndexStats:
-        """Return stored counts, counted again only after a write."""
+        """Return counts of a tenant's records, counted again only after a write."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
@@ -218,7 +218,7 @@ class EmbeddedSearchIndex:
         return self._changes.first_after(tenant_id, after)
 
     def optimise(self, tenant_id: str) -> None:
-        """Bring a tenant's vector graphs up to date and save them, so that the next process need not; optional."""
+        """Build and save a tenant's vector graphs, so that the next process need not; optional."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None or self._store.in_transaction:
@@ -257,13 +257,13 @@ class EmbeddedSearchIndex:
             exact_rows=knn.EXACT_ROWS if self._exact_rows is None else self._exact_rows,
         )
 
-    def _graph(self, tenant: int, space: str) -> VectorGraph:
-        from braid.engines.embedded.search.hnsw_graph import VectorGraph
+    def _graph(self, tenant: int, space: str) -> HnswGraph:
+        from braid.engines.embedded.search.hnsw_graph import HnswGraph
 
         with self._lock:
             graph = self._graphs.get((tenant, space))
             if graph is None:
-                graph = self._graphs[tenant, space] = VectorGraph(self._store, tenant, space)
+                graph = self._graphs[tenant, space] = HnswGraph(self._store, tenant, space)
             self._graphs.move_to_end((tenant, space))
             while len(self._graphs) > _GRAPHS_IN_MEMORY:
                 self._graphs.popitem(last=False)

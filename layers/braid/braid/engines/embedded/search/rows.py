@@ -38,12 +38,12 @@ _OF_DOCUMENT = (
 
 
 def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record]) -> None:
-    """Write records of one tenant; what has not changed is left as it is.
+    """Insert or replace records of one tenant; unchanged rows are left as they are.
 
     Raises
     ------
     InvalidRequest
-        If a vector has no direction; the caller's transaction then undoes the rest.
+        If a vector is zero or not finite; the caller's transaction then undoes the rest.
     StoreError
         If a vector is not as long as those that the tenant has in its space.
     """
@@ -124,7 +124,7 @@ def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, rec
 
 
 def _key(vector: bytes) -> int:
-    """Return 63 bits that are the same for equal vectors and, for all that will ever be stored, only for those."""
+    """Return a 63-bit hash: equal vectors have the same, and a collision of others is not to be expected."""
     return int.from_bytes(blake2b(vector, digest_size=8).digest(), "big") >> 1
 
 
@@ -148,7 +148,7 @@ def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str,
 
 
 def unit(embedding: Embedding, *, record_id: str | None = None) -> bytes:
-    """Return a vector at length 1, so that a dot product is a cosine.
+    """Return a vector scaled to length 1, so that a dot product is a cosine.
 
     Raises
     ------
