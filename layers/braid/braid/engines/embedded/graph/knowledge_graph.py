@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import holding, suspended, within
 from braid.engines.embedded.generations import Generation, Remembered, delete
-from braid.engines.embedded.graph import reading
-from braid.engines.embedded.graph import rows as graph_rows
+from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.engines.embedded.validity import Changes
 from braid.models import EntityLink, GraphHit
@@ -67,23 +66,21 @@ class EmbeddedKnowledgeGraph:
             If an edge's end is neither stored nor among ``vertices``; nothing is written.
         """
         last = {(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
-        tenants = sorted({tenant_id for tenant_id, _ in last} | {row.tenant_id for row in relationships})
+        tenants = sorted({tenant_id for tenant_id, _ in last} | {edge.tenant_id for edge in relationships})
         if not tenants:
             return
         with self._store.transaction() as connection:
             for tenant_id in tenants:
                 tenant = self._store.make_number(connection, tenant_id)
-                graph_rows.upsert_vertices(
+                rows.upsert_vertices(
                     connection, tenant, [vertex for vertex in last.values() if vertex.tenant_id == tenant_id]
                 )
-                graph_rows.upsert_edges(
-                    connection, tenant, [row for row in relationships if row.tenant_id == tenant_id]
-                )
+                rows.upsert_edges(connection, tenant, [edge for edge in relationships if edge.tenant_id == tenant_id])
                 Generation.GRAPH.advance(connection, tenant)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
-        return delete(self._store, Generation.GRAPH, tenant_id, ids, graph_rows.delete)
+        return delete(self._store, Generation.GRAPH, tenant_id, ids, rows.delete)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
@@ -93,7 +90,7 @@ class EmbeddedKnowledgeGraph:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None:
                 return 0
-            removed = graph_rows.delete_edges(connection, tenant, relationships)
+            removed = rows.delete_edges(connection, tenant, relationships)
             if removed:
                 Generation.GRAPH.advance(connection, tenant)
             return removed
@@ -102,14 +99,14 @@ class EmbeddedKnowledgeGraph:
         """Return the vertices that exist, in the order of ``ids``."""
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
-            return [] if tenant is None else reading.read_vertices(connection, tenant, tenant_id, ids)
+            return [] if tenant is None else rows.read_vertices(connection, tenant, tenant_id, ids)
 
     def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
         """Return what is stored under the identities of these edges, whole."""
         identities = [edge.identity() for edge in relationships if edge.tenant_id == tenant_id]
         with self._store.read() as connection:
             tenant = self._store.number(connection, tenant_id)
-            return [] if tenant is None else reading.edges_of(connection, tenant, tenant_id, identities)
+            return [] if tenant is None else rows.read_edges_by_identity(connection, tenant, tenant_id, identities)
 
     def relationships(
         self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
@@ -119,7 +116,7 @@ class EmbeddedKnowledgeGraph:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None:
                 return []
-            return reading.read_edges(connection, tenant, tenant_id, ids=ids, evidence=evidence, types=types)
+            return rows.read_edges(connection, tenant, tenant_id, ids=ids, evidence=evidence, types=types)
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
         """Return the next vertices in the order of their ids, each page as the store is then."""
@@ -129,9 +126,9 @@ class EmbeddedKnowledgeGraph:
             tenant = self._store.number(connection, tenant_id)
             if tenant is None:
                 return GraphPage()
-            found = reading.vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
+            found = rows.read_vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
             vertices = tuple(found[:limit])
-            edges = reading.edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
+            edges = rows.read_edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
         more = len(found) > limit
         return GraphPage(
             vertices=vertices,
@@ -236,7 +233,7 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return GraphResult()
             graph = self._adjacency(connection, tenant)
-            named = graph_rows.named(connection, tenant, graph_query.phrases(query))
+            named = rows.ids_by_phrase(connection, tenant, graph_query.phrases(query))
         return answer_query(query, graph_query.gather(graph, query, named))
 
     def stats(self, tenant_id: str) -> GraphStats:
