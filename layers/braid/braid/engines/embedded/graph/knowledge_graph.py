@@ -9,10 +9,9 @@ from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
 from braid.deadline import holding, suspended, within
-from braid.engines.embedded.generations import Generation, Remembered, delete
+from braid.engines.embedded.generations import Generation, GenerationCache, ValidityChanges, delete
 from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import to_microseconds
-from braid.engines.embedded.validity import Changes
 from braid.models import EntityLink
 from braid.ports.graph_query import GraphResult
 from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats
@@ -53,8 +52,8 @@ class EmbeddedKnowledgeGraph:
         self._lock = threading.Lock()
         self._loading: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
-        self._stats: Remembered[GraphStats] = Remembered(store, Generation.GRAPH)
-        self._changes = Changes(store, Generation.GRAPH, ("vertices", "edges"))
+        self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
+        self._changes = ValidityChanges(store, Generation.GRAPH, ("vertices", "edges"))
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts.

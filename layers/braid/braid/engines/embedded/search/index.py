@@ -10,11 +10,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from braid.deadline import within
-from braid.engines.embedded.generations import Generation, Remembered, delete
+from braid.engines.embedded.generations import Generation, GenerationCache, ValidityChanges, delete
 from braid.engines.embedded.search import bm25, rows
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
-from braid.engines.embedded.validity import Changes
 from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
@@ -64,8 +63,8 @@ class EmbeddedSearchIndex:
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], HnswGraph] = OrderedDict()
-        self._stats: Remembered[IndexStats] = Remembered(store, Generation.RECORDS)
-        self._changes = Changes(store, Generation.RECORDS, ("records",))
+        self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
+        self._changes = ValidityChanges(store, Generation.RECORDS, ("records",))
 
     def upsert(self, records: Sequence[Record]) -> None:
         """Insert or replace records; of two with one id in a batch the last one counts.
