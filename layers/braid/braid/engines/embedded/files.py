@@ -7,14 +7,14 @@ identity and how many commits it has; and each connection remembers which files 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.engines.embedded.failures import explain_file_system
-from braid.errors import StoreCorrupt
+from braid.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
@@ -24,6 +24,8 @@ _LOG = logging.getLogger(__name__)
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
+_FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
+_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _OTHERS = 0o077
 _FOLDERS = ("vectors", "objects")
 _OURS = {*_FOLDERS, "models", "fitted.json"}
@@ -76,7 +78,7 @@ class StoreFiles:
             self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))  # SQLite gives its other files this mode
         except OSError as error:
-            raise explain_file_system(error, self.path.parent) from error
+            raise file_error(error, self.path.parent) from error
 
     def make_private(self) -> None:
         """Take away from others what an older Braid, or a copy, let them read; warn of what stays open to them."""
@@ -198,3 +200,12 @@ class StoreFiles:
                 os.truncate(path, before.size)
             elif status.st_size > before.size:
                 opened[path] = Opened(before.inode, status.st_size)
+
+
+def file_error(error: OSError, path: Path) -> StoreError:
+    """Return the error to raise for one of the file system, with the path and the remedy."""
+    if error.errno in _FULL_DISK:
+        return StoreFull(f"{path}: no space left; free some space on its device or set BRAID_HOME to another one")
+    if error.errno in _NOT_ALLOWED:
+        return StoreReadOnly(f"{path} cannot be written; make its folder writable or set BRAID_HOME to another one")
+    return StoreError(f"{path}: {error.strerror or error}")

@@ -8,8 +8,7 @@ import os
 import uuid
 from typing import TYPE_CHECKING, BinaryIO
 
-from braid.engines.embedded.failures import explain_file_system
-from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
+from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, file_error
 from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
 from braid.ports.keys import check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
@@ -221,4 +220,4 @@ def _explained(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise ObjectMissing(f"{path} does not exist") from error
     except OSError as error:
-        raise explain_file_system(error, path) from error
+        raise file_error(error, path) from error

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from braid.deadline import suspended
-from braid.engines.embedded.connections import connect
-from braid.engines.embedded.failures import mapped
+from braid.engines.embedded.connections import connect, translated_errors
 from braid.engines.embedded.files import StoreFiles
 from braid.engines.embedded.jobs import read_note, write_note
 from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words
@@ -77,7 +76,7 @@ class EmbeddedStore:
                 raise StoreError(message)
             self._files.create()
         self.read_only = read_only or not (os.access(folder, os.W_OK) and os.access(self.path, os.W_OK))
-        with mapped(self.path):
+        with translated_errors(self.path):
             if self.read_only:
                 self._check_format()
             else:
@@ -117,10 +116,10 @@ class EmbeddedStore:
         """Lend a connection that sees one moment of the store; inside a transaction, that transaction's."""
         writing: sqlite3.Connection | None = getattr(self._local, "writing", None)
         if writing is not None:
-            with mapped(self.path):
+            with translated_errors(self.path):
                 yield writing
             return
-        with mapped(self.path):
+        with translated_errors(self.path):
             connection = self._take()
             try:
                 connection.execute("BEGIN")
@@ -151,7 +150,7 @@ class EmbeddedStore:
             message = f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
             raise StoreReadOnly(message)
         # What is written is written whole.
-        with suspended(), self._turn(patience_ms), mapped(self.path):
+        with suspended(), self._turn(patience_ms), translated_errors(self.path):
             outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
             if outer is not None:
                 if not outer.in_transaction:
