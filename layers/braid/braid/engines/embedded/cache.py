@@ -94,7 +94,7 @@ class EmbeddedCache:
         now = to_microseconds(self._clock())
         expires_at = to_microseconds(self._clock() + timedelta(seconds=check_ttl(ttl_s)))
         with self._store.transaction() as connection:
-            tenant = self._store.make_number(connection, tenant_id)
+            tenant = self._store.ensure_tenant_number(connection, tenant_id)
             row = connection.execute(
                 "SELECT content FROM cache WHERE tenant = ? AND key = ? AND expires_at > ?", (tenant, key, now)
             ).fetchone()
@@ -120,7 +120,7 @@ class EmbeddedCache:
         name = counter_key(key, window_s, now.timestamp())
         expires_at = to_microseconds(now + timedelta(seconds=window_s))
         with self._store.transaction(patience_ms=COUNTING_MS) as connection:
-            tenant = self._store.make_number(connection, tenant_id)
+            tenant = self._store.ensure_tenant_number(connection, tenant_id)
             connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(now),))
             row = connection.execute(
                 "INSERT INTO cache VALUES (?, ?, ?, ?) ON CONFLICT (tenant, key)"
@@ -131,7 +131,7 @@ class EmbeddedCache:
 
     def _put(self, tenant_id: str, key: str, value: bytes, expires_at: datetime, patience_ms: int) -> None:
         with self._store.transaction(patience_ms=patience_ms) as connection:
-            tenant = self._store.make_number(connection, tenant_id)
+            tenant = self._store.ensure_tenant_number(connection, tenant_id)
             connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(self._clock()),))
             if len(value) > MAX_CACHE_VALUE_BYTES:
                 connection.execute("DELETE FROM cache WHERE tenant = ? AND key = ?", (tenant, key))
@@ -144,14 +144,14 @@ class EmbeddedCache:
         """Return a number that every write to the tenant has made greater."""
         check_tenant(tenant_id)
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return 0 if tenant is None else _generation(connection, tenant)
 
     def advance(self, tenant_id: str) -> int:
         """Begin a new generation and return it; needed only for what is no record, schema or part of the graph."""
         check_tenant(tenant_id)
         with self._store.transaction() as connection:
-            tenant = self._store.make_number(connection, tenant_id)
+            tenant = self._store.ensure_tenant_number(connection, tenant_id)
             Generation.RECORDS.advance(connection, tenant)
             return _generation(connection, tenant)
 
@@ -159,7 +159,7 @@ class EmbeddedCache:
         """Remove every value of a tenant and return how many there were."""
         check_tenant(tenant_id)
         with self._store.transaction() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return connection.execute("DELETE FROM cache WHERE tenant = ?", (tenant,)).rowcount
 
 

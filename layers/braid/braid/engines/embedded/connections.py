@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.engines.embedded.files import Opened, StoreFiles
+    from braid.engines.embedded.files import FileState, StoreFiles
 
 _PRIMARY = 0xFF  # an extended result code carries its primary code in the low byte
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -26,7 +26,7 @@ _STEPS = 10_000
 class Connection(sqlite3.Connection):
     """A connection with the state of the files it opened."""
 
-    files: dict[Path, Opened]
+    files: dict[Path, FileState]
 
 
 def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Connection:
@@ -48,7 +48,7 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
         if not read_only:
             connection.execute("PRAGMA synchronous = FULL")
         connection.execute("SELECT count(*) FROM sqlite_master")  # opens the log
-        connection.files = files.opened()
+        connection.files = files.file_states()
     except sqlite3.Error:
         connection.close()
         raise

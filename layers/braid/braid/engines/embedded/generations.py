@@ -68,7 +68,7 @@ class ValidityChanges:
     def first_after(self, tenant_id: str, moment: datetime) -> datetime | None:
         """Return the first such moment after another one, None when there is none."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return None
             moments = self._moments.get(connection, tenant, self._query)
@@ -87,7 +87,7 @@ def delete(
     if not ids:
         return 0
     with store.transaction() as connection:
-        tenant = store.number(connection, tenant_id)
+        tenant = store.tenant_number(connection, tenant_id)
         if tenant is None:
             return 0
         removed = remove(connection, tenant, ids)

@@ -71,7 +71,7 @@ class EmbeddedMoves:
     ) -> int:
         """Return how many records meet every condition given."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return 0
             return rows.count(
@@ -89,7 +89,7 @@ class EmbeddedMoves:
         self._index.check_vectors(change.write for change in changes)
         ids = [change.read.id for change in changes]
         with self._store.transaction() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return WriteBackResult(written=0, lost=tuple(ids))
             found = rows.read_many(connection, tenant, tenant_id, ids, with_vectors=True)

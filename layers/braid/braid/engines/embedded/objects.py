@@ -50,7 +50,7 @@ class EmbeddedObjectStore:
         try:
             size, version = self._write(path, content)
             with self._store.transaction() as connection:
-                tenant = self._store.make_number(connection, tenant_id)
+                tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 row = connection.execute(
                     "SELECT file FROM objects WHERE tenant = ? AND key = ?", (tenant, key)
                 ).fetchone()
@@ -138,7 +138,7 @@ class EmbeddedObjectStore:
 
     def _discard(self, name: str) -> None:
         # A transaction may yet be undone, and the file then needed.
-        self._store.when_committed(lambda: _unlink(self._folder / name))
+        self._store.after_commit(lambda: _unlink(self._folder / name))
 
     def _parts(self, tenant_id: str, info: ObjectInfo) -> Iterator[bytes]:
         """Yield one version of an object, and notice after each part whether it still is the one that is stored."""

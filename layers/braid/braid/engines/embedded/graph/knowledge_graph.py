@@ -69,7 +69,7 @@ class EmbeddedKnowledgeGraph:
             return
         with self._store.transaction() as connection:
             for tenant_id in tenants:
-                tenant = self._store.make_number(connection, tenant_id)
+                tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 rows.upsert_vertices(
                     connection, tenant, [vertex for vertex in last.values() if vertex.tenant_id == tenant_id]
                 )
@@ -85,7 +85,7 @@ class EmbeddedKnowledgeGraph:
         if not relationships:
             return 0
         with self._store.transaction() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return 0
             removed = rows.delete_edges(connection, tenant, relationships)
@@ -96,14 +96,14 @@ class EmbeddedKnowledgeGraph:
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return [] if tenant is None else rows.read_vertices(connection, tenant, tenant_id, ids)
 
     def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
         """Return the stored edges that have the identities of these."""
         identities = [edge.identity() for edge in relationships if edge.tenant_id == tenant_id]
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return [] if tenant is None else rows.read_edges_by_identity(connection, tenant, tenant_id, identities)
 
     def relationships(
@@ -111,7 +111,7 @@ class EmbeddedKnowledgeGraph:
     ) -> list[Relationship]:
         """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return []
             return rows.read_edges(connection, tenant, tenant_id, ids=ids, evidence=evidence, types=types)
@@ -121,7 +121,7 @@ class EmbeddedKnowledgeGraph:
         begin = decode(tenant_id, after)
         check_limit(limit)
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return GraphPage()
             found = rows.read_vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
@@ -139,7 +139,7 @@ class EmbeddedKnowledgeGraph:
         if not names:
             return []
         with within(self._question_s), self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return []
             found = connection.execute(
@@ -172,7 +172,7 @@ class EmbeddedKnowledgeGraph:
             return Expansion()
         with within(self._question_s):
             with self._store.read() as connection:
-                tenant = self._store.number(connection, request.tenant_id)
+                tenant = self._store.tenant_number(connection, request.tenant_id)
                 if tenant is None:
                     return Expansion()
                 graph = self._adjacency(connection, tenant)
@@ -186,7 +186,7 @@ class EmbeddedKnowledgeGraph:
             return Expansion()
         with within(self._question_s):
             with self._store.read() as connection:
-                tenant = self._store.number(connection, request.tenant_id)
+                tenant = self._store.tenant_number(connection, request.tenant_id)
                 if tenant is None:
                     return Expansion()
                 graph = self._adjacency(connection, tenant)
@@ -202,7 +202,7 @@ class EmbeddedKnowledgeGraph:
 
         with within(self._question_s):
             with self._store.read() as connection:
-                tenant = self._store.number(connection, query.tenant_id)
+                tenant = self._store.tenant_number(connection, query.tenant_id)
                 if tenant is None:
                     return GraphResult()
                 graph = self._adjacency(connection, tenant)
@@ -212,7 +212,7 @@ class EmbeddedKnowledgeGraph:
     def stats(self, tenant_id: str) -> GraphStats:
         """Return counts of a tenant's graph, counted again only after a write."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return GraphStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:

@@ -83,7 +83,7 @@ class EmbeddedSearchIndex:
             return
         with self._store.transaction() as connection:
             for tenant_id, batch in groupby(ordered, key=lambda record: record.tenant_id):
-                tenant = self._store.make_number(connection, tenant_id)
+                tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 rows.upsert(connection, tenant, batch)
                 Generation.RECORDS.advance(connection, tenant)
 
@@ -95,13 +95,13 @@ class EmbeddedSearchIndex:
         """Remove records and return how many there were; a tenant's last one takes its graph files with it."""
         removed = delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
         if removed:
-            self._store.when_committed(lambda: self._tidy(tenant_id))
+            self._store.after_commit(lambda: self._tidy(tenant_id))
         return removed
 
     def _tidy(self, tenant_id: str) -> None:
         """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
                 return
         with self._lock:
@@ -122,7 +122,7 @@ class EmbeddedSearchIndex:
             If ``question_s`` is over.
         """
         with within(self._question_s), self._store.read() as connection:
-            tenant = self._store.number(connection, request.tenant_id)
+            tenant = self._store.tenant_number(connection, request.tenant_id)
             if tenant is None or request.ids == ():
                 return SearchHits()
             vector, lexical, superseded = self._strands(connection, tenant, request, request.k)
@@ -160,7 +160,7 @@ class EmbeddedSearchIndex:
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless row_filter."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return []
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
@@ -168,7 +168,7 @@ class EmbeddedSearchIndex:
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return the hash and the models of the records that exist."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return {} if tenant is None else rows.written(connection, tenant, ids)
 
     def scan(
@@ -187,7 +187,7 @@ class EmbeddedSearchIndex:
         begin = decode(tenant_id, after)
         check_limit(limit)
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return ScanPage()
             found = rows.page(
@@ -209,7 +209,7 @@ class EmbeddedSearchIndex:
     def stats(self, tenant_id: str) -> IndexStats:
         """Return counts of a tenant's records, counted again only after a write."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
@@ -219,7 +219,7 @@ class EmbeddedSearchIndex:
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not; optional."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None or self._store.in_transaction:
                 return
             for space, dimension in self._dimensions.items():
