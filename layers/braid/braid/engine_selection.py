@@ -241,13 +241,13 @@ class Engines:
     def moves(self) -> IndexMigration:
         """The search index as re-embedding sees it."""
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.index_migration import EmbeddedMoves
+            from braid.engines.embedded.index_migration import EmbeddedIndexMigration
             from braid.engines.embedded.search.index import EmbeddedSearchIndex
 
             index = self.index
             if not isinstance(index, EmbeddedSearchIndex):
                 index = EmbeddedSearchIndex(self.store, self.profiles.dimensions())
-            return EmbeddedMoves(self.store, index)
+            return EmbeddedIndexMigration(self.store, index)
         from braid.engines.opensearch.migration import OpenSearchMoves
 
         return OpenSearchMoves.connect(self.settings, self.profiles.dimensions())

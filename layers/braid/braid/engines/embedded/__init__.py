@@ -1,1 +1,6 @@
-"""Engines that need nothing but a folder: one SQLite file, and vector indexes beside it."""
+"""The engines of a laptop: one folder with a SQLite file, vector graphs and objects.
+
+- ``store``: connections and transactions; ``tables``, ``connections``, ``files`` and ``generations`` serve it
+- ``search``, ``graph``: the search index and the knowledge graph
+- ``cache``, ``queue``, ``objects``, ``jobs``, ``schemas``, ``members``, ``index_migration``: one port each
+"""

@@ -64,8 +64,6 @@ class StoreFiles:
         self._memory = path.with_name(f"{path.name}-shm")
         self._all = (path, path.with_name(f"{path.name}-wal"), self._memory)
 
-    # --- private ------------------------------------------------------------------------------------------------------
-
     def create(self) -> None:
         """Make the folder and an empty database where they are missing, for their owner alone.
 
@@ -98,8 +96,6 @@ class StoreFiles:
         names = {path.name for path in folder.iterdir()}
         if all(name in _OURS or name.startswith(self.path.name) for name in names):
             yield folder  # where there is anything else, the folder may be meant for others too
-
-    # --- lost commits -------------------------------------------------------------------------------------------------
 
     def last_commit(self) -> LastCommit | None:
         """Read the commit file; None when there is none that can be read."""
@@ -158,8 +154,6 @@ class StoreFiles:
                 os.close(descriptor)
         except OSError as error:
             _LOG.warning("%s cannot be written: %s", self.commit_file, error)
-
-    # --- files that change under an open store ------------------------------------------------------------------------
 
     def file_states(self) -> dict[Path, FileState]:
         """Return the files of a connection that was just opened."""

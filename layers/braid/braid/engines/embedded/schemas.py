@@ -33,7 +33,7 @@ class EmbeddedSchemaRegistry:
                 connection.execute(
                     "INSERT INTO schemas VALUES (?, ?, ?)", (tenant, schema.version, schema.model_dump_json())
                 )
-                # Answers depend on the current version as they do on records.
+                # Cached answers depend on the current version.
                 Generation.RECORDS.advance(connection, tenant)
 
     def current(self, tenant_id: str) -> int:

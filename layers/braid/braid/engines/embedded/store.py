@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Self
 from braid.deadline import suspended
 from braid.engines.embedded.connections import connect, translated_errors
 from braid.engines.embedded.files import StoreFiles
-from braid.engines.embedded.jobs import read_note, write_note
-from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words
+from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 
 if TYPE_CHECKING:
@@ -104,8 +103,6 @@ class EmbeddedStore:
             self._closed = True
             _close_all(self._idle)
 
-    # --- connections ------------------------------------------------------------------------------------------------
-
     @property
     def in_transaction(self) -> bool:
         """Whether this thread is inside :meth:`transaction`, and so sees uncommitted writes."""
@@ -128,14 +125,14 @@ class EmbeddedStore:
                 self._give_back(connection)
 
     @contextmanager
-    def transaction(self, *, patience_ms: int | None = None) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, wait_ms: int | None = None) -> Iterator[sqlite3.Connection]:
         """Begin a write transaction, which all engines of this store take part in.
 
         Transactions nest: an inner one that fails undoes only its own writes if its error is caught.
 
         Parameters
         ----------
-        patience_ms
+        wait_ms
             How long to wait for other writers. None waits as long as it takes for those of this process and 5 s for
             those of others.
 
@@ -150,7 +147,7 @@ class EmbeddedStore:
             message = f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
             raise StoreReadOnly(message)
         # A transaction that has begun is not ended by a deadline.
-        with suspended(), self._writer_lock(patience_ms), translated_errors(self.path):
+        with suspended(), self._writer_lock(wait_ms), translated_errors(self.path):
             outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
             if outer is not None:
                 if not outer.in_transaction:
@@ -163,8 +160,8 @@ class EmbeddedStore:
             self._local.committed = []
             commits: int | None = None
             try:
-                if patience_ms is not None:
-                    connection.execute(f"PRAGMA busy_timeout = {patience_ms:d}")
+                if wait_ms is not None:
+                    connection.execute(f"PRAGMA busy_timeout = {wait_ms:d}")
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 before = connection.total_changes
@@ -174,7 +171,7 @@ class EmbeddedStore:
                 connection.execute("COMMIT")
             finally:
                 self._local.writing = None
-                if patience_ms is not None:
+                if wait_ms is not None:
                     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
                 self._give_back(connection)
             if commits is not None:
@@ -196,13 +193,13 @@ class EmbeddedStore:
         if commits <= self._counted:
             message = f"{self.path} lacks commits that it had while it was open; restore a copy of the whole folder"
             raise StoreCorrupt(message)
-        write_note(connection, _COMMITS, commits, "")
+        write_global(connection, _COMMITS, commits, "")
         return commits
 
     @contextmanager
-    def _writer_lock(self, patience_ms: int | None) -> Iterator[None]:
+    def _writer_lock(self, wait_ms: int | None) -> Iterator[None]:
         """Hold the lock of this process's writers."""
-        if not self._write_lock.acquire(timeout=-1 if patience_ms is None else patience_ms / 1000):
+        if not self._write_lock.acquire(timeout=-1 if wait_ms is None else wait_ms / 1000):
             message = f"{self.path} is being written; try again"
             raise TransientStoreError(message)
         try:
@@ -258,8 +255,6 @@ class EmbeddedStore:
         if found not in READABLE:
             message = f"{self.path} has format {found}, this version reads {FORMAT}; install the Braid that wrote it"
             raise StoreError(message)
-
-    # --- tenants and markers ----------------------------------------------------------------------------------------
 
     def tenant_number(self, connection: sqlite3.Connection, tenant: str) -> int | None:
         """Return a tenant's number, None when nothing was ever stored for it."""
@@ -317,7 +312,7 @@ def _close_all(connections: list[Connection]) -> None:
 
 def _stored_commits(connection: sqlite3.Connection) -> int:
     """Return how many commits were counted, 0 in a file of a format that did not count them."""
-    found = read_note(connection, _COMMITS)
+    found = read_global(connection, _COMMITS)
     return 0 if found is None else found[0]
 
 

@@ -128,8 +128,6 @@ class HnswGraph:
             if self._catch_up(connection, dimension) and self._unsaved:
                 self._save()
 
-    # --- following the rows -----------------------------------------------------------------------------------------
-
     @property
     def _size(self) -> int:
         return sum(len(segment) for segment in self._segments)
@@ -257,8 +255,6 @@ class HnswGraph:
         self._segments, self._tombstones = kept, np.concatenate(dead)
         for keys in again:
             self._add(connection, _ROWS_OF_KEYS, json.dumps(keys.tolist()))
-
-    # --- the files --------------------------------------------------------------------------------------------------
 
     @property
     def _manifest_path(self) -> Path:
