@@ -341,8 +341,8 @@ class Engines:
         ModelError
             If its folder is missing, tampered with or not a model, or its vectors are not as long as configured.
         """
+        from braid.engines.onnx.encoder import OnnxEncoder
         from braid.engines.onnx.model_files import ModelKind, open_model
-        from braid.engines.onnx.models import OnnxEncoder
 
         threads = threads or self.settings.encoder_threads
         key = f"{model.id}/{threads}"
