@@ -119,7 +119,7 @@ class Engines:
     def schemas(self) -> SchemaRegistry:
         """The schema versions of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
-            from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+            from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
 
             return EmbeddedSchemaRegistry(self.store)
         from braid.engines.aws.dynamodb_schemas import DynamoSchemaRegistry
@@ -204,7 +204,7 @@ class Engines:
     def queue(self) -> Queue:
         """The queue of what is to be embedded again."""
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.queue import EmbeddedQueue
+            from braid.engines.embedded.message_queue import EmbeddedQueue
 
             return EmbeddedQueue(self.store)
         from braid.engines.aws.sqs import SqsQueue
@@ -215,7 +215,7 @@ class Engines:
     def objects(self) -> ObjectStore:
         """The files of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.objects import EmbeddedObjectStore
+            from braid.engines.embedded.object_store import EmbeddedObjectStore
 
             return EmbeddedObjectStore(self.store)
         from braid.engines.aws.s3 import S3ObjectStore
@@ -263,7 +263,7 @@ class Engines:
         """
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
             self._keep_here("BRAID_REEMBED_TABLE")
-            from braid.engines.embedded.jobs import EmbeddedJobStore
+            from braid.engines.embedded.job_store import EmbeddedJobStore
 
             return EmbeddedJobStore(self.store)
         from braid.engines.aws.dynamodb_jobs import DynamoJobStore

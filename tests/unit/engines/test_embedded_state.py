@@ -11,8 +11,8 @@ import pytest
 from braid.app import Wired
 from braid.engines.embedded.cache import NO_WAIT_S, PUT_WAIT_MS, EmbeddedCache
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.objects import EmbeddedObjectStore
-from braid.engines.embedded.queue import EmbeddedQueue
+from braid.engines.embedded.message_queue import EmbeddedQueue
+from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.embedded.tables import forget_words, words_table

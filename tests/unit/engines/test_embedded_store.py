@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.engines.embedded import store as store_module
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import (

@@ -2,5 +2,6 @@
 
 - ``store``: connections and transactions; ``tables``, ``connections``, ``files`` and ``generations`` serve it
 - ``search``, ``graph``: the search index and the knowledge graph
-- ``cache``, ``queue``, ``objects``, ``jobs``, ``schemas``, ``members``, ``index_migration``: one port each
+- ``cache``, ``job_store``, ``members``, ``message_queue``, ``object_store``, ``schema_registry``, ``index_migration``:
+  one port each, by the same name
 """
