@@ -158,7 +158,7 @@ class EmbeddedSearchIndex:
         return vector, lexical, superseded
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
-        """Return the records that exist, in the order of ``ids``, without their vectors unless row_filter."""
+        """Return the records that exist, in the order of ``ids``, without their vectors unless asked for."""
         with self._store.read() as connection:
             tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
