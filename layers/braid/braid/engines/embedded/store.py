@@ -1,4 +1,4 @@
-"""The SQLite store of the embedded engines: connections, transactions, tenants and markers."""
+"""The SQLite store of the embedded engines: connections, transactions and tenants."""
 
 from __future__ import annotations
 
@@ -287,22 +287,6 @@ class EmbeddedStore:
                 " OR EXISTS (SELECT 1 FROM vertices WHERE vertices.tenant = tenants.number) ORDER BY tenant"
             )
             return [row[0] for row in rows]
-
-    def put_marker(self, tenant: str, key: str, value: str) -> None:
-        """Store a value under a key of a tenant, in the open transaction or in one of its own."""
-        with self.transaction() as connection:
-            number = self.ensure_tenant_number(connection, tenant)
-            connection.execute("INSERT OR REPLACE INTO markers VALUES (?, ?, ?)", (number, key, value))
-
-    def get_marker(self, tenant: str, key: str) -> str | None:
-        """Return the value stored under a key of a tenant, None when there is none."""
-        with self.read() as connection:
-            row = connection.execute(
-                "SELECT content FROM markers JOIN tenants ON tenants.number = markers.tenant"
-                " WHERE tenants.tenant = ? AND markers.name = ?",
-                (tenant, key),
-            ).fetchone()
-            return None if row is None else str(row[0])
 
 
 def _close_all(connections: list[Connection]) -> None:

@@ -30,6 +30,7 @@ CREATE TABLE tenants (
     graph_generation INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE identity (store TEXT NOT NULL);
+-- Nothing writes markers any more, and the table stays because the format does.
 CREATE TABLE markers (
     tenant INTEGER NOT NULL,
     name TEXT NOT NULL,
