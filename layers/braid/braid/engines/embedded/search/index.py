@@ -95,10 +95,10 @@ class EmbeddedSearchIndex:
         """Remove records and return how many there were; a tenant's last one takes its graph files with it."""
         removed = delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
         if removed:
-            self._store.after_commit(lambda: self._tidy(tenant_id))
+            self._store.after_commit(lambda: self._remove_graphs_if_empty(tenant_id))
         return removed
 
-    def _tidy(self, tenant_id: str) -> None:
+    def _remove_graphs_if_empty(self, tenant_id: str) -> None:
         """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
         with self._store.read() as connection:
             tenant = self._store.tenant_number(connection, tenant_id)
