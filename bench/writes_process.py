@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.app import Wired
-from braid.engines.embedded.objects import EmbeddedObjectStore
+from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.ingestion.writing import MissingEnds
 from braid.models.model_profiles import Profiles, space_of
 from braid.ports.schema_registry import SchemaVersion

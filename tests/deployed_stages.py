@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from braid.engines.embedded.cache import EmbeddedCache
-from braid.engines.embedded.objects import EmbeddedObjectStore
-from braid.engines.embedded.queue import EmbeddedQueue
+from braid.engines.embedded.message_queue import EmbeddedQueue
+from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.ports.cache import ResilientCache
 
 from tests.stages import DemoStages

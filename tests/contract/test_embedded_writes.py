@@ -72,7 +72,7 @@ def test_with_its_last_record_go_a_tenants_vector_graphs_and_words(store: DemoSt
         assert isinstance(store.index, EmbeddedSearchIndex)
         store.index.optimise(tenant)
     with store.store.read() as connection:
-        numbers = {tenant: store.store.number(connection, tenant) for tenant in (ACME, GLOBEX)}
+        numbers = {tenant: store.store.tenant_number(connection, tenant) for tenant in (ACME, GLOBEX)}
     files = {path.name.partition("-")[0] for path in (store.store.folder / VECTORS).iterdir()}
     assert files == {str(number) for number in numbers.values()}
     delete_records(ACME, ["r0", "r1"], store)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 from braid.engines.aws.dynamodb_jobs import DynamoJobStore
-from braid.engines.embedded.index_migration import EmbeddedMoves
-from braid.engines.embedded.jobs import EmbeddedJobStore
+from braid.engines.embedded.index_migration import EmbeddedIndexMigration
+from braid.engines.embedded.job_store import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreError, TransientStoreError
@@ -32,14 +32,14 @@ def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
         yield opened
 
 
-class TestEmbeddedMoves(IndexMovesContract):
+class TestEmbeddedIndexMigration(IndexMovesContract):
     @pytest.fixture
     def index(self, store: EmbeddedStore) -> EmbeddedSearchIndex:
         return EmbeddedSearchIndex(store, DIMENSIONS)
 
     @pytest.fixture
-    def moves(self, store: EmbeddedStore, index: EmbeddedSearchIndex) -> EmbeddedMoves:
-        return EmbeddedMoves(store, index)
+    def moves(self, store: EmbeddedStore, index: EmbeddedSearchIndex) -> EmbeddedIndexMigration:
+        return EmbeddedIndexMigration(store, index)
 
 
 class TestEmbeddedJobStore(JobStoreContract):
@@ -85,6 +85,6 @@ def test_a_file_of_an_older_format_has_no_jobs_and_serves_the_settings_profile(t
         connection.execute("DROP TABLE notes")
         connection.execute("PRAGMA user_version = 2")
     with EmbeddedStore(tmp_path, read_only=True) as old:
-        assert EmbeddedMoves(old, EmbeddedSearchIndex(old, DIMENSIONS)).serving().active is None
+        assert EmbeddedIndexMigration(old, EmbeddedSearchIndex(old, DIMENSIONS)).serving().active is None
         assert EmbeddedJobStore(old).names() == []
         assert EmbeddedJobStore(old).get("move") is None

@@ -10,11 +10,13 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.search import segments
+from braid.engines.embedded.job_store import EmbeddedJobStore
+from braid.engines.embedded.search import hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreCorrupt, StoreError
 from braid.models import EmbeddingType
+from braid.ports.job_store import JobRecord
 
 from tests.contract.shapes import ACME
 from tests.front_door import FrontDoor, claims
@@ -160,7 +162,7 @@ def test_another_database_in_its_place_is_refused(tmp_path: Path, filled: tuple[
     home = tmp_path / "home"
     shutil.copytree(filled[0], home)
     with EmbeddedStore(tmp_path / "other") as other:
-        other.put_marker(ACME, "a", "b" * 4_000_000)
+        EmbeddedJobStore(other).put(JobRecord(name="a", revision=1, body="b" * 4_000_000))
     (home / "braid.db-wal").unlink()
     shutil.copy(tmp_path / "other/braid.db", home / "braid.db")
     with pytest.raises(StoreCorrupt, match="is not the database that was written here"):
@@ -186,7 +188,7 @@ def test_a_damaged_vector_graph_is_built_again(
 
 def serve(home: Path, asked: Connection) -> None:
     """Answer requests as the function behind the HTTP interface does; segments are as small as they are full."""
-    segments.SIZE = 16  # type: ignore[misc]
+    hnsw_segments.SIZE = 16  # type: ignore[misc]
     store = stages(home)
     store.index = EmbeddedSearchIndex(store.store, store.profiles.dimensions(), exact_rows=0)  # type: ignore[assignment]
     fill(store)

@@ -18,7 +18,7 @@ from braid.api import auth
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem
 from braid.api.signed_tokens import InvalidToken, verify
-from braid.engines.embedded.search.lexical import match_expression
+from braid.engines.embedded.search.bm25 import match_expression
 from braid.engines.rerankers import texts
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.phases import phases_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from braid.engines.embedded.search import segments, vectors
+from braid.engines.embedded.search import hnsw_graph, hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 
@@ -84,7 +84,7 @@ def in_nested_folders(home: Path) -> None:
 def of_other_vectors(home: Path) -> None:
     """Put a whole and rightly described segment of longer vectors in the place of the real one."""
     (segment,) = json.loads(description(home).read_text())["segments"]
-    other = segments.Segment(16)
+    other = hnsw_segments.Segment(16)
     other.add(np.arange(400, dtype=np.uint64), np.eye(16, dtype=np.float32)[np.arange(400) % 16])
     other.write(home / "elsewhere", "x")
     content = (home / "elsewhere" / str(other.file)).read_bytes()
@@ -126,7 +126,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 @pytest.fixture(autouse=True)
 def tidy_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every file that nothing speaks of for abandoned."""
-    monkeypatch.setattr(vectors, "_ABANDONED_S", -1)
+    monkeypatch.setattr(hnsw_graph, "_ABANDONED_S", -1)
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -145,7 +145,7 @@ def test_damage_is_said_and_mended_and_never_changes_an_answer(
     assert len(caplog.text) < 10_000
     caplog.clear()
     built: list[int] = []
-    monkeypatch.setattr(vectors.VectorGraph, "_add_since", lambda _self, _connection, number: built.append(number))
+    monkeypatch.setattr(hnsw_graph.HnswGraph, "_add_since", lambda _self, _connection, number: built.append(number))
     assert through_graph(opened(saved)) == expected
     assert built == []
     assert caplog.text == ""

@@ -119,7 +119,7 @@ class Engines:
     def schemas(self) -> SchemaRegistry:
         """The schema versions of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
-            from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+            from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
 
             return EmbeddedSchemaRegistry(self.store)
         from braid.engines.aws.dynamodb_schemas import DynamoSchemaRegistry
@@ -204,7 +204,7 @@ class Engines:
     def queue(self) -> Queue:
         """The queue of what is to be embedded again."""
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.queue import EmbeddedQueue
+            from braid.engines.embedded.message_queue import EmbeddedQueue
 
             return EmbeddedQueue(self.store)
         from braid.engines.aws.sqs import SqsQueue
@@ -215,7 +215,7 @@ class Engines:
     def objects(self) -> ObjectStore:
         """The files of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.objects import EmbeddedObjectStore
+            from braid.engines.embedded.object_store import EmbeddedObjectStore
 
             return EmbeddedObjectStore(self.store)
         from braid.engines.aws.s3 import S3ObjectStore
@@ -241,13 +241,13 @@ class Engines:
     def moves(self) -> IndexMigration:
         """The search index as re-embedding sees it."""
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.index_migration import EmbeddedMoves
+            from braid.engines.embedded.index_migration import EmbeddedIndexMigration
             from braid.engines.embedded.search.index import EmbeddedSearchIndex
 
             index = self.index
             if not isinstance(index, EmbeddedSearchIndex):
                 index = EmbeddedSearchIndex(self.store, self.profiles.dimensions())
-            return EmbeddedMoves(self.store, index)
+            return EmbeddedIndexMigration(self.store, index)
         from braid.engines.opensearch.migration import OpenSearchMoves
 
         return OpenSearchMoves.connect(self.settings, self.profiles.dimensions())
@@ -263,7 +263,7 @@ class Engines:
         """
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
             self._keep_here("BRAID_REEMBED_TABLE")
-            from braid.engines.embedded.jobs import EmbeddedJobStore
+            from braid.engines.embedded.job_store import EmbeddedJobStore
 
             return EmbeddedJobStore(self.store)
         from braid.engines.aws.dynamodb_jobs import DynamoJobStore
@@ -341,8 +341,8 @@ class Engines:
         ModelError
             If its folder is missing, tampered with or not a model, or its vectors are not as long as configured.
         """
+        from braid.engines.onnx.encoder import OnnxEncoder
         from braid.engines.onnx.model_files import ModelKind, open_model
-        from braid.engines.onnx.models import OnnxEncoder
 
         threads = threads or self.settings.encoder_threads
         key = f"{model.id}/{threads}"

@@ -191,7 +191,7 @@ import os, signal, sys
 from pathlib import Path
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.objects import EmbeddedObjectStore
+from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.settings import Settings
 from braid_cli.datasets import ingest
 from braid_cli.datasets.dataset import read_dataset

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid.engines.embedded.queue import MAX_RECEIVES
+from braid.engines.embedded.message_queue import MAX_RECEIVES
 from braid.engines.opensearch.mapping import index_body
 from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.errors import StoreTooSlow

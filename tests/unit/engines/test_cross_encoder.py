@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 import pytest
+from braid.engines.onnx.cross_encoder import OnnxCrossEncoder
+from braid.engines.onnx.encoder import OnnxEncoder
 from braid.engines.onnx.model_files import ModelKind, Precision
-from braid.engines.onnx.models import OnnxCrossEncoder, OnnxEncoder
-from braid.engines.onnx.session import Row
+from braid.engines.onnx.session import TokenisedText
 from braid.errors import ModelMissing, RerankFailed
 from braid.ports.reranker import Reranker
 from tokenizers import Tokenizer
@@ -145,7 +146,7 @@ def test_the_runtime_ends_a_run_that_is_told_to(reranker: OnnxCrossEncoder) -> N
     options.log_severity_level = 4
     options.terminate = True
     loaded = reranker._loaded
-    rows = [Row(0, [2, 5, 3], [0, 0, 0])]
+    rows = [TokenisedText(0, [2, 5, 3], [0, 0, 0])]
     with pytest.raises(Exception, match="terminate"):
         loaded.session.run([loaded.output], loaded.feed(rows), options)
 

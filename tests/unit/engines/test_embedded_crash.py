@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.job_store import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.search_index import SearchRequest
@@ -19,18 +20,21 @@ WRITER = """
 import sys
 from pathlib import Path
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.job_store import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
+from braid.ports.job_store import JobRecord
 from tests.contract.shapes import ACME, DIMENSIONS, edge, record, vertex
 
 store = EmbeddedStore(Path(sys.argv[1]))
 index, graph = EmbeddedSearchIndex(store, DIMENSIONS), EmbeddedKnowledgeGraph(store)
+jobs = EmbeddedJobStore(store)
 for batch in range(100_000):
     names = [f"b{batch}r{number}" for number in range(20)]
     with store.transaction():
         index.upsert([record(name, f"turbine batch{batch} " + "text " * 200, cosine=0.5) for name in names])
         graph.upsert([vertex(name) for name in names], [edge(names[0], name) for name in names[1:]])
-        store.put_marker(ACME, f"batch{batch}", "done")
+        jobs.put(JobRecord(name=f"batch{batch}", revision=1, body="done"))
     print(batch, flush=True)
     index.optimise(ACME)
 """
@@ -48,7 +52,8 @@ def test_a_killed_ingest_loses_nothing_that_was_acknowledged(tmp_path: Path, ack
         lines += [int(line) for line in writer.stdout.read().split("\n")[:-1]]
     with EmbeddedStore(tmp_path) as store:
         index, graph = EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0), EmbeddedKnowledgeGraph(store)
-        whole = [batch for batch in range(lines[-1] + 2) if store.get_marker(ACME, f"batch{batch}") == "done"]
+        jobs = EmbeddedJobStore(store)
+        whole = [batch for batch in range(lines[-1] + 2) if jobs.get(f"batch{batch}")]
         assert whole[: len(lines)] == lines
         names = {batch: [f"b{batch}r{number}" for number in range(BATCH)] for batch in range(lines[-1] + 3)}
         for batch, batch_names in names.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from braid.engines.embedded.search import segments, vectors
+from braid.engines.embedded.search import hnsw_graph, hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 
@@ -18,14 +18,14 @@ from tests.unit.engines.test_embedded_vectors import exactly, opened, rows, thro
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from braid.engines.embedded.search.vectors import VectorGraph
+    from braid.engines.embedded.search.hnsw_graph import HnswGraph
 
 FULL = 64
 
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "SIZE", FULL)
+    monkeypatch.setattr(hnsw_segments, "SIZE", FULL)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def files(home: Path) -> dict[str, int]:
     return {path.name: path.stat().st_ino for path in (home / "vectors").glob("*.usearch")}
 
 
-def graph(index: EmbeddedSearchIndex) -> VectorGraph:
+def graph(index: EmbeddedSearchIndex) -> HnswGraph:
     (graph,) = index._graphs.values()
     return graph
 
@@ -59,13 +59,13 @@ def test_all_that_is_near_is_found_across_segments(saved: Path) -> None:
 
 def test_a_segment_that_has_all_that_is_near_is_asked_for_more_than_its_share() -> None:
     generator = np.random.default_rng(0)
-    parts = [segments.Segment(8) for _ in range(4)]
+    parts = [hnsw_segments.Segment(8) for _ in range(4)]
     for place, part in enumerate(parts):
         vectors = generator.normal(size=(FULL, 8)).astype("<f4")
         vectors[:, 0] = np.abs(vectors[:, 0]) * (10 if place == 0 else -10)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         part.add(np.arange(place * FULL, (place + 1) * FULL, dtype=np.uint64), vectors)
-    keys, cosines = segments.nearest(parts, np.eye(8, dtype="<f4")[0], FULL)
+    keys, cosines = hnsw_segments.nearest(parts, np.eye(8, dtype="<f4")[0], FULL)
     assert sorted(keys.tolist()) == list(range(FULL))
     assert sorted(cosines.tolist(), reverse=True) == cosines.tolist()
 
@@ -80,7 +80,7 @@ def test_only_the_segment_that_grows_is_written_again(saved: Path) -> None:
 
 
 def test_only_the_segment_that_grows_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "SIZE", 1_000)
+    monkeypatch.setattr(hnsw_segments, "SIZE", 1_000)
     index = opened(tmp_path)
     index.upsert(rows(2_500))
     index.optimise(ACME)
@@ -91,17 +91,17 @@ def test_only_the_segment_that_grows_is_in_memory(tmp_path: Path, monkeypatch: p
 
 
 def test_full_segments_leave_the_memory_while_a_graph_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "SIZE", 1_000)
+    monkeypatch.setattr(hnsw_segments, "SIZE", 1_000)
     index = opened(tmp_path)
     index.upsert(rows(5_000))
     held: list[int] = []
-    add = segments.Segment.add
+    add = hnsw_segments.Segment.add
 
-    def watched(segment: segments.Segment, *vectors: object) -> None:
+    def watched(segment: hnsw_segments.Segment, *vectors: object) -> None:
         add(segment, *vectors)  # type: ignore[arg-type] - passed on as it came
         held.append(in_memory(index))
 
-    monkeypatch.setattr(segments.Segment, "add", watched)
+    monkeypatch.setattr(hnsw_segments.Segment, "add", watched)
     through_graph(index)
     assert max(held) == 1_000
 
@@ -173,7 +173,7 @@ def test_what_another_process_is_about_to_speak_of_is_left(saved: Path, monkeypa
     index.upsert(rows(10, seed=3, first=1_000))
     index.optimise(ACME)
     assert other.exists()
-    monkeypatch.setattr(vectors, "_ABANDONED_S", -1)
+    monkeypatch.setattr(hnsw_graph, "_ABANDONED_S", -1)
     index.upsert(rows(10, seed=4, first=2_000))
     index.optimise(ACME)
     assert not other.exists()
@@ -184,14 +184,14 @@ def test_a_segment_that_is_taken_away_before_it_can_be_mapped_stays_in_memory(
 ) -> None:
     index = opened(tmp_path)
     index.upsert(rows(400))
-    written = segments._write
+    written = hnsw_segments._write
 
     def taken_away(index: object, path: Path) -> None:
         written(index, path)
         path.unlink()
 
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-        patch.setattr(segments, "_write", taken_away)
+        patch.setattr(hnsw_segments, "_write", taken_away)
         assert through_graph(index) == exactly(tmp_path)
     assert "was not saved" in caplog.text
     index.optimise(ACME)
@@ -215,7 +215,7 @@ def test_a_store_that_is_only_read_writes_no_segment(tmp_path: Path) -> None:
 def test_a_disk_that_takes_half_a_segment_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(segments, "SIZE", 150)
+    monkeypatch.setattr(hnsw_segments, "SIZE", 150)
     index = opened(tmp_path)
     index.upsert(rows(400))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

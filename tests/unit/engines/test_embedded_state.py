@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.app import Wired
-from braid.engines.embedded.cache import IMPATIENT_S, PATIENCE_MS, EmbeddedCache
+from braid.engines.embedded.cache import NO_WAIT_S, PUT_WAIT_MS, EmbeddedCache
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.objects import EmbeddedObjectStore
-from braid.engines.embedded.queue import EmbeddedQueue
+from braid.engines.embedded.message_queue import EmbeddedQueue
+from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.embedded.tables import forget_words, words_table
@@ -134,9 +134,9 @@ def test_after_a_wait_in_vain_keeping_a_value_waits_no_more_for_a_second(
     waited: list[int | None] = []
     transaction = store.transaction
 
-    def noted(*, patience_ms: int | None = None) -> AbstractContextManager[sqlite3.Connection]:
-        waited.append(patience_ms)
-        return transaction(patience_ms=patience_ms)
+    def noted(*, wait_ms: int | None = None) -> AbstractContextManager[sqlite3.Connection]:
+        waited.append(wait_ms)
+        return transaction(wait_ms=wait_ms)
 
     monkeypatch.setattr(store, "transaction", noted)
     seconds = 0.0
@@ -150,9 +150,9 @@ def test_after_a_wait_in_vain_keeping_a_value_waits_no_more_for_a_second(
         other.close()
     cache.put(ACME, "a", b"1", 60)
     assert cache.get(ACME, "a") == b"1"
-    seconds = IMPATIENT_S
+    seconds = NO_WAIT_S
     cache.put(ACME, "a", b"1", 60)
-    assert waited == [PATIENCE_MS, 0, 0, PATIENCE_MS]
+    assert waited == [PUT_WAIT_MS, 0, 0, PUT_WAIT_MS]
 
 
 def test_only_the_cache_is_impatient(store: EmbeddedStore) -> None:

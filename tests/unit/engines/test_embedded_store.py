@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.engines.embedded import store as store_module
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+from braid.engines.embedded.job_store import EmbeddedJobStore
+from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import (
@@ -24,6 +25,7 @@ from braid.errors import (
     StoreReadOnly,
     TransientStoreError,
 )
+from braid.ports.job_store import JobRecord
 from braid.ports.knowledge_graph import ExpandRequest, GraphStats
 from braid.ports.schema_registry import SchemaVersion
 from braid.ports.search_index import IndexStats, SearchRequest
@@ -57,15 +59,15 @@ def reached(graph: EmbeddedKnowledgeGraph, seed: str = "a") -> list[str]:
 # --- transactions -----------------------------------------------------------------------------------------------------
 
 
-def test_records_graph_and_marker_are_written_together(store: EmbeddedStore) -> None:
+def test_records_graph_and_job_are_written_together(store: EmbeddedStore) -> None:
     index, graph = EmbeddedSearchIndex(store, DIMENSIONS), EmbeddedKnowledgeGraph(store)
     with store.transaction():
         index.upsert([record("a", "turbine", cosine=0.5)])
         graph.upsert([vertex("a"), vertex("b")], [edge("a", "b")])
-        store.put_marker(ACME, "corpus", "sha256")
+        EmbeddedJobStore(store).put(JobRecord(name="corpus", revision=1, body="sha256"))
     assert found(store) == ["a"]
     assert reached(graph) == ["b"]
-    assert store.get_marker(ACME, "corpus") == "sha256"
+    assert EmbeddedJobStore(store).get("corpus") == JobRecord(name="corpus", revision=1, body="sha256")
 
 
 def test_a_transaction_that_fails_leaves_nothing(store: EmbeddedStore) -> None:
@@ -74,14 +76,14 @@ def test_a_transaction_that_fails_leaves_nothing(store: EmbeddedStore) -> None:
     def ingest() -> None:
         with store.transaction():
             index.upsert([record("a", "turbine", cosine=0.5)])
-            store.put_marker(ACME, "corpus", "sha256")
+            EmbeddedJobStore(store).put(JobRecord(name="corpus", revision=1, body="sha256"))
             graph.upsert([vertex("a")], [edge("a", "missing")])
 
     with pytest.raises(InvalidRequest):
         ingest()
     assert index.stats(ACME) == IndexStats()
     assert graph.stats(ACME) == GraphStats()
-    assert store.get_marker(ACME, "corpus") is None
+    assert EmbeddedJobStore(store).get("corpus") is None
     assert store.tenants() == []
     index.upsert([record("a", "turbine", cosine=0.5)])
     assert found(store) == ["a"]
@@ -93,10 +95,10 @@ def test_an_inner_failure_that_is_caught_undoes_only_itself(store: EmbeddedStore
         index.upsert([record("a", "turbine", cosine=0.5)])
         with pytest.raises(InvalidRequest):
             graph.upsert([vertex("a")], [edge("a", "missing")])
-        store.put_marker(ACME, "state", "kept")
+        EmbeddedJobStore(store).put(JobRecord(name="state", revision=1, body="kept"))
     assert found(store) == ["a"]
     assert graph.stats(ACME) == GraphStats()
-    assert store.get_marker(ACME, "state") == "kept"
+    assert EmbeddedJobStore(store).get("state") == JobRecord(name="state", revision=1, body="kept")
 
 
 def test_a_transaction_sees_what_it_wrote_and_others_do_not(store: EmbeddedStore) -> None:
@@ -169,12 +171,7 @@ def test_a_writer_that_waits_too_long_may_try_again(tmp_path: Path, monkeypatch:
         assert found(theirs) == ["a"]
 
 
-def test_markers_and_tenants_are_kept_apart(store: EmbeddedStore) -> None:
-    store.put_marker(ACME, "corpus", "one")
-    store.put_marker(GLOBEX, "corpus", "two")
-    store.put_marker(ACME, "corpus", "three")
-    assert (store.get_marker(ACME, "corpus"), store.get_marker(GLOBEX, "corpus")) == ("three", "two")
-    assert store.get_marker("nobody", "corpus") is None
+def test_tenants_are_those_with_a_record_or_a_vertex(store: EmbeddedStore) -> None:
     assert store.tenants() == []
     EmbeddedKnowledgeGraph(store).upsert([vertex("a", tenant_id=GLOBEX)], [])
     EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a")])
@@ -309,7 +306,7 @@ def test_a_store_opened_for_reading_is_searched_but_not_written(tmp_path: Path) 
         with pytest.raises(StoreReadOnly):
             EmbeddedKnowledgeGraph(store).upsert([vertex("b")], [])
         with pytest.raises(StoreReadOnly):
-            store.put_marker(ACME, "key", "value")
+            EmbeddedJobStore(store).put(JobRecord(name="key", revision=1, body="value"))
 
 
 @pytest.fixture

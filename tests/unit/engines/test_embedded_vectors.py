@@ -9,9 +9,9 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.search import knn, vectors
+from braid.engines.embedded.search import hnsw_graph, knn
+from braid.engines.embedded.search.hnsw_graph import HnswGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.search.vectors import VectorGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Filters
 from braid.ports.search_index import SearchRequest
@@ -65,13 +65,13 @@ def saved(tmp_path: Path) -> Path:
 def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Record from which vector number on rows are added to a graph; 0 is from the beginning."""
     since: list[int] = []
-    really = VectorGraph._add_since
+    really = HnswGraph._add_since
 
-    def watched(self: VectorGraph, connection: object, number: int) -> None:
+    def watched(self: HnswGraph, connection: object, number: int) -> None:
         since.append(number)
         really(self, connection, number)
 
-    monkeypatch.setattr(VectorGraph, "_add_since", watched)
+    monkeypatch.setattr(HnswGraph, "_add_since", watched)
     return since
 
 
@@ -160,7 +160,7 @@ def remove(path: Path) -> None:
 def test_a_damaged_file_is_built_again(
     saved: Path, damage: object, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "_ABANDONED_S", -1)
+    monkeypatch.setattr(hnsw_graph, "_ABANDONED_S", -1)
     (path,) = (saved / "vectors").glob(f"*{suffix}")
     assert callable(damage)
     damage(path)
@@ -238,7 +238,7 @@ def test_a_reader_of_an_earlier_moment_finds_what_was_there_then(saved: Path) ->
         earlier.execute("SELECT count(*) FROM records").fetchone()  # the snapshot begins with the first read
         index.upsert([record(name) for name in expected[:10]])
         assert through_graph(index)[:10] == expected[10:20]
-        graph = index._graph(store.number(earlier, ACME) or 0, SPACE)
+        graph = index._graph(store.tenant_number(earlier, ACME) or 0, SPACE)
         assert graph.nearest(earlier, knn.np.frombuffer(QUESTION, dtype="<f4"), 5) is None
 
 

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.objects import EmbeddedObjectStore
+from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.errors import ObjectChanged, QueueFull, TransientStoreError
 from braid.ingestion.bulk import local_imports, steps
 from braid.ingestion.bulk.local_imports import ImportsHere

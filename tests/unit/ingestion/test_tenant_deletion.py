@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.app import Wired
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.schemas import EmbeddedSchemaRegistry
+from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import ConfigurationError

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.queue import EmbeddedQueue
+from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreReadOnly, TransientStoreError
 from braid.ports.message_queue import DEDUPLICATION_S

@@ -1,4 +1,4 @@
-"""The embedding spaces of an index: those of the configured models, each with vectors of one length."""
+"""Validation of vectors against the configured embedding spaces and their lengths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
     """Require that every vector is of a configured space and as long as that space's.
 
-    What is stored already has no say in it, so that no tenant decides what another one can write.
+    Only the configuration counts, not what is stored, so that no tenant decides what another one can write.
 
     Parameters
     ----------

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.store import EmbeddedStore
 
-PATIENCE_MS = 100
-"""How long keeping a value may wait for another writer: an answer must not wait for an ingest."""
-COUNTING_MS = 2_000
-"""How long counting may wait for another writer."""
-IMPATIENT_S = 1.0
-"""For so long after a wait that was in vain, values are kept only where that needs none."""
+PUT_WAIT_MS = 100
+"""How long :meth:`EmbeddedCache.put` waits for another writer: an answer must not wait for an ingest."""
+COUNT_WAIT_MS = 2_000
+"""How long :meth:`EmbeddedCache.count` waits for another writer."""
+NO_WAIT_S = 1.0
+"""For how long after a wait that ended without a write :meth:`EmbeddedCache.put` does not wait at all."""
 
 
 def _now() -> datetime:
@@ -33,13 +33,12 @@ def _now() -> datetime:
 class EmbeddedCache:
     """Values in SQLite; implements :class:`braid.ports.cache.Cache`.
 
-    The generation counts the writes to the tenant's records, graph and schema themselves, in the transaction of each,
-    so that a write that nobody announced outdates what is kept as well.
+    The generation counts every write to the tenant's records, graph and schema, inside the transaction of the write.
 
     Parameters
     ----------
     store
-        Where values lie.
+        Store of the values.
     clock
         Returns the present moment, in UTC.
     stopwatch
@@ -56,10 +55,10 @@ class EmbeddedCache:
         self._store = store
         self._clock = clock
         self._stopwatch = stopwatch
-        self._impatient_until = float("-inf")
+        self._no_wait_until = float("-inf")
 
     def get(self, tenant_id: str, key: str) -> bytes | None:
-        """Return what is kept; None when nothing is, or it has expired."""
+        """Return the cached value; None when there is none, or it has expired."""
         check_tenant(tenant_id)
         check_value_key(key)
         with self._store.read() as connection:
@@ -71,30 +70,30 @@ class EmbeddedCache:
             return None if row is None else bytes(row[0])
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
-        """Keep a value for ``ttl_s`` seconds instead of what was there; one that is too large is not kept.
+        """Cache a value for ``ttl_s`` seconds; one that is too large is not cached and removes the old one.
 
-        Neither is one while somebody else writes for longer than :data:`PATIENCE_MS`. That is no failure: values can
-        be read all the same, and whoever takes it for one would leave the cache alone whenever much is written.
+        A value is not cached either while another writer takes longer than :data:`PUT_WAIT_MS`. That is no error:
+        the cache can still be read, and an error would make callers stop using it whenever much is written.
         """
         check_tenant(tenant_id)
         check_value_key(key)
         expires_at = self._clock() + timedelta(seconds=check_ttl(ttl_s))
-        patience_ms = 0 if self._stopwatch() < self._impatient_until else PATIENCE_MS
+        wait_ms = 0 if self._stopwatch() < self._no_wait_until else PUT_WAIT_MS
         try:
-            self._put(tenant_id, key, value, expires_at, patience_ms)
+            self._put(tenant_id, key, value, expires_at, wait_ms)
         except TransientStoreError:
-            self._impatient_until = self._stopwatch() + IMPATIENT_S
+            self._no_wait_until = self._stopwatch() + NO_WAIT_S
 
     def exchange(
         self, tenant_id: str, key: str, expected: bytes | None, value: bytes | None, ttl_s: int
     ) -> bytes | None:
-        """Keep ``value`` if what is kept equals ``expected``, and return what was kept; waits for other writers."""
+        """Compare and set: cache ``value`` if the cached one equals ``expected``, and return the previous one."""
         check_tenant(tenant_id)
         check_value_key(key)
         now = to_microseconds(self._clock())
         expires_at = to_microseconds(self._clock() + timedelta(seconds=check_ttl(ttl_s)))
         with self._store.transaction() as connection:
-            tenant = self._store.make_number(connection, tenant_id)
+            tenant = self._store.ensure_tenant_number(connection, tenant_id)
             row = connection.execute(
                 "SELECT content FROM cache WHERE tenant = ? AND key = ? AND expires_at > ?", (tenant, key, now)
             ).fetchone()
@@ -113,14 +112,14 @@ class EmbeddedCache:
         Raises
         ------
         TransientStoreError
-            If others write for longer than :data:`COUNTING_MS`.
+            If others write for longer than :data:`COUNT_WAIT_MS`.
         """
         check_tenant(tenant_id)
         now = self._clock()
         name = counter_key(key, window_s, now.timestamp())
         expires_at = to_microseconds(now + timedelta(seconds=window_s))
-        with self._store.transaction(patience_ms=COUNTING_MS) as connection:
-            tenant = self._store.make_number(connection, tenant_id)
+        with self._store.transaction(wait_ms=COUNT_WAIT_MS) as connection:
+            tenant = self._store.ensure_tenant_number(connection, tenant_id)
             connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(now),))
             row = connection.execute(
                 "INSERT INTO cache VALUES (?, ?, ?, ?) ON CONFLICT (tenant, key)"
@@ -129,9 +128,9 @@ class EmbeddedCache:
             ).fetchone()
             return int(row[0])
 
-    def _put(self, tenant_id: str, key: str, value: bytes, expires_at: datetime, patience_ms: int) -> None:
-        with self._store.transaction(patience_ms=patience_ms) as connection:
-            tenant = self._store.make_number(connection, tenant_id)
+    def _put(self, tenant_id: str, key: str, value: bytes, expires_at: datetime, wait_ms: int) -> None:
+        with self._store.transaction(wait_ms=wait_ms) as connection:
+            tenant = self._store.ensure_tenant_number(connection, tenant_id)
             connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(self._clock()),))
             if len(value) > MAX_CACHE_VALUE_BYTES:
                 connection.execute("DELETE FROM cache WHERE tenant = ? AND key = ?", (tenant, key))
@@ -141,17 +140,17 @@ class EmbeddedCache:
             )
 
     def generation(self, tenant_id: str) -> int:
-        """Return a number that every write to the tenant has made greater."""
+        """Return the tenant's write generation, which grows with every write."""
         check_tenant(tenant_id)
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return 0 if tenant is None else _generation(connection, tenant)
 
     def advance(self, tenant_id: str) -> int:
-        """Begin a new generation and return it; needed only for what is no record, schema or part of the graph."""
+        """Begin a new generation and return it; needed only for writes other than to records, schema and graph."""
         check_tenant(tenant_id)
         with self._store.transaction() as connection:
-            tenant = self._store.make_number(connection, tenant_id)
+            tenant = self._store.ensure_tenant_number(connection, tenant_id)
             Generation.RECORDS.advance(connection, tenant)
             return _generation(connection, tenant)
 
@@ -159,10 +158,10 @@ class EmbeddedCache:
         """Remove every value of a tenant and return how many there were."""
         check_tenant(tenant_id)
         with self._store.transaction() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return connection.execute("DELETE FROM cache WHERE tenant = ?", (tenant,)).rowcount
 
 
 def _generation(connection: sqlite3.Connection, tenant: int) -> int:
-    """Return the sum of what counts: it grows when either does, and neither ever shrinks."""
+    """Return the sum of both counters, which grows when either does."""
     return Generation.RECORDS.read(connection, tenant) + Generation.GRAPH.read(connection, tenant)

@@ -1,20 +1,20 @@
-"""The files of an embedded store: private to their owner, and checked for loss before every use.
+"""The files of an embedded store: their permissions, and checks that none lost data or was replaced.
 
 SQLite notices neither a log that lost its newest commits nor a database that was emptied, and goes on writing to files
-that were removed or replaced. So a small file beside the database notes, after each commit, the store's
-identity and how many commits it has; and each connection remembers which files it opened and how long they were.
+that were removed or replaced. So a small file beside the database records, after each commit, the store's identity and
+its number of commits; and each connection keeps the inodes and sizes of the files that it opened.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.engines.embedded.failures import explain_file_system
-from braid.errors import StoreCorrupt
+from braid.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
@@ -24,15 +24,17 @@ _LOG = logging.getLogger(__name__)
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
+_FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
+_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _OTHERS = 0o077
 _FOLDERS = ("vectors", "objects")
 _OURS = {*_FOLDERS, "models", "fitted.json"}
 _LINE_BYTES = 128
-"""Length of the note: one line, so that it is replaced by a single write."""
+"""Length of the commit file: one line, so that a single write replaces it."""
 
 
-class Noted(NamedTuple):
-    """What was true of the database after some commit."""
+class LastCommit(NamedTuple):
+    """The content of the commit file: the database after its last recorded commit."""
 
     store: str
     commits: int
@@ -40,32 +42,30 @@ class Noted(NamedTuple):
     """Bytes of the database, which never gets shorter."""
 
 
-class Opened(NamedTuple):
-    """A file as a connection last saw it."""
+class FileState(NamedTuple):
+    """Inode and size of a file as a connection last saw it."""
 
     inode: int
     size: int
 
 
 class StoreFiles:
-    """The database, SQLite's files beside it, and the note of its commits.
+    """The database, SQLite's files beside it, and the commit file.
 
     Parameters
     ----------
     path
-        The database.
+        Path of the database.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.note_path = path.with_name(f"{path.name}-commits")
+        self.commit_file = path.with_name(f"{path.name}-commits")
         self._memory = path.with_name(f"{path.name}-shm")
         self._all = (path, path.with_name(f"{path.name}-wal"), self._memory)
 
-    # --- private ------------------------------------------------------------------------------------------------------
-
     def create(self) -> None:
-        """Make the folder and an empty database, for their owner alone; both may be there already.
+        """Make the folder and an empty database where they are missing, for their owner alone.
 
         Raises
         ------
@@ -76,10 +76,10 @@ class StoreFiles:
             self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))  # SQLite gives its other files this mode
         except OSError as error:
-            raise explain_file_system(error, self.path.parent) from error
+            raise file_error(error, self.path.parent) from error
 
     def make_private(self) -> None:
-        """Take away from others what an older Braid, or a copy, let them read; warn of what stays open to them."""
+        """Remove other users' permissions, which an older Braid or a copy may have left; log where that fails."""
         for path in self._private():
             with suppress(FileNotFoundError):
                 mode = stat.S_IMODE(path.stat().st_mode)
@@ -90,94 +90,90 @@ class StoreFiles:
                         _LOG.warning("%s can be read by other users of this machine: %s", path, error)
 
     def _private(self) -> Iterator[Path]:
-        yield from (*self._all, self.note_path)
+        yield from (*self._all, self.commit_file)
         folder = self.path.parent
         yield from (folder / name for name in _FOLDERS)
         names = {path.name for path in folder.iterdir()}
         if all(name in _OURS or name.startswith(self.path.name) for name in names):
             yield folder  # where there is anything else, the folder may be meant for others too
 
-    # --- lost commits -------------------------------------------------------------------------------------------------
-
-    def noted(self) -> Noted | None:
-        """Return what the note says; None when there is none that can be read."""
+    def last_commit(self) -> LastCommit | None:
+        """Read the commit file; None when there is none that can be read."""
         with suppress(OSError, ValueError):
-            store, commits, size = self.note_path.read_text(encoding="ascii").split()
-            return Noted(store, int(commits), int(size))
+            store, commits, size = self.commit_file.read_text(encoding="ascii").split()
+            return LastCommit(store, int(commits), int(size))
         return None
 
-    def require_database(self, noted: Noted | None) -> None:
-        """Refuse a database that is missing or shorter than it was, before SQLite takes it for a new one.
+    def require_database(self, last: LastCommit | None) -> None:
+        """Refuse a database that is missing or shorter than recorded, before SQLite takes it for a new one.
 
         Raises
         ------
         StoreCorrupt
-            If it is.
+            If it is missing or shorter.
         """
-        if noted is None:
+        if last is None:
             return
         try:
             size = self.path.stat().st_size
         except FileNotFoundError:
-            raise self._lost(f"{self.path} is missing", noted) from None
-        if size < noted.size:
-            raise self._lost(f"{self.path} was cut from {noted.size} to {size} bytes", noted)
+            raise self._lost(f"{self.path} is missing", last) from None
+        if size < last.size:
+            raise self._lost(f"{self.path} was cut from {last.size} to {size} bytes", last)
 
-    def require_commits(self, noted: Noted | None, store: str, commits: int) -> None:
+    def require_commits(self, last: LastCommit | None, store: str, commits: int) -> None:
         """Refuse a database that is another one, or lacks commits that were acknowledged.
 
         Raises
         ------
         StoreCorrupt
-            If it is, or does.
+            If the identity or the number of commits differs.
         """
-        if noted is None:
+        if last is None:
             return
-        if store != noted.store:
-            raise self._lost(f"{self.path} is not the database that was written here", noted)
-        if commits < noted.commits:
-            lost = noted.commits - commits
-            raise self._lost(f"{self.path} lacks its newest {lost} commits, or its log with them", noted)
+        if store != last.store:
+            raise self._lost(f"{self.path} is not the database that was written here", last)
+        if commits < last.commits:
+            lost = last.commits - commits
+            raise self._lost(f"{self.path} lacks its newest {lost} commits, or its log with them", last)
 
-    def _lost(self, what: str, noted: Noted) -> StoreCorrupt:
+    def _lost(self, what: str, last: LastCommit) -> StoreCorrupt:
         return StoreCorrupt(
-            f"{what}; restore a copy of the whole folder, as it was after {noted.commits} commits, "
-            f"or remove {self.note_path} to go on with what is there"
+            f"{what}; restore a copy of the whole folder, as it was after {last.commits} commits, "
+            f"or remove {self.commit_file} to go on with what is there"
         )
 
-    def note(self, store: str, commits: int) -> None:
-        """Note a commit that is on the disk; that it cannot be noted costs a later check, and nothing else."""
+    def record_commit(self, store: str, commits: int) -> None:
+        """Record a durable commit; a failure to do so is logged and costs only a later check."""
         try:
             line = f"{store} {commits:d} {self.path.stat().st_size:d}".ljust(_LINE_BYTES - 1) + "\n"
-            descriptor = os.open(self.note_path, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
+            descriptor = os.open(self.commit_file, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
             try:
                 os.pwrite(descriptor, line.encode("ascii"), 0)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            _LOG.warning("%s cannot be written: %s", self.note_path, error)
+            _LOG.warning("%s cannot be written: %s", self.commit_file, error)
 
-    # --- files that change under an open store ------------------------------------------------------------------------
-
-    def opened(self) -> dict[Path, Opened]:
-        """Return which files a connection that was just opened has."""
-        found: dict[Path, Opened] = {}
+    def file_states(self) -> dict[Path, FileState]:
+        """Return the files of a connection that was just opened."""
+        found: dict[Path, FileState] = {}
         for path in self._all:
             with suppress(FileNotFoundError):
                 status = path.stat()
-                found[path] = Opened(status.st_ino, status.st_size)
+                found[path] = FileState(status.st_ino, status.st_size)
         return found
 
-    def require_unchanged(self, opened: MutableMapping[Path, Opened]) -> None:
+    def require_unchanged(self, opened: MutableMapping[Path, FileState]) -> None:
         """Refuse to go on with files that were removed, replaced or cut since they were opened.
 
-        SQLite's shared memory is given its length again when it was cut: whoever touches a missing part of a mapped
-        file is killed, and from zeros SQLite makes it anew.
+        SQLite's shared memory file is extended to its length again when it was cut: reading a missing part of a
+        mapped file kills the process, and SQLite rebuilds its content from zeros.
 
         Raises
         ------
         StoreCorrupt
-            If one was.
+            If one was removed, replaced or cut.
         """
         for path, before in opened.items():
             status = None
@@ -197,4 +193,13 @@ class StoreFiles:
                     raise StoreCorrupt(message)
                 os.truncate(path, before.size)
             elif status.st_size > before.size:
-                opened[path] = Opened(before.inode, status.st_size)
+                opened[path] = FileState(before.inode, status.st_size)
+
+
+def file_error(error: OSError, path: Path) -> StoreError:
+    """Return the error to raise for one of the file system, with the path and the remedy."""
+    if error.errno in _FULL_DISK:
+        return StoreFull(f"{path}: no space left; free some space on its device or set BRAID_HOME to another one")
+    if error.errno in _NOT_ALLOWED:
+        return StoreReadOnly(f"{path} cannot be written; make its folder writable or set BRAID_HOME to another one")
+    return StoreError(f"{path}: {error.strerror or error}")

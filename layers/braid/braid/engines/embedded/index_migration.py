@@ -1,7 +1,7 @@
-"""Re-embedding over the embedded engine: the next index is more vectors in the same rows.
+"""The embedded index migration: the next model profile's vectors are written to the same rows.
 
-A record's vectors of both profiles stand beside each other, each in a space of its own, so that filling is writing
-vectors, switching is writing one note, and nothing has to be copied or compared.
+A record has vectors of both profiles, each in its own space, so that backfilling is writing vectors, switching is
+writing one value, and nothing has to be copied or reconciled.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.jobs import read_note, write_note
-from braid.engines.embedded.search import rows, scan
+from braid.engines.embedded.search import rows
+from braid.engines.embedded.tables import read_global, write_global
 from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
 from braid.ports.scan_cursor import decode_phase, encode_phase
 from braid.ports.search_index import ScanPage
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 _SERVING = "serving"
 
 
-class EmbeddedMoves:
-    """Moves between profiles in SQLite; implements :class:`braid.ports.index_migration.IndexMigration`.
+class EmbeddedIndexMigration:
+    """Migration between model profiles in SQLite; implements :class:`braid.ports.index_migration.IndexMigration`.
 
     Parameters
     ----------
     store
-        Where the rows are.
+        Store of the rows.
     index
         The search index over the same store.
     """
@@ -71,15 +71,15 @@ class EmbeddedMoves:
     ) -> int:
         """Return how many records meet every condition given."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return 0
-            return scan.count(
+            return rows.count(
                 connection, tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing
             )
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write each record that is still as it was read, all in one transaction.
+        """Write each record that has not changed since it was read, all in one transaction.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class EmbeddedMoves:
         self._index.check_vectors(change.write for change in changes)
         ids = [change.read.id for change in changes]
         with self._store.transaction() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return WriteBackResult(written=0, lost=tuple(ids))
             found = rows.read_many(connection, tenant, tenant_id, ids, with_vectors=True)
@@ -110,15 +110,13 @@ class EmbeddedMoves:
         kept = {change.read.id for change in same}
         return WriteBackResult(written=len(same), lost=tuple(record_id for record_id in ids if record_id not in kept))
 
-    # --- a move -----------------------------------------------------------------------------------------------------
-
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:  # noqa: ARG002 - rows need no declaring
-        """Begin a move, or go on with the one that goes there already.
+        """Begin a migration, or continue the one to the same profile.
 
         Raises
         ------
         InvalidRequest
-            If another move is open, or what was before the last one was not dropped.
+            If another migration is open, or the previous profile was not dropped.
         """
         with self._store.transaction() as connection:
             now = _serving(connection)
@@ -139,7 +137,7 @@ class EmbeddedMoves:
         return ScanPage()
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write the new vectors beside the others; a record that changed is left."""
+        """Write the new vectors beside the stored ones; a record that changed since it was read is skipped."""
         return self.write_back(tenant_id, changes)
 
     def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> ReconcileResult:  # noqa: ARG002 - the port's signature
@@ -147,7 +145,7 @@ class EmbeddedMoves:
         return ReconcileResult()
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
-        """Return of how many records a vector is missing, counted once a space."""
+        """Return how many vectors are missing: records without one, counted for each space."""
         return sum(self.count(tenant_id, space_missing=space) for tenant_id in tenant_ids for space in spaces)
 
     def search_next(self, request: SearchRequest) -> SearchHits:
@@ -155,7 +153,7 @@ class EmbeddedMoves:
         return self._index.search(request)
 
     def prepare(self) -> None:
-        """Build the vector graphs of the new spaces, which the first question would otherwise wait for."""
+        """Build the vector graphs of the new spaces, for which the first search would otherwise wait."""
         after: str | None = None
         while tenants := self.tenants(after=after):
             for tenant in tenants:
@@ -163,12 +161,12 @@ class EmbeddedMoves:
             after = tenants[-1]
 
     def switch(self) -> MigrationState:
-        """Make the next profile the active one, in one transaction; answers kept from before are outdated by it."""
+        """Make the next profile the active one, in one transaction; cached answers are outdated by it."""
         with self._store.transaction() as connection:
             return _serve(connection, _serving(connection).switched())
 
     def announce_rollback(self) -> MigrationState:
-        """Return what is served: a roll-back needs no announcing, since every row has both profiles' vectors."""
+        """Check that a roll-back is possible and return what is served: nothing has to be prepared for it."""
         now = self.serving()
         now.rolled_back()
         return now
@@ -191,12 +189,12 @@ class EmbeddedMoves:
 
 
 def _serving(connection: sqlite3.Connection) -> MigrationState:
-    found = read_note(connection, _SERVING)
+    found = read_global(connection, _SERVING)
     return MigrationState() if found is None else MigrationState.model_validate_json(found[1])
 
 
 def _serve(connection: sqlite3.Connection, serving: MigrationState) -> MigrationState:
-    write_note(connection, _SERVING, 1, serving.model_dump_json())
+    write_global(connection, _SERVING, 1, serving.model_dump_json())
     connection.execute("UPDATE tenants SET record_generation = record_generation + 1")
     return serving
 

@@ -1,4 +1,4 @@
-"""The embedded memberships."""
+"""The embedded membership store."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CREATE TABLE IF NOT EXISTS members (
 class EmbeddedMembers:
     """Memberships in SQLite; implements :class:`braid.ports.members.MembershipStore`.
 
-    Most stores have none, so the table is made with the first of them.
+    Most stores have none, so the table is made with the first membership.
     """
 
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store
 
     def role(self, subject: str, tenant_id: str) -> Role | None:
-        """Return what a subject may do in a tenant; None when it is no member."""
+        """Return a subject's role in a tenant; None when it is no member."""
         return next((found.role for found in self.of(subject) if found.tenant_id == tenant_id), None)
 
     def of(self, subject: str) -> list[Membership]:

@@ -1,4 +1,4 @@
-"""The one file of the embedded engines: connections, transactions, tenants and markers."""
+"""The SQLite store of the embedded engines: connections, transactions and tenants."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from braid.deadline import suspended
-from braid.engines.embedded.connections import connect
-from braid.engines.embedded.failures import mapped
+from braid.engines.embedded.connections import connect, translated_errors
 from braid.engines.embedded.files import StoreFiles
-from braid.engines.embedded.jobs import read_note, write_note
-from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words
+from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 
 if TYPE_CHECKING:
@@ -23,21 +21,21 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from braid.engines.embedded.connections import Connection
-    from braid.engines.embedded.files import Noted
+    from braid.engines.embedded.files import LastCommit
 
 DATABASE = "braid.db"
 VECTORS = "vectors"
-"""Folder of the vector graphs, whose files begin with a tenant's number."""
+"""Folder of the vector graphs' files, whose names begin with a tenant's number."""
 BUSY_TIMEOUT_MS = 5_000
 """How long a writer waits for another process's transaction before ``TransientStoreError``."""
 _COMMITS = "commits"
 
 
 class EmbeddedStore:
-    """A folder with ``braid.db``, shared by the three engines; safe to use from several threads and processes.
+    """A folder with ``braid.db``, shared by the embedded engines; safe to use from several threads and processes.
 
-    Each reader has a connection of its own and sees the state of one moment. Writers queue: in this process behind a
-    lock, between processes behind SQLite's. With WAL and ``synchronous=FULL`` a transaction is on the disk when it
+    Each reader has a connection of its own and sees one snapshot. Writers queue: in this process behind a lock,
+    between processes behind SQLite's. With WAL and ``synchronous=FULL`` a transaction is on the disk when it
     returns, so that neither ``kill -9`` nor a power cut loses what was acknowledged.
 
     Parameters
@@ -45,7 +43,7 @@ class EmbeddedStore:
     folder
         Folder of the store; made when missing.
     read_only
-        True refuses every write. A folder that cannot be written is opened so in any case.
+        True refuses every write. A folder without write permission is always opened read-only.
 
     Raises
     ------
@@ -69,27 +67,27 @@ class EmbeddedStore:
         self._counted = 0
         self._closed = False
         weakref.finalize(self, _close_all, self._idle)
-        noted = self._files.noted()  # before the database is read: there, commits only become more
-        self._files.require_database(noted)
+        last = self._files.last_commit()  # before the database is read, whose commits only grow
+        self._files.require_database(last)
         if not self.path.exists():
             if read_only:
                 message = f"{self.path} does not exist; ingest something first or set BRAID_HOME"
                 raise StoreError(message)
             self._files.create()
         self.read_only = read_only or not (os.access(folder, os.W_OK) and os.access(self.path, os.W_OK))
-        with mapped(self.path):
+        with translated_errors(self.path):
             if self.read_only:
                 self._check_format()
             else:
                 self._files.make_private()
-                self._prepare(noted)
+                self._prepare(last)
             with self.read() as connection:
                 self.identity: str = connection.execute("SELECT store FROM identity").fetchone()[0]
-                commits = _commits(connection)
-            self._files.require_commits(noted, self.identity, commits)
+                commits = _stored_commits(connection)
+            self._files.require_commits(last, self.identity, commits)
         self._counted = commits
         if not self.read_only:
-            self._files.note(self.identity, commits)
+            self._files.record_commit(self.identity, commits)
 
     def __enter__(self) -> Self:
         return self
@@ -100,28 +98,26 @@ class EmbeddedStore:
         self.close()
 
     def close(self) -> None:
-        """Close every connection; what a thread still holds is closed when it hands it back."""
+        """Close every connection; one that is in use is closed when it is given back."""
         with self._pool_lock:
             self._closed = True
             _close_all(self._idle)
 
-    # --- connections ------------------------------------------------------------------------------------------------
-
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread is inside :meth:`transaction`, and so sees what no one else does."""
+        """Whether this thread is inside :meth:`transaction`, and so sees uncommitted writes."""
         return getattr(self._local, "writing", None) is not None
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection that sees one moment of the store; inside a transaction, that transaction's."""
+        """Lend a connection with a snapshot of the store; inside a transaction, that transaction's connection."""
         writing: sqlite3.Connection | None = getattr(self._local, "writing", None)
         if writing is not None:
-            with mapped(self.path):
+            with translated_errors(self.path):
                 yield writing
             return
-        with mapped(self.path):
-            connection = self._take()
+        with translated_errors(self.path):
+            connection = self._lend()
             try:
                 connection.execute("BEGIN")
                 yield connection
@@ -129,29 +125,29 @@ class EmbeddedStore:
                 self._give_back(connection)
 
     @contextmanager
-    def transaction(self, *, patience_ms: int | None = None) -> Iterator[sqlite3.Connection]:
-        """Write everything inside or nothing; what is inside may use all engines of this store.
+    def transaction(self, *, wait_ms: int | None = None) -> Iterator[sqlite3.Connection]:
+        """Begin a write transaction, which all engines of this store take part in.
 
         Transactions nest: an inner one that fails undoes only its own writes if its error is caught.
 
         Parameters
         ----------
-        patience_ms
+        wait_ms
             How long to wait for other writers. None waits as long as it takes for those of this process and 5 s for
             those of others.
 
         Raises
         ------
         StoreReadOnly
-            If the store was opened for reading.
+            If the store is read-only.
         TransientStoreError
             If others write for longer.
         """
         if self.read_only:
             message = f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
             raise StoreReadOnly(message)
-        # What is written is written whole.
-        with suspended(), self._turn(patience_ms), mapped(self.path):
+        # A transaction that has begun is not ended by a deadline.
+        with suspended(), self._writer_lock(wait_ms), translated_errors(self.path):
             outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
             if outer is not None:
                 if not outer.in_transaction:
@@ -160,50 +156,50 @@ class EmbeddedStore:
                 with _savepoint(outer):
                     yield outer
                 return
-            connection = self._take()
+            connection = self._lend()
             self._local.committed = []
             commits: int | None = None
             try:
-                if patience_ms is not None:
-                    connection.execute(f"PRAGMA busy_timeout = {patience_ms:d}")
+                if wait_ms is not None:
+                    connection.execute(f"PRAGMA busy_timeout = {wait_ms:d}")
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 before = connection.total_changes
                 yield connection
                 if connection.in_transaction and connection.total_changes > before:
-                    commits = self._count(connection)
+                    commits = self._count_commit(connection)
                 connection.execute("COMMIT")
             finally:
                 self._local.writing = None
-                if patience_ms is not None:
+                if wait_ms is not None:
                     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
                 self._give_back(connection)
             if commits is not None:
                 self._counted = commits
-                self._files.note(self.identity, commits)
-            for act in self._local.committed:
-                act()
+                self._files.record_commit(self.identity, commits)
+            for action in self._local.committed:
+                action()
 
-    def when_committed(self, act: Callable[[], None]) -> None:
-        """Do something once what was written is committed: now, or after this thread's open transaction."""
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Run an action after this thread's open transaction commits, or at once when there is none."""
         if self.in_transaction:
-            self._local.committed.append(act)
+            self._local.committed.append(action)
         else:
-            act()
+            action()
 
-    def _count(self, connection: sqlite3.Connection) -> int:
-        """Count the commit that is about to be, and refuse it where commits are missing that were there before."""
-        commits = _commits(connection) + 1
+    def _count_commit(self, connection: sqlite3.Connection) -> int:
+        """Count the coming commit, and refuse it where commits are missing that this store had."""
+        commits = _stored_commits(connection) + 1
         if commits <= self._counted:
             message = f"{self.path} lacks commits that it had while it was open; restore a copy of the whole folder"
             raise StoreCorrupt(message)
-        write_note(connection, _COMMITS, commits, "")
+        write_global(connection, _COMMITS, commits, "")
         return commits
 
     @contextmanager
-    def _turn(self, patience_ms: int | None) -> Iterator[None]:
+    def _writer_lock(self, wait_ms: int | None) -> Iterator[None]:
         """Hold the lock of this process's writers."""
-        if not self._write_lock.acquire(timeout=-1 if patience_ms is None else patience_ms / 1000):
+        if not self._write_lock.acquire(timeout=-1 if wait_ms is None else wait_ms / 1000):
             message = f"{self.path} is being written; try again"
             raise TransientStoreError(message)
         try:
@@ -211,7 +207,7 @@ class EmbeddedStore:
         finally:
             self._write_lock.release()
 
-    def _take(self) -> Connection:
+    def _lend(self) -> Connection:
         with self._pool_lock:
             if self._closed:
                 message = f"{self.path} was closed"
@@ -238,13 +234,13 @@ class EmbeddedStore:
     def _connect(self) -> Connection:
         return connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
 
-    def _prepare(self, noted: Noted | None) -> None:
-        connection = self._take()
+    def _prepare(self, last: LastCommit | None) -> None:
+        connection = self._lend()
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                self._files.require_commits(noted, "", 0)
-            connection.files = self._files.opened()
+                self._files.require_commits(last, "", 0)
+            connection.files = self._files.file_states()
             if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 connection.execute("BEGIN IMMEDIATE")
                 bring_up_to_date(connection)
@@ -260,9 +256,7 @@ class EmbeddedStore:
             message = f"{self.path} has format {found}, this version reads {FORMAT}; install the Braid that wrote it"
             raise StoreError(message)
 
-    # --- tenants and markers ----------------------------------------------------------------------------------------
-
-    def number(self, connection: sqlite3.Connection, tenant: str) -> int | None:
+    def tenant_number(self, connection: sqlite3.Connection, tenant: str) -> int | None:
         """Return a tenant's number, None when nothing was ever stored for it."""
         known = self._numbers.get(tenant)
         if known is not None:
@@ -270,13 +264,13 @@ class EmbeddedStore:
         row = connection.execute("SELECT number FROM tenants WHERE tenant = ?", (tenant,)).fetchone()
         if row is None:
             return None
-        if not self.in_transaction:  # a number that is not committed may yet be another tenant's
+        if not self.in_transaction:  # an uncommitted number may be rolled back and given to another tenant
             self._numbers[tenant] = row[0]
         return int(row[0])
 
-    def make_number(self, connection: sqlite3.Connection, tenant: str) -> int:
-        """Return a tenant's number, made when it has none, inside a transaction."""
-        number = self.number(connection, tenant)
+    def ensure_tenant_number(self, connection: sqlite3.Connection, tenant: str) -> int:
+        """Return a tenant's number, assigned when it has none, inside a transaction."""
+        number = self.tenant_number(connection, tenant)
         if number is None:
             number = connection.execute("INSERT INTO tenants (tenant) VALUES (?)", (tenant,)).lastrowid
             if number is None:  # pragma: no cover - SQLite gives every row a number
@@ -294,31 +288,15 @@ class EmbeddedStore:
             )
             return [row[0] for row in rows]
 
-    def put_marker(self, tenant: str, key: str, value: str) -> None:
-        """Keep a value under a key of a tenant, in the transaction that is open or in one of its own."""
-        with self.transaction() as connection:
-            number = self.make_number(connection, tenant)
-            connection.execute("INSERT OR REPLACE INTO markers VALUES (?, ?, ?)", (number, key, value))
-
-    def get_marker(self, tenant: str, key: str) -> str | None:
-        """Return the value kept under a key of a tenant, None when there is none."""
-        with self.read() as connection:
-            row = connection.execute(
-                "SELECT content FROM markers JOIN tenants ON tenants.number = markers.tenant"
-                " WHERE tenants.tenant = ? AND markers.name = ?",
-                (tenant, key),
-            ).fetchone()
-            return None if row is None else str(row[0])
-
 
 def _close_all(connections: list[Connection]) -> None:
     while connections:
         connections.pop().close()
 
 
-def _commits(connection: sqlite3.Connection) -> int:
+def _stored_commits(connection: sqlite3.Connection) -> int:
     """Return how many commits were counted, 0 in a file of a format that did not count them."""
-    found = read_note(connection, _COMMITS)
+    found = read_global(connection, _COMMITS)
     return 0 if found is None else found[0]
 
 

@@ -1,4 +1,4 @@
-"""The tables of ``braid.db``.
+"""The tables of ``braid.db``, their formats and migrations.
 
 Times are whole microseconds since 1970 in UTC, so that they compare as numbers and come back exactly. A tenant is its
 number everywhere but in ``tenants``. Words are in one FTS5 table a tenant: BM25 depends on how often a word occurs
@@ -30,6 +30,7 @@ CREATE TABLE tenants (
     graph_generation INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE identity (store TEXT NOT NULL);
+-- Nothing writes markers any more, and the table stays because the format does.
 CREATE TABLE markers (
     tenant INTEGER NOT NULL,
     name TEXT NOT NULL,
@@ -166,7 +167,7 @@ CREATE TABLE notes (
 """
 
 UNTRUSTED = "json_extract(body, '$.trusted') = 0"
-"""Whether a record is marked as not trusted. A condition on it has to say it in these words, to be looked up."""
+"""Condition of the partial index of untrusted records. SQLite uses the index only for this exact expression."""
 ADDED_IN_5 = f"""
 CREATE INDEX untrusted_records ON records (tenant, number) WHERE {UNTRUSTED};
 """
@@ -174,7 +175,7 @@ CREATE INDEX untrusted_records ON records (tenant, number) WHERE {UNTRUSTED};
 _SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5)
 """The tables and indexes that each format added."""
 
-_SET_APART_IN = 4
+_IDEOGRAPHS_SINCE = 4
 """Format since which each ideograph is indexed by itself."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -195,16 +196,29 @@ def words_table(tenant: int) -> str:
     return f"words_{tenant:d}"
 
 
+def read_global(connection: sqlite3.Connection, name: str) -> tuple[int, str] | None:
+    """Return the revision and content of a value of no tenant; None when there is none, as in an older format."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'notes'").fetchone():
+        return None
+    row = connection.execute("SELECT revision, content FROM notes WHERE name = ?", (name,)).fetchone()
+    return None if row is None else (int(row[0]), str(row[1]))
+
+
+def write_global(connection: sqlite3.Connection, name: str, revision: int, content: str) -> None:
+    """Write a value of no tenant into the table ``notes``, inside a transaction."""
+    connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (name, revision, content))
+
+
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
-    """Make the tables that a store lacks, inside a transaction; a store of another Braid's format is left alone."""
-    # Looked at under the lock: another process may have made the tables meanwhile.
+    """Migrate a store of an older format, inside a transaction; one of a newer format is left as it is."""
+    # Read under the write lock: another process may have migrated the store meanwhile.
     found = connection.execute("PRAGMA user_version").fetchone()[0]
     if found not in range(FORMAT):
         return
     for statement in "".join(_SINCE[found:]).split(";"):
         connection.execute(statement)
-    if found < _SET_APART_IN:
-        _set_apart(connection)
+    if found < _IDEOGRAPHS_SINCE:
+        _reindex_ideographs(connection)
     if found == 0:
         connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
     connection.execute(f"PRAGMA user_version = {FORMAT:d}")
@@ -223,7 +237,7 @@ def create_words(connection: sqlite3.Connection, tenant: int) -> None:
 
 
 def write_words(connection: sqlite3.Connection, table: str, row: tuple[int, str, str, str]) -> None:
-    """Put the words of a row into an FTS5 table: its number, title, aliases and content."""
+    """Index the words of a row, its number, title, aliases and content, in an FTS5 table."""
     number, *texts = row
     connection.execute(
         f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)",  # noqa: S608 - a number's name
@@ -232,23 +246,23 @@ def write_words(connection: sqlite3.Connection, table: str, row: tuple[int, str,
 
 
 def forget_words(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[int, str, str, str]]) -> None:
-    """Remove the words of rows from an FTS5 table, which have to be those that it was given."""
-    _forget(connection, table, [(number, *map(space_ideographs, texts)) for number, *texts in rows])
+    """Remove the words of rows from an FTS5 table; they have to be the words that were written."""
+    _delete_words(connection, table, [(number, *map(space_ideographs, texts)) for number, *texts in rows])
 
 
-def _forget(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[int | str]]) -> None:
+def _delete_words(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[int | str]]) -> None:
     connection.executemany(
         f"INSERT INTO {table} ({table}, rowid, title, aliases, content) VALUES ('delete', ?, ?, ?, ?)",  # noqa: S608
         rows,
     )
 
 
-def _set_apart(connection: sqlite3.Connection) -> None:
-    """Index again, each ideograph by itself, what a store of a format before 4 has by whole runs of them."""
+def _reindex_ideographs(connection: sqlite3.Connection) -> None:
+    """Index the rows with ideographs again, each ideograph as a word: formats before 4 indexed runs of them."""
     for (tenant,) in connection.execute("SELECT number FROM tenants").fetchall():
         table = words_table(tenant)
         rows = connection.execute("SELECT number, title, aliases, content FROM records WHERE tenant = ?", (tenant,))
         for row in rows:
             if any(map(has_ideographs, row[1:])):
-                _forget(connection, table, [row])
+                _delete_words(connection, table, [row])
                 write_words(connection, table, row)

@@ -1,1 +1,1 @@
-"""Encoders and cross-encoders on ONNX Runtime."""
+"""Encoder and cross-encoder on ONNX Runtime, and the model folders that they load."""

@@ -1,7 +1,7 @@
-"""Look for data stored outside an ONNX file, without the ``onnx`` package and without loading the weights.
+"""Detects tensors of an ONNX file that are stored outside it, without the ``onnx`` package or loading weights.
 
-ONNX is protocol buffers. The walk descends only into the messages that can hold a tensor, by their field numbers in
-``onnx.proto3``, and steps over everything else, so that 90 MB of weights cost a few reads.
+ONNX is protocol buffers. The parser descends only into the messages that can hold a tensor, by their field numbers in
+``onnx.proto3``, and skips everything else, so that 90 MB of weights cost a few reads.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _external_name(data: mmap.mmap, start: int, end: int) -> str | None:
 
 
 def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield field number, wire type, and where the value begins and stops."""
+    """Yield field number, wire type, and the value's start and end offset."""
     position = start
     while position < end:
         key, position = _varint(data, position, end)
@@ -94,7 +94,7 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, i
 
 
 def _varint(data: mmap.mmap, position: int, end: int) -> tuple[int, int]:
-    """Return a base-128 integer and where the next value begins."""
+    """Return a base-128 integer and the offset after it."""
     value = 0
     for shift in range(0, 70, 7):
         if position >= end:

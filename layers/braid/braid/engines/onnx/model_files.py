@@ -1,7 +1,7 @@
-"""A model's folder: a manifest, an ONNX graph and a tokenizer, verified before anything reads them.
+"""Model folders: manifest, ONNX graph and tokenizer, verified before they are loaded.
 
-A folder holds ``manifest.json`` and the files that it lists, and nothing else. Every file's SHA-256 is checked once a
-process. JSON and ONNX are the only formats: nothing here can execute what it reads.
+A folder has ``manifest.json`` and the files that it lists, and no others. Every file's SHA-256 is checked once a
+process. JSON and ONNX are the only formats, so that loading a model executes no code of its files.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _MAX_MANIFEST_BYTES = 1_000_000
 
 
 class ModelKind(StrEnum):
-    """What a model does."""
+    """The task of a model."""
 
     ENCODER = "encoder"
     CROSS_ENCODER = "cross_encoder"
 
 
 class Precision(StrEnum):
-    """How the weights of the matrix products are stored."""
+    """Number format of the weights of matrix products."""
 
     FP32 = "fp32"
     INT8 = "int8"
 
 
 class Pooling(StrEnum):
-    """How token vectors become one vector; done inside the graph."""
+    """How token vectors are pooled into one, inside the graph."""
 
     MEAN = "mean"
     CLS = "cls"
@@ -52,7 +52,7 @@ class Pooling(StrEnum):
 
 
 class ModelFile(Frozen):
-    """One file of the folder."""
+    """A file's entry in the manifest."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$")]
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -60,7 +60,7 @@ class ModelFile(Frozen):
 
 
 class Manifest(Frozen):
-    """What a model folder holds and how its graph is fed."""
+    """The manifest of a model folder: the model, its inputs and its files."""
 
     format: Literal[1] = 1
     id: ModelId
@@ -95,7 +95,7 @@ class Manifest(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A verified folder."""
+    """A verified model folder."""
 
     path: Path
     manifest: Manifest
@@ -119,9 +119,9 @@ def open_model(folder: Path, kind: ModelKind | None = None, *, dimension: int | 
     folder : Path
         Folder with ``manifest.json``.
     kind : ModelKind, optional
-        What the caller needs; a model of another kind is refused.
+        Kind that is required; a model of another kind is refused.
     dimension : int, optional
-        Length of its vectors, where the caller has configured one; a model of another length is refused.
+        Configured length of its vectors; a model of another length is refused.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def _verify(path: Path, expected: ModelFile) -> None:
 
 
 def _tampered(path: Path, problem: str) -> ModelTampered:
-    """Return the error to raise for a file that is not as it was made."""
+    """Return the error to raise for a file that differs from its manifest."""
     return ModelTampered(
         f"{path}: {problem}; make the model again with `braid models export {path.parent.name} --force`"
     )
@@ -211,7 +211,7 @@ def _tampered(path: Path, problem: str) -> ModelTampered:
 
 @cache
 def _problem(path: Path, sha256: str, mtime_ns: int, size: int, inode: int) -> str:  # noqa: ARG001 - part of the key
-    """Say what is wrong with a file, once a process for one state of the file."""
+    """Return what is wrong with a file, empty if nothing, checked once a process for each state of the file."""
     found = _sha256(path)
     if found != sha256:
         return f"SHA-256 is {found}, its manifest says {sha256}"

@@ -1,4 +1,4 @@
-"""Open a model folder's graph and tokenizer, and feed the graph what it declares.
+"""ONNX Runtime session and tokenizer of a verified model folder.
 
 NumPy, ONNX Runtime and tokenizers are imported when a model is opened, not when this module is.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LoadedModel:
-    """A session, its tokenizer and how the graph is fed."""
+    """A session, its tokenizer, and the names and types of its inputs."""
 
     manifest: Manifest
     session: ort.InferenceSession
@@ -30,8 +30,8 @@ class LoadedModel:
     dtypes: dict[str, str]
     output: str
 
-    def feed(self, rows: Sequence[Row]) -> dict[str, np.ndarray[Any, Any]]:
-        """Pad rows to the longest and return the inputs that the graph declares, and no others."""
+    def feed(self, rows: Sequence[TokenisedText]) -> dict[str, np.ndarray[Any, Any]]:
+        """Pad texts to the longest and return the inputs that the graph declares."""
         import numpy as np
 
         longest = max(len(row.ids) for row in rows)
@@ -46,17 +46,17 @@ class LoadedModel:
 
 
 @dataclass(slots=True)
-class Row:
-    """One tokenised text or pair."""
+class TokenisedText:
+    """A tokenised text or pair, with its place in the caller's order."""
 
     index: int
     ids: list[int]
     types: list[int]
     unpooled: int = 0
-    """Leading tokens that are attended but not pooled: those of the instruction."""
+    """Number of leading tokens, those of an instruction, that are attended but not pooled."""
 
     def value(self, name: str) -> list[int] | int:
-        """Return what one input of the graph holds for this text; a single number stands for every token."""
+        """Return the values of one graph input for this text; a single number is the value of every token."""
         if name == "input_ids":
             return self.ids
         if name == "token_type_ids":
@@ -84,7 +84,7 @@ def load_session(folder: ModelFolder, threads: int) -> LoadedModel:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    # A thread that spins for more work burns the share of a processor that a Lambda pays for.
+    # A spinning thread uses up the processor share of a Lambda.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     manifest = folder.manifest

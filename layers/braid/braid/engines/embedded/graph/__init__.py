@@ -1,1 +1,7 @@
-"""The embedded knowledge graph: SQLite rows and adjacency arrays in memory."""
+"""The embedded knowledge graph.
+
+- ``knowledge_graph``: the port's implementation
+- ``rows``: SQL of vertices, names and edges
+- ``adjacency``: a tenant's graph as arrays in memory
+- ``walk``: expansion from seeds; ``subgraphs``: what PageRank and graph queries read
+"""

@@ -1,7 +1,7 @@
-"""A tenant's graph in memory, and the walk over it: arrays of numbers, a handful of NumPy operations a hop.
+"""A tenant's graph in memory: NumPy arrays of vertices, edges and their adjacency.
 
 Vertices and relationship types are numbered in the order of their ids and names, so that comparing numbers is
-comparing ids, and every tie is broken the same way whatever the order of writing.
+comparing ids, and ties do not depend on the order of writing.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from braid.deadline import check
-from braid.models import Direction, Path
+from braid.engines.embedded.tables import from_microseconds, to_microseconds
+from braid.models import Direction
+from braid.ranking.graph_walks import Node
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from braid.models import TimeRange
+
     Numbers = NDArray[np.int64]
     Scores = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
 
 ALWAYS_FROM = np.iinfo(np.int64).min
 ALWAYS_UNTIL = np.iinfo(np.int64).max
@@ -28,7 +33,7 @@ NO_TIME = np.iinfo(np.int64).min
 
 
 class Neighbours(NamedTuple):
-    """Edges by the vertex they are walked from: the surest first, then by identity."""
+    """Edges grouped by the vertex they are walked from: highest confidence first, then by identity."""
 
     starts: Numbers
     """Shape (vertices + 1,): where each vertex's edges begin."""
@@ -69,6 +74,36 @@ class Adjacency:
             self._neighbours[direction] = self._sort(direction)
         return self._neighbours[direction]
 
+    def node(self, vertex: int) -> Node:
+        """Return a vertex as what graph queries and PageRank read."""
+        time = int(self.timestamps[vertex])
+        return Node(
+            id=self.ids[vertex],
+            entity_type=self.entity_types[int(self.type_of[vertex])],
+            has_record=bool(self.has_record[vertex]),
+            timestamp=None if time == NO_TIME else from_microseconds(time),
+            name=self.names[vertex],
+        )
+
+    def valid_at(self, as_of: int) -> Mask:
+        """Return which vertices are valid at a moment in microseconds since 1970."""
+        return (self.valid_from <= as_of) & (self.valid_until > as_of)
+
+    def matching(self, entity_types: Sequence[str], time_range: TimeRange | None) -> Mask:
+        """Return which vertices are of one of the types, any if there are none, and have a time in the range."""
+        keep = np.ones(len(self.ids), dtype=np.bool_)
+        if entity_types:
+            wanted = np.array([name in entity_types for name in self.entity_types], dtype=np.bool_)
+            keep &= wanted[self.type_of]
+        if time_range is not None:
+            start, end = to_microseconds(time_range.start), to_microseconds(time_range.end)
+            keep &= self.timestamps != NO_TIME
+            if start is not None:
+                keep &= self.timestamps >= start
+            if end is not None:
+                keep &= self.timestamps < end
+        return keep
+
     def _sort(self, direction: Direction) -> Neighbours:
         every = np.arange(len(self.sources))
         if direction is Direction.OUT:
@@ -87,7 +122,7 @@ class Adjacency:
 
 
 def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
-    """Read a tenant's graph."""
+    """Read a tenant's graph from its rows."""
     vertices = connection.execute(
         "SELECT number, id, name, entity_type, has_record, timestamp, valid_at, invalid_at"
         " FROM vertices WHERE tenant = ? ORDER BY id",
@@ -134,105 +169,8 @@ def _moments(values: list[int | None], missing: int) -> Numbers:
     return np.array([missing if value is None else value for value in values], dtype=np.int64)
 
 
-class Step(NamedTuple):
-    """What one hop reached: parallel arrays, one value a vertex, in the order of their paths."""
-
-    vertices: Numbers
-    scores: Scores
-    parents: Numbers
-    """Place in the step before."""
-    edges: Numbers
-    """The last edge."""
-    inward: NDArray[np.bool_]
-    """Whether the last edge was walked against its direction."""
-
-
-class Reached(NamedTuple):
-    """All that a walk reached, each vertex by its best path; parallel arrays."""
-
-    vertices: Numbers
-    scores: Scores
-    hops: Numbers
-    places: Numbers
-    """Place in the step of that hop."""
-    steps: list[Step]
-    truncated: bool
-
-
-def walk(
-    graph: Adjacency,
-    seeds: Numbers,
-    *,
-    types: NDArray[np.bool_] | None,
-    direction: Direction,
-    max_hops: int,
-    by_confidence: bool,
-    as_of: int,
-    fan_out: int,
-) -> Reached:
-    """Walk from all seeds at once, keeping the best path to each vertex at each hop.
-
-    A vertex is walked on from at a later hop only where it was then reached by a better score than at any hop
-    before: otherwise all that lies behind it is reached at least as well by the shorter path. So the work is bounded
-    by hops times edges, where enumerating walks grows with the product of degrees.
-
-    Parameters
-    ----------
-    seeds
-        Different vertices; those not valid at ``as_of`` are left out.
-    types
-        Shape (relationship types,): which ones are walked; None for all.
-    as_of
-        Microseconds since 1970.
-    """
-    open_vertex = (graph.valid_from <= as_of) & (graph.valid_until > as_of)
-    best = np.full(len(graph.ids), -1.0)
-    hop_of = np.zeros(len(graph.ids), dtype=np.int64)
-    place_of = np.full(len(graph.ids), -1, dtype=np.int64)
-    seeds = np.sort(seeds)  # the order of their ids, which is that of their paths
-    best[seeds] = 2.0  # better than any score: never reached, so never returned and never walked through
-    seeds = seeds[open_vertex[seeds]]
-    nothing = np.zeros(len(seeds), dtype=np.int64)
-    steps = [Step(seeds, np.ones(len(seeds)), nothing, nothing, nothing.astype(np.bool_))]
-    neighbours = graph.neighbours(direction)
-    truncated = False
-    for hop in range(1, max_hops + 1):
-        check()
-        parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
-        keep = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of) & open_vertex[targets]
-        if types is not None:
-            keep &= types[graph.edge_types[edges]]
-        parents, edges, targets = parents[keep], edges[keep], targets[keep]
-        within = place_in_group(parents) < fan_out
-        if not within.all():
-            truncated = True
-            parents, edges, targets = parents[within], edges[within], targets[within]
-        scores = (
-            steps[-1].scores[parents] * graph.confidence[edges]
-            if by_confidence
-            else np.full(len(edges), 1.0 / (1.0 + hop))
-        )
-        better = scores > best[targets]
-        parents, edges, targets, scores = parents[better], edges[better], targets[better], scores[better]
-        kinds = graph.edge_types[edges]
-        inward = graph.sources[edges] != steps[-1].vertices[parents]
-        # Parents are in the order of their paths, so their places decide between equal scores as the paths would.
-        order = np.lexsort((inward, kinds, parents, -scores, targets))
-        first = order[np.flatnonzero(np.diff(targets[order], prepend=-1))]
-        first = first[np.lexsort((targets[first], parents[first]))]
-        step = Step(targets[first], scores[first], parents[first], edges[first], inward[first])
-        if not len(step.vertices):
-            break
-        steps.append(step)
-        best[step.vertices] = step.scores
-        hop_of[step.vertices] = hop
-        place_of[step.vertices] = np.arange(len(step.vertices))
-    reached = np.flatnonzero(place_of >= 0)
-    return Reached(reached, best[reached], hop_of[reached], place_of[reached], steps, truncated)
-
-
 def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return all edges of some vertices: the place of the vertex, the edge, where it leads."""
+    """Return all edges of some vertices: the vertex's place in ``vertices``, the edge, its target."""
     begins = neighbours.starts[vertices]
     counts = neighbours.starts[vertices + 1] - begins
     parents = np.repeat(np.arange(len(vertices)), counts)
@@ -242,34 +180,9 @@ def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Number
 
 
 def place_in_group(groups: Numbers) -> Numbers:
-    """Return each value's place among its equals; equals stand together."""
+    """Return each value's place in its group of equal values, which are adjacent."""
     if not len(groups):
         return groups
     begins = np.flatnonzero(np.diff(groups, prepend=-1))
     counts = np.diff(begins, append=len(groups))
     return np.arange(len(groups)) - np.repeat(begins, counts)
-
-
-def path(graph: Adjacency, reached: Reached, row: int) -> Path:
-    """Return the path to one of the vertices reached."""
-    vertices: list[int] = []
-    types: list[str] = []
-    inward: list[bool] = []
-    evidence: list[str | None] = []
-    place = int(reached.places[row])
-    for hop in range(int(reached.hops[row]), 0, -1):
-        step = reached.steps[hop]
-        vertices.append(int(step.vertices[place]))
-        edge = int(step.edges[place])
-        types.append(graph.relationship_types[int(graph.edge_types[edge])])
-        evidence.append(graph.evidence[edge])
-        inward.append(bool(step.inward[place]))
-        place = int(step.parents[place])
-    vertices.append(int(reached.steps[0].vertices[place]))
-    return Path(
-        ids=tuple(graph.ids[vertex] for vertex in reversed(vertices)),
-        types=tuple(reversed(types)),
-        names=tuple(graph.names[vertex] or graph.ids[vertex] for vertex in reversed(vertices)),
-        inward=tuple(reversed(inward)),
-        evidence=tuple(reversed(evidence)) if any(evidence) else (),
-    )

@@ -1,4 +1,4 @@
-"""The embedded knowledge graph."""
+"""The embedded knowledge graph: vertices and edges in SQLite, walked as NumPy arrays in memory."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
 from braid.deadline import holding, suspended, within
-from braid.engines.embedded.generations import Generation, Remembered, delete
-from braid.engines.embedded.graph import reading
-from braid.engines.embedded.graph import rows as graph_rows
-from braid.engines.embedded.tables import from_microseconds, to_microseconds
-from braid.engines.embedded.validity import Changes
-from braid.models import EntityLink, GraphHit
+from braid.engines.embedded.generations import Generation, GenerationCache, ValidityChanges, delete
+from braid.engines.embedded.graph import rows
+from braid.engines.embedded.tables import to_microseconds
+from braid.models import EntityLink
 from braid.ports.graph_query import GraphResult
 from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats
 from braid.ports.scan_cursor import check_limit, decode, encode
 from braid.ranking.graph_walks import answer_query
-from braid.ranking.scoring import clamp
 from braid.understanding.name_forms import match_score
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from braid.engines.embedded.graph.adjacency import Adjacency, Reached
+    from braid.engines.embedded.graph.adjacency import Adjacency
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
@@ -39,12 +36,12 @@ _TENANTS_IN_MEMORY = 32
 class EmbeddedKnowledgeGraph:
     """Vertices and edges in SQLite, walked in memory; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
-    A tenant's graph is read when it is first walked, and again after a write, whichever process wrote.
+    A tenant's graph is read into memory when it is first walked, and again after a write of any process.
 
     Parameters
     ----------
     store
-        Where the rows are.
+        Store of the rows.
     question_s
         Bound on one walk, query or look-up of names in seconds; :class:`~braid.errors.StoreTooSlow` beyond.
     """
@@ -55,11 +52,11 @@ class EmbeddedKnowledgeGraph:
         self._lock = threading.Lock()
         self._loading: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
-        self._stats: Remembered[GraphStats] = Remembered(store, Generation.GRAPH)
-        self._changes = Changes(store, Generation.GRAPH, ("vertices", "edges"))
+        self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
+        self._changes = ValidityChanges(store, Generation.GRAPH, ("vertices", "edges"))
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Write vertices, then edges; of one identity twice in a batch the last stands.
+        """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts.
 
         Raises
         ------
@@ -67,33 +64,31 @@ class EmbeddedKnowledgeGraph:
             If an edge's end is neither stored nor among ``vertices``; nothing is written.
         """
         last = {(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
-        tenants = sorted({tenant_id for tenant_id, _ in last} | {row.tenant_id for row in relationships})
+        tenants = sorted({tenant_id for tenant_id, _ in last} | {edge.tenant_id for edge in relationships})
         if not tenants:
             return
         with self._store.transaction() as connection:
             for tenant_id in tenants:
-                tenant = self._store.make_number(connection, tenant_id)
-                graph_rows.upsert_vertices(
+                tenant = self._store.ensure_tenant_number(connection, tenant_id)
+                rows.upsert_vertices(
                     connection, tenant, [vertex for vertex in last.values() if vertex.tenant_id == tenant_id]
                 )
-                graph_rows.upsert_edges(
-                    connection, tenant, [row for row in relationships if row.tenant_id == tenant_id]
-                )
+                rows.upsert_edges(connection, tenant, [edge for edge in relationships if edge.tenant_id == tenant_id])
                 Generation.GRAPH.advance(connection, tenant)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
-        return delete(self._store, Generation.GRAPH, tenant_id, ids, graph_rows.delete)
+        return delete(self._store, Generation.GRAPH, tenant_id, ids, rows.delete)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
         if not relationships:
             return 0
         with self._store.transaction() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return 0
-            removed = graph_rows.delete_edges(connection, tenant, relationships)
+            removed = rows.delete_edges(connection, tenant, relationships)
             if removed:
                 Generation.GRAPH.advance(connection, tenant)
             return removed
@@ -101,37 +96,37 @@ class EmbeddedKnowledgeGraph:
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
-            return [] if tenant is None else reading.read_vertices(connection, tenant, tenant_id, ids)
+            tenant = self._store.tenant_number(connection, tenant_id)
+            return [] if tenant is None else rows.read_vertices(connection, tenant, tenant_id, ids)
 
     def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
-        """Return what is stored under the identities of these edges, whole."""
+        """Return the stored edges that have the identities of these."""
         identities = [edge.identity() for edge in relationships if edge.tenant_id == tenant_id]
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
-            return [] if tenant is None else reading.edges_of(connection, tenant, tenant_id, identities)
+            tenant = self._store.tenant_number(connection, tenant_id)
+            return [] if tenant is None else rows.read_edges_by_identity(connection, tenant, tenant_id, identities)
 
     def relationships(
         self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
     ) -> list[Relationship]:
         """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return []
-            return reading.read_edges(connection, tenant, tenant_id, ids=ids, evidence=evidence, types=types)
+            return rows.read_edges(connection, tenant, tenant_id, ids=ids, evidence=evidence, types=types)
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
-        """Return the next vertices in the order of their ids, each page as the store is then."""
+        """Return the next page of vertices in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return GraphPage()
-            found = reading.vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
+            found = rows.read_vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
             vertices = tuple(found[:limit])
-            edges = reading.edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
+            edges = rows.read_edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
         more = len(found) > limit
         return GraphPage(
             vertices=vertices,
@@ -140,11 +135,11 @@ class EmbeddedKnowledgeGraph:
         )
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
-        """Return the entities of which a name, an alias or a form of one is asked for, each once, by its best match."""
+        """Return the entities with one of these names, as name, alias or variant form, each once by its best match."""
         if not names:
             return []
         with within(self._question_s), self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return []
             found = connection.execute(
@@ -173,76 +168,51 @@ class EmbeddedKnowledgeGraph:
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Walk from all seeds at once."""
-        with within(self._question_s):
-            return self._expand(request)
-
-    def _expand(self, request: ExpandRequest) -> Expansion:
         if not request.seeds:
             return Expansion()
-        with self._store.read() as connection:
-            tenant = self._store.number(connection, request.tenant_id)
-            if tenant is None:
-                return Expansion()
-            graph = self._adjacency(connection, tenant)
-        import numpy as np
+        with within(self._question_s):
+            with self._store.read() as connection:
+                tenant = self._store.tenant_number(connection, request.tenant_id)
+                if tenant is None:
+                    return Expansion()
+                graph = self._adjacency(connection, tenant)
+            from braid.engines.embedded.graph.walk import expand
 
-        from braid.engines.embedded.graph.adjacency import walk
-
-        seeds = sorted({graph.numbers[seed] for seed in request.seeds if seed in graph.numbers})
-        if not seeds or not len(graph.sources):
-            return Expansion()
-        wanted = None
-        if request.types:
-            wanted = np.array([name in request.types for name in graph.relationship_types], dtype=np.bool_)
-        reached = walk(
-            graph,
-            np.array(seeds, dtype=np.int64),
-            types=wanted,
-            direction=request.direction,
-            max_hops=request.max_hops,
-            by_confidence=request.by_confidence,
-            as_of=to_microseconds(request.as_of) or 0,
-            fan_out=request.fan_out,
-        )
-        return Expansion(hits=_hits(graph, reached, _choose(graph, reached, request)), truncated=reached.truncated)
+            return expand(graph, request)
 
     def propagate(self, request: PropagateRequest) -> Expansion:
-        """Spread names and hits over their neighbourhood."""
+        """Run personalised PageRank from the request's names and hits over their neighbourhood."""
+        if not request.seeds():
+            return Expansion()
         with within(self._question_s):
-            return self._propagate(request)
+            with self._store.read() as connection:
+                tenant = self._store.tenant_number(connection, request.tenant_id)
+                if tenant is None:
+                    return Expansion()
+                graph = self._adjacency(connection, tenant)
+            from braid.engines.embedded.graph.subgraphs import neighbourhood
+            from braid.ranking.pagerank import personalised_pagerank
 
-    def _propagate(self, request: PropagateRequest) -> Expansion:
-        with self._store.read() as connection:
-            tenant = self._store.number(connection, request.tenant_id)
-            if tenant is None or not request.seeds():
-                return Expansion()
-            graph = self._adjacency(connection, tenant)
-        from braid.engines.embedded.graph.neighbourhood import gather
-        from braid.ranking.pagerank import personalised_pagerank
-
-        nodes, edges, truncated = gather(graph, request)
-        return personalised_pagerank(request, nodes, edges, truncated=truncated)
+            nodes, edges, truncated = neighbourhood(graph, request)
+            return personalised_pagerank(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
-        """Answer a declarative query from one moment of the store."""
+        """Answer a declarative query from one snapshot of the store."""
+        from braid.engines.embedded.graph.subgraphs import phrases, query_subgraph
+
         with within(self._question_s):
-            return self._query(query)
-
-    def _query(self, query: GraphQuery) -> GraphResult:
-        from braid.engines.embedded.graph import query as graph_query
-
-        with self._store.read() as connection:
-            tenant = self._store.number(connection, query.tenant_id)
-            if tenant is None:
-                return GraphResult()
-            graph = self._adjacency(connection, tenant)
-            named = graph_rows.named(connection, tenant, graph_query.phrases(query))
-        return answer_query(query, graph_query.gather(graph, query, named))
+            with self._store.read() as connection:
+                tenant = self._store.tenant_number(connection, query.tenant_id)
+                if tenant is None:
+                    return GraphResult()
+                graph = self._adjacency(connection, tenant)
+                named = rows.ids_by_phrase(connection, tenant, phrases(query))
+            return answer_query(query, query_subgraph(graph, query, named))
 
     def stats(self, tenant_id: str) -> GraphStats:
-        """Return stored counts, counted again only after a write."""
+        """Return counts of a tenant's graph, counted again only after a write."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return GraphStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
@@ -253,7 +223,7 @@ class EmbeddedKnowledgeGraph:
         from braid.engines.embedded.graph.adjacency import load
 
         generation = Generation.GRAPH.read(connection, tenant)
-        if self._store.in_transaction:  # may yet be undone
+        if self._store.in_transaction:  # what it wrote may yet be rolled back
             return load(connection, tenant, generation)
         with self._lock:
             loading = self._loading[tenant]
@@ -261,10 +231,10 @@ class EmbeddedKnowledgeGraph:
             with self._lock:
                 known = self._graphs.get(tenant)
             if known is None or known.generation != generation:
-                with suspended():  # half of a graph would be no use to the next walk either
+                with suspended():  # half a graph would be of no use to the next walk either
                     loaded = load(connection, tenant, generation)
                 if known is not None and known.generation > generation:
-                    return loaded  # this reader's moment lies before another thread's
+                    return loaded  # this reader's snapshot is older than another thread's
                 known = loaded
             with self._lock:
                 self._graphs[tenant] = known
@@ -272,59 +242,6 @@ class EmbeddedKnowledgeGraph:
                 while len(self._graphs) > _TENANTS_IN_MEMORY:
                     self._graphs.popitem(last=False)
             return known
-
-
-def _choose(graph: Adjacency, reached: Reached, request: ExpandRequest) -> list[int]:
-    """Return the rows of the answer: what may be returned, the best by score, ties by id, then in the order asked."""
-    import numpy as np
-
-    from braid.engines.embedded.graph.adjacency import NO_TIME
-
-    vertices = reached.vertices
-    keep = np.ones(len(vertices), dtype=np.bool_)
-    if request.records_only:
-        keep &= graph.has_record[vertices]
-    if request.entity_types:
-        wanted = np.array([name in request.entity_types for name in graph.entity_types], dtype=np.bool_)
-        keep &= wanted[graph.type_of[vertices]]
-    if request.among is not None:
-        numbers = [graph.numbers[identity] for identity in request.among if identity in graph.numbers]
-        keep &= np.isin(vertices, np.array(numbers, dtype=np.int64))
-    times = graph.timestamps[vertices]
-    if request.time_range is not None:
-        start, end = to_microseconds(request.time_range.start), to_microseconds(request.time_range.end)
-        keep &= times != NO_TIME
-        if start is not None:
-            keep &= times >= start
-        if end is not None:
-            keep &= times < end
-    rows = np.flatnonzero(keep)
-    rows = rows[np.lexsort((vertices[rows], -reached.scores[rows]))][: request.limit]
-    if request.by_time:
-        rows = rows[np.lexsort((vertices[rows], times[rows], times[rows] == NO_TIME))]
-    return [int(row) for row in rows]
-
-
-def _hits(graph: Adjacency, reached: Reached, rows: list[int]) -> tuple[GraphHit, ...]:
-    from braid.engines.embedded.graph.adjacency import NO_TIME, path
-
-    hits: list[GraphHit] = []
-    for rank, row in enumerate(rows, start=1):
-        vertex = int(reached.vertices[row])
-        time = int(graph.timestamps[vertex])
-        hits.append(
-            GraphHit(
-                id=graph.ids[vertex],
-                score=clamp(float(reached.scores[row])),
-                rank=rank,
-                path=path(graph, reached, row),
-                has_record=bool(graph.has_record[vertex]),
-                name=graph.names[vertex],
-                entity_type=graph.entity_types[int(graph.type_of[vertex])],
-                timestamp=None if time == NO_TIME else from_microseconds(time),
-            )
-        )
-    return tuple(hits)
 
 
 def _count(connection: sqlite3.Connection, tenant: int) -> GraphStats:

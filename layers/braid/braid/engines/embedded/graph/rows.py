@@ -1,20 +1,19 @@
-"""Vertices and relationships as rows."""
+"""SQL for the rows of vertices, their names and edges: upsert, delete and read."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from braid.engines.embedded.tables import to_microseconds
+from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
+from braid.models import Relationship, Vertex
 from braid.understanding.name_forms import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Sequence
-
-    from braid.models import Relationship, Vertex
 
 _WRITE_VERTEX = """
 INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at)
@@ -25,10 +24,12 @@ ON CONFLICT (tenant, id) DO UPDATE SET
     invalid_at = excluded.invalid_at
 RETURNING number
 """
+_VERTEX_COLUMNS = "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at"
+_EDGE_COLUMNS = "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence"
 
 
 def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Iterable[Vertex]) -> None:
-    """Write vertices of one tenant whole, with the names they are linked by."""
+    """Insert or replace vertices of one tenant, with the normalised names by which they are linked."""
     for vertex in vertices:
         row = (
             tenant,
@@ -59,7 +60,7 @@ def _names(vertex: Vertex) -> list[str]:
     return [*([vertex.name] if vertex.name else []), *vertex.aliases]
 
 
-def numbers_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, int]:
+def _numbers(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, int]:
     """Return the numbers of the vertices that exist, by their ids."""
     return dict(
         connection.execute(
@@ -70,7 +71,7 @@ def numbers_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]
 
 
 def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Sequence[Relationship]) -> None:
-    """Write relationships of one tenant; no predicate and an empty one are the same identity.
+    """Insert or replace edges of one tenant; no predicate and an empty one are the same identity.
 
     Raises
     ------
@@ -78,7 +79,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
         If an end is not stored; the caller's transaction then undoes the rest.
     """
     ends = {end for relationship in relationships for end in (relationship.source, relationship.target)}
-    numbers = numbers_of(connection, tenant, ends)
+    numbers = _numbers(connection, tenant, ends)
     for relationship in relationships:
         for end in (relationship.source, relationship.target):
             if end not in numbers:
@@ -108,7 +109,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
     )
 
 
-def named(connection: sqlite3.Connection, tenant: int, phrases: Sequence[str]) -> dict[str, list[str]]:
+def ids_by_phrase(connection: sqlite3.Connection, tenant: int, phrases: Sequence[str]) -> dict[str, list[str]]:
     """Return the ids of the vertices that have a normalised name or alias, by that phrase."""
     found: dict[str, list[str]] = {}
     for phrase, vertex_id in connection.execute(
@@ -136,7 +137,7 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
 
 def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Relationship]) -> int:
     """Remove edges of one tenant by their identity and return how many there were."""
-    numbers = numbers_of(connection, tenant, {end for edge in edges for end in (edge.source, edge.target)})
+    numbers = _numbers(connection, tenant, {end for edge in edges for end in (edge.source, edge.target)})
     return sum(
         connection.execute(
             "DELETE FROM edges WHERE tenant = ? AND source = ? AND type = ? AND target = ? AND predicate = ?",
@@ -144,4 +145,115 @@ def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Re
         ).rowcount
         for source, kind, target, predicate in dict.fromkeys(edge.identity() for edge in edges)
         if source in numbers and target in numbers
+    )
+
+
+def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
+    """Return the vertices that exist, in the order of ``ids``."""
+    rows = connection.execute(
+        f"SELECT {_VERTEX_COLUMNS} FROM vertices AS v WHERE v.tenant = ? AND v.id IN (SELECT value FROM json_each(?))",  # noqa: S608
+        (tenant, json.dumps(list(ids))),
+    )
+    found = {row[0]: _vertex(tenant_id, row) for row in rows}
+    return [found[vertex_id] for vertex_id in dict.fromkeys(ids) if vertex_id in found]
+
+
+def read_vertices_after(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, *, after: str, limit: int
+) -> list[Vertex]:
+    """Return up to ``limit`` vertices whose ids are greater than ``after``, in the order of their ids."""
+    rows = connection.execute(
+        f"SELECT {_VERTEX_COLUMNS} FROM vertices AS v WHERE v.tenant = ? AND v.id > ? ORDER BY v.id LIMIT ?",  # noqa: S608
+        (tenant, after, limit),
+    )
+    return [_vertex(tenant_id, row) for row in rows]
+
+
+def read_edges_out_of(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Collection[str]
+) -> list[Relationship]:
+    """Return the outgoing edges of some vertices."""
+    numbers = sorted(_numbers(connection, tenant, ids).values())
+    return _edges(connection, tenant_id, "source", tenant, numbers)
+
+
+def read_edges_by_identity(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, identities: Sequence[tuple[str, str, str, str]]
+) -> list[Relationship]:
+    """Return the edges of these identities that exist, in the order of the identities."""
+    rows = connection.execute(
+        f"SELECT {_EDGE_COLUMNS} FROM json_each(:identities) AS asked"  # noqa: S608 - names of columns
+        " CROSS JOIN vertices AS s ON s.tenant = :tenant AND s.id = json_extract(asked.value, '$[0]')"
+        " CROSS JOIN vertices AS t ON t.tenant = :tenant AND t.id = json_extract(asked.value, '$[2]')"
+        " CROSS JOIN edges AS e ON e.tenant = :tenant AND e.source = s.number AND e.target = t.number"
+        " AND e.type = json_extract(asked.value, '$[1]') AND e.predicate = json_extract(asked.value, '$[3]')",
+        {"tenant": tenant, "identities": json.dumps(sorted(set(identities)))},
+    )
+    return [_edge(tenant_id, row) for row in rows]
+
+
+def read_edges(
+    connection: sqlite3.Connection,
+    tenant: int,
+    tenant_id: str,
+    *,
+    ids: Collection[str],
+    evidence: Collection[str],
+    types: Collection[str],
+) -> list[Relationship]:
+    """Return the edges with an end among ``ids`` or evidence among ``evidence``, in the order of their identity."""
+    found: dict[tuple[str, str, str, str], Relationship] = {}
+    numbers = sorted(_numbers(connection, tenant, ids).values())
+    wanted: list[tuple[str, list[int] | list[str]]] = []
+    if numbers:
+        wanted += [("source", numbers), ("target", numbers)]
+    if evidence:
+        wanted.append(("evidence", sorted(evidence)))
+    for column, values in wanted:
+        for edge in _edges(connection, tenant_id, column, tenant, values):
+            if not types or edge.type in types:
+                found[edge.identity()] = edge
+    return [found[identity] for identity in sorted(found)]
+
+
+def _edges(
+    connection: sqlite3.Connection, tenant_id: str, column: str, tenant: int, values: Sequence[int] | Sequence[str]
+) -> list[Relationship]:
+    rows = connection.execute(
+        f"SELECT {_EDGE_COLUMNS}"  # noqa: S608 - a column's name from above
+        " FROM edges AS e CROSS JOIN vertices AS s ON s.number = e.source"
+        " CROSS JOIN vertices AS t ON t.number = e.target"
+        f" WHERE e.tenant = ? AND e.{column} IN (SELECT value FROM json_each(?))"
+        " ORDER BY s.id, e.type, t.id, e.predicate",
+        (tenant, json.dumps(values)),
+    )
+    return [_edge(tenant_id, row) for row in rows]
+
+
+def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
+    return Relationship(
+        tenant_id=tenant_id,
+        source=row[0],
+        type=row[1],
+        target=row[2],
+        predicate=row[3] or None,
+        confidence=row[4],
+        timestamp=from_microseconds(row[5]),
+        valid_at=from_microseconds(row[6]),
+        invalid_at=from_microseconds(row[7]),
+        evidence=row[8],
+    )
+
+
+def _vertex(tenant_id: str, row: Sequence[Any]) -> Vertex:
+    return Vertex(
+        id=row[0],
+        tenant_id=tenant_id,
+        entity_type=row[1],
+        name=row[2],
+        aliases=json.loads(row[3]),
+        has_record=bool(row[4]),
+        timestamp=from_microseconds(row[5]),
+        valid_at=from_microseconds(row[6]),
+        invalid_at=from_microseconds(row[7]),
     )

@@ -1,4 +1,4 @@
-"""The embedded search index."""
+"""The embedded search index: records in SQLite, words in FTS5, vectors in HNSW graphs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from braid.deadline import within
-from braid.engines.embedded.generations import Generation, Remembered, delete
-from braid.engines.embedded.search import lexical as words
-from braid.engines.embedded.search import rows
-from braid.engines.embedded.search import scan as scan_rows
-from braid.engines.embedded.search.conditions import conditions
+from braid.engines.embedded.generations import Generation, GenerationCache, ValidityChanges, delete
+from braid.engines.embedded.search import bm25, rows
+from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
-from braid.engines.embedded.validity import Changes
 from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
@@ -28,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.engines.embedded.search.conditions import Conditions
-    from braid.engines.embedded.search.vectors import VectorGraph
+    from braid.engines.embedded.search.filters import RowFilter
+    from braid.engines.embedded.search.hnsw_graph import HnswGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
     from braid.ports.search_index import SearchRequest, WrittenRecord
@@ -43,11 +40,11 @@ class EmbeddedSearchIndex:
     Parameters
     ----------
     store
-        Where the rows are.
+        Store of the rows.
     spaces
-        Length of the vectors of each embedding space that there may be; see :func:`braid.engines.spaces.check_vectors`.
+        Length of the vectors of each configured embedding space; see :func:`braid.engines.spaces.check_vectors`.
     exact_rows
-        Up to this many rows that meet the conditions, vectors are scored one by one; above, through the graph.
+        Up to this many filtered rows are scored exactly; more are searched through the HNSW graph.
     question_s
         Bound on one search in seconds.
     """
@@ -65,12 +62,12 @@ class EmbeddedSearchIndex:
         self._question_s = question_s
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
-        self._graphs: OrderedDict[tuple[int, str], VectorGraph] = OrderedDict()
-        self._stats: Remembered[IndexStats] = Remembered(store, Generation.RECORDS)
-        self._changes = Changes(store, Generation.RECORDS, ("records",))
+        self._graphs: OrderedDict[tuple[int, str], HnswGraph] = OrderedDict()
+        self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
+        self._changes = ValidityChanges(store, Generation.RECORDS, ("records",))
 
     def upsert(self, records: Sequence[Record]) -> None:
-        """Write records whole; of one id twice in a batch the last stands.
+        """Insert or replace records; of two with one id in a batch the last one counts.
 
         Raises
         ------
@@ -86,7 +83,7 @@ class EmbeddedSearchIndex:
             return
         with self._store.transaction() as connection:
             for tenant_id, batch in groupby(ordered, key=lambda record: record.tenant_id):
-                tenant = self._store.make_number(connection, tenant_id)
+                tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 rows.upsert(connection, tenant, batch)
                 Generation.RECORDS.advance(connection, tenant)
 
@@ -95,16 +92,16 @@ class EmbeddedSearchIndex:
         check_vectors(records, self._dimensions)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove records and return how many there were; with the last one go the files of the tenant's vectors."""
+        """Remove records and return how many there were; a tenant's last one takes its graph files with it."""
         removed = delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
         if removed:
-            self._store.when_committed(lambda: self._tidy(tenant_id))
+            self._store.after_commit(lambda: self._remove_graphs_if_empty(tenant_id))
         return removed
 
-    def _tidy(self, tenant_id: str) -> None:
-        """Remove the vector graphs of a tenant without records: they would be made again, and hold what is gone."""
+    def _remove_graphs_if_empty(self, tenant_id: str) -> None:
+        """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
                 return
         with self._lock:
@@ -115,17 +112,17 @@ class EmbeddedSearchIndex:
                 path.unlink(missing_ok=True)
 
     def search(self, request: SearchRequest) -> SearchHits:
-        """Answer both strands from one moment of the store.
+        """Run the vector and the lexical search on one snapshot of the store.
 
         Raises
         ------
         DimensionMismatch
             If the question's vector is not as long as those of its space.
         StoreTooSlow
-            If the time is over.
+            If ``question_s`` is over.
         """
         with within(self._question_s), self._store.read() as connection:
-            tenant = self._store.number(connection, request.tenant_id)
+            tenant = self._store.tenant_number(connection, request.tenant_id)
             if tenant is None or request.ids == ():
                 return SearchHits()
             vector, lexical, superseded = self._strands(connection, tenant, request, request.k)
@@ -146,24 +143,24 @@ class EmbeddedSearchIndex:
     def _strands(
         self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
     ) -> tuple[list[tuple[float, str]], list[tuple[float, str]], set[str]]:
-        """Return the vector strand, the lexical one, and the ids of what validity kept out of either."""
-        asked = conditions(request, tenant, outdated=outdated)
+        """Return the vector hits, the lexical hits, and the ids that validity kept out of either."""
+        row_filter = to_sql(request, tenant, outdated=outdated)
         vector: list[tuple[float, str]] = []
         lexical: list[tuple[float, str]] = []
         superseded: set[str] = set()
         if request.embedding is not None:
-            vector, superseded = self._nearest(connection, tenant, asked, request.embedding, k)
+            vector, superseded = self._nearest(connection, tenant, row_filter, request.embedding, k)
         if request.text:
-            lexical, superseded_too = words.search(
-                connection, tenant, request.text, asked, k, newest_first=request.newest_first
+            lexical, superseded_too = bm25.search(
+                connection, tenant, request.text, row_filter, k, newest_first=request.newest_first
             )
             superseded = superseded | superseded_too
         return vector, lexical, superseded
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
-        """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
+        """Return the records that exist, in the order of ``ids``, without their vectors unless asked for."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return []
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
@@ -171,7 +168,7 @@ class EmbeddedSearchIndex:
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return the hash and the models of the records that exist."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return {} if tenant is None else rows.written(connection, tenant, ids)
 
     def scan(
@@ -186,14 +183,14 @@ class EmbeddedSearchIndex:
         limit: int = 500,
         with_vectors: bool = False,
     ) -> ScanPage:
-        """Return the next records in the order of their ids, each page as the store is then."""
+        """Return the next page of records in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return ScanPage()
-            found = scan_rows.page(
+            found = rows.page(
                 connection,
                 tenant,
                 tenant_id,
@@ -210,9 +207,9 @@ class EmbeddedSearchIndex:
         return ScanPage(records=records, cursor=encode(tenant_id, records[-1].id) if more else None)
 
     def stats(self, tenant_id: str) -> IndexStats:
-        """Return stored counts, counted again only after a write."""
+        """Return counts of a tenant's records, counted again only after a write."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
@@ -220,9 +217,9 @@ class EmbeddedSearchIndex:
         return self._changes.first_after(tenant_id, after)
 
     def optimise(self, tenant_id: str) -> None:
-        """Bring a tenant's vector graphs up to date and save them, so that the next process need not; optional."""
+        """Build and save a tenant's vector graphs, so that the next process need not; optional."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None or self._store.in_transaction:
                 return
             for space, dimension in self._dimensions.items():
@@ -231,7 +228,7 @@ class EmbeddedSearchIndex:
                     self._graph(tenant, space).bring_up_to_date(connection, dimension)
 
     def _nearest(
-        self, connection: sqlite3.Connection, tenant: int, asked: Conditions, embedding: Embedding, k: int
+        self, connection: sqlite3.Connection, tenant: int, row_filter: RowFilter, embedding: Embedding, k: int
     ) -> tuple[list[tuple[float, str]], set[str]]:
         expected = self._dimensions.get(embedding.space)
         if expected is None:
@@ -253,19 +250,19 @@ class EmbeddedSearchIndex:
             connection,
             graph,
             np.frombuffer(rows.unit(embedding), dtype="<f4"),
-            asked,
+            row_filter,
             space=embedding.space,
             k=k,
             exact_rows=knn.EXACT_ROWS if self._exact_rows is None else self._exact_rows,
         )
 
-    def _graph(self, tenant: int, space: str) -> VectorGraph:
-        from braid.engines.embedded.search.vectors import VectorGraph
+    def _graph(self, tenant: int, space: str) -> HnswGraph:
+        from braid.engines.embedded.search.hnsw_graph import HnswGraph
 
         with self._lock:
             graph = self._graphs.get((tenant, space))
             if graph is None:
-                graph = self._graphs[tenant, space] = VectorGraph(self._store, tenant, space)
+                graph = self._graphs[tenant, space] = HnswGraph(self._store, tenant, space)
             self._graphs.move_to_end((tenant, space))
             while len(self._graphs) > _GRAPHS_IN_MEMORY:
                 self._graphs.popitem(last=False)

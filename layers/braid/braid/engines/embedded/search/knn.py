@@ -1,4 +1,4 @@
-"""The vector strand: cosine over a tenant's vectors of one space, conditions inside."""
+"""Vector search: the k nearest of a tenant's filtered vectors of one space, by cosine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from braid.engines.embedded.search.conditions import VALID
-from braid.engines.embedded.search.segments import COSINE_ERROR
+from braid.engines.embedded.search.filters import VALID
+from braid.engines.embedded.search.hnsw_segments import COSINE_ERROR
 from braid.ranking.scoring import from_cosine
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from braid.engines.embedded.search.conditions import Conditions
-    from braid.engines.embedded.search.vectors import Proposed, VectorGraph
+    from braid.engines.embedded.search.filters import RowFilter
+    from braid.engines.embedded.search.hnsw_graph import HnswGraph, NearestKeys
 
 EXACT_ROWS = 1_000
 """Rows that are read and scored one by one rather than found through the graph."""
@@ -27,8 +27,8 @@ _MAX_FETCH = 4_096
 _DIGITS = 6  # float32 leaves about seven; without rounding two equal vectors may differ by their place in the matrix
 
 
-class Scored(NamedTuple):
-    """Rows that meet the conditions but perhaps not the validity."""
+class ScoredRows(NamedTuple):
+    """Rows that pass the filter, with their cosines and whether they are valid."""
 
     cosines: NDArray[np.float64]
     ids: list[str]
@@ -37,9 +37,9 @@ class Scored(NamedTuple):
 
 def search(
     connection: sqlite3.Connection,
-    graph: VectorGraph | None,
+    graph: HnswGraph | None,
     query: NDArray[np.float32],
-    asked: Conditions,
+    row_filter: RowFilter,
     *,
     space: str,
     k: int,
@@ -47,8 +47,8 @@ def search(
 ) -> tuple[list[tuple[float, str]], set[str]]:
     """Return the best ``k`` valid rows as (score, id), and the ids of superseded rows among the first ``k`` of all.
 
-    Few rows are scored exactly. Otherwise the graph proposes more than ``k``, and more again until ``k`` survive the
-    conditions; when too few do, all rows that meet them are scored, so that a filter never costs hits.
+    Few rows are scored exactly. Otherwise the graph is asked for more than ``k``, and for more again until ``k`` pass
+    the filter; when too few do, all rows that pass it are scored, so that a filter never costs hits.
 
     Parameters
     ----------
@@ -57,33 +57,35 @@ def search(
     query
         Shape (dimension,), of length 1.
     """
-    values = {**asked.values, "space": space}
+    values = {**row_filter.values, "space": space}
     scored = None
     if graph is None:
-        scored = _every_row(connection, query, asked.where, values)
-    elif asked.narrow:
-        numbers = _few(connection, asked.where, values, exact_rows)
+        scored = _score_all(connection, query, row_filter.where, values)
+    elif row_filter.narrow:
+        numbers = _few_numbers(connection, row_filter.where, values, exact_rows)
         if numbers is not None:
             among = "r.number IN (SELECT value FROM json_each(:numbers))"
-            scored = _every_row(connection, query, among, {**values, "numbers": json.dumps(numbers)})
-    elif _at_most(connection, values, exact_rows):
-        scored = _every_row(connection, query, asked.where, values)
+            scored = _score_all(connection, query, among, {**values, "numbers": json.dumps(numbers)})
+    elif _has_at_most(connection, values, exact_rows):
+        scored = _score_all(connection, query, row_filter.where, values)
     if scored is None and graph is not None:
-        scored = _through_graph(connection, graph, query, asked=asked, space=space, k=k)
+        scored = _through_graph(connection, graph, query, row_filter=row_filter, space=space, k=k)
     if scored is None:
-        scored = _every_row(connection, query, asked.where, values)
+        scored = _score_all(connection, query, row_filter.where, values)
     return _best(scored, k)
 
 
-def _at_most(connection: sqlite3.Connection, values: dict[str, str | int], rows: int) -> bool:
+def _has_at_most(connection: sqlite3.Connection, values: dict[str, str | int], rows: int) -> bool:
     beyond = connection.execute(
         "SELECT 1 FROM vectors WHERE space = :space AND tenant = :tenant LIMIT 1 OFFSET :rows", {**values, "rows": rows}
     ).fetchone()
     return beyond is None
 
 
-def _few(connection: sqlite3.Connection, where: str, values: dict[str, str | int], most: int) -> list[int] | None:
-    """Return the numbers of the rows that meet the conditions, None when there are more than ``most``."""
+def _few_numbers(
+    connection: sqlite3.Connection, where: str, values: dict[str, str | int], most: int
+) -> list[int] | None:
+    """Return the numbers of the rows that pass the filter, None when there are more than ``most``."""
     # Numbers alone, which for most conditions an index holds: reading a thousand vectors to find them too many is dear.
     rows = connection.execute(
         f"SELECT r.number FROM records AS r WHERE {where} LIMIT :most + 1",  # noqa: S608 - conditions hold bound values only
@@ -92,9 +94,9 @@ def _few(connection: sqlite3.Connection, where: str, values: dict[str, str | int
     return [row[0] for row in rows] if len(rows) <= most else None
 
 
-def _every_row(
+def _score_all(
     connection: sqlite3.Connection, query: NDArray[np.float32], where: str, values: dict[str, str | int]
-) -> Scored:
+) -> ScoredRows:
     rows = connection.execute(
         f"SELECT r.id, {VALID}, v.vector FROM records AS r"  # noqa: S608 - as above
         f" CROSS JOIN vectors AS v ON v.record = r.number AND v.space = :space WHERE {where}",
@@ -105,48 +107,48 @@ def _every_row(
 
 def _through_graph(
     connection: sqlite3.Connection,
-    graph: VectorGraph,
+    graph: HnswGraph,
     query: NDArray[np.float32],
     *,
-    asked: Conditions,
+    row_filter: RowFilter,
     space: str,
     k: int,
-) -> Scored | None:
-    """Return rows of which at least ``k`` are valid, or None when the graph proposes too few of them."""
+) -> ScoredRows | None:
+    """Return rows of which at least ``k`` are valid, or None when the graph finds too few of them."""
     fetch = max(_OVERFETCH * k, _MIN_FETCH)
     while True:
-        proposed = graph.nearest(connection, query, fetch)
-        if proposed is None:
+        nearest = graph.nearest(connection, query, fetch)
+        if nearest is None:
             return None
-        rows = _proposed_rows(connection, proposed, asked, space, k)
+        rows = _rows_of_nearest(connection, nearest, row_filter, space, k)
         if sum(row[1] for row in rows) >= k:
             return _score(rows, query)
-        if fetch >= min(proposed.size, _MAX_FETCH):
+        if fetch >= min(nearest.size, _MAX_FETCH):
             return None
         fetch *= _OVERFETCH
 
 
-def _proposed_rows(
-    connection: sqlite3.Connection, proposed: Proposed, asked: Conditions, space: str, k: int
+def _rows_of_nearest(
+    connection: sqlite3.Connection, nearest: NearestKeys, row_filter: RowFilter, space: str, k: int
 ) -> list[tuple[str, int, bytes]]:
-    """Return the rows of the proposed vectors, nearest first, as far as any could be among the ``k`` best valid ones.
+    """Return the rows of the nearest vectors, nearest first, as far as any could be among the ``k`` best valid ones.
 
-    Reading rows is most of a search, and most proposals are there only for what the conditions may refuse.
+    Reading rows is most of a search, and most of these keys are fetched only in case the filter refuses others.
     """
     statement = (
         f"SELECT r.id, {VALID}, v.vector, n.key FROM json_each(:keys) AS n"  # noqa: S608 - as above
         " CROSS JOIN vectors AS v ON v.space = :space AND v.tenant = :tenant AND v.key = n.value"
-        f" CROSS JOIN records AS r ON r.number = v.record WHERE {asked.where}"
+        f" CROSS JOIN records AS r ON r.number = v.record WHERE {row_filter.where}"
     )
     rows: list[tuple[str, int, bytes]] = []
     valid: list[int] = []
     at_once = k + k // 2
-    for start in range(0, len(proposed.keys), at_once):
-        if len(valid) >= k and proposed.cosines[start] < proposed.cosines[valid[k - 1]] - 2 * COSINE_ERROR:
+    for start in range(0, len(nearest.keys), at_once):
+        if len(valid) >= k and nearest.cosines[start] < nearest.cosines[valid[k - 1]] - 2 * COSINE_ERROR:
             break
-        keys = proposed.keys[start : start + at_once]
+        keys = nearest.keys[start : start + at_once]
         for record_id, is_valid, vector, place in connection.execute(
-            statement, {**asked.values, "space": space, "keys": json.dumps(keys)}
+            statement, {**row_filter.values, "space": space, "keys": json.dumps(keys)}
         ):
             rows.append((record_id, is_valid, vector))
             if is_valid:
@@ -154,15 +156,15 @@ def _proposed_rows(
     return rows
 
 
-def _score(rows: list[tuple[str, int, bytes]], query: NDArray[np.float32]) -> Scored:
+def _score(rows: list[tuple[str, int, bytes]], query: NDArray[np.float32]) -> ScoredRows:
     if not rows:
-        return Scored(np.empty(0), [], [])
+        return ScoredRows(np.empty(0), [], [])
     matrix = np.frombuffer(b"".join(row[2] for row in rows), dtype="<f4").reshape(len(rows), -1)
     cosines = np.round((matrix @ query).astype(np.float64), _DIGITS).astype(np.float64)
-    return Scored(cosines, [row[0] for row in rows], [bool(row[1]) for row in rows])
+    return ScoredRows(cosines, [row[0] for row in rows], [bool(row[1]) for row in rows])
 
 
-def _best(scored: Scored, k: int) -> tuple[list[tuple[float, str]], set[str]]:
+def _best(scored: ScoredRows, k: int) -> tuple[list[tuple[float, str]], set[str]]:
     order = np.argsort(-scored.cosines, kind="stable")
     valid = np.array(scored.valid, dtype=bool)
     # Sorting by id costs a comparison of strings each, so only what can matter is: down to the k-th valid and its ties.

@@ -1,4 +1,4 @@
-"""Records as rows: writing them with their words and vectors, removing them, reading them back."""
+"""SQL for the rows of records, their words and their vectors: upsert, delete, read by id, page and count."""
 
 from __future__ import annotations
 
@@ -30,20 +30,24 @@ ON CONFLICT (tenant, id) DO UPDATE SET
     body = excluded.body, content = excluded.content
 RETURNING number
 """
-_FLOAT = 4
+_FLOAT_BYTES = 4
+_OF_DOCUMENT = (
+    "(r.id = :document OR substr(r.id, 1, length(:document) + 1) = :document || '#'"
+    " OR json_extract(r.body, '$.source.title') = :document)"
+)
 
 
 def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record]) -> None:
-    """Write records of one tenant; what has not changed is left as it is.
+    """Insert or replace records of one tenant; unchanged rows are left as they are.
 
     Raises
     ------
     InvalidRequest
-        If a vector has no direction; the caller's transaction then undoes the rest.
+        If a vector is zero or not finite; the caller's transaction then undoes the rest.
     StoreError
         If a vector is not as long as those that the tenant has in its space.
     """
-    checked: set[str] = set()
+    known_spaces: set[str] = set()
     for record in records:
         body = record.model_dump_json(exclude={"embeddings", "content", "id", "tenant_id"})
         old = connection.execute(
@@ -54,9 +58,9 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
         else:
             number = _write(connection, tenant, record, body, old)
         for embedding in record.embeddings:
-            if embedding.space not in checked:
+            if embedding.space not in known_spaces:
                 check_stored_length(connection, tenant, embedding.space, embedding.dimension)
-                checked.add(embedding.space)
+                known_spaces.add(embedding.space)
         _write_vectors(connection, tenant, number, record)
 
 
@@ -120,7 +124,7 @@ def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, rec
 
 
 def _key(vector: bytes) -> int:
-    """Return 63 bits that are the same for equal vectors and, for all that will ever be stored, only for those."""
+    """Return a 63-bit hash: equal vectors have the same, and a collision of others is not to be expected."""
     return int.from_bytes(blake2b(vector, digest_size=8).digest(), "big") >> 1
 
 
@@ -135,16 +139,16 @@ def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str,
     row = connection.execute(
         "SELECT length(vector) FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant)
     ).fetchone()
-    if row is not None and row[0] != _FLOAT * dimension:
+    if row is not None and row[0] != _FLOAT_BYTES * dimension:
         message = (
-            f"this tenant's vectors of space {space} have {row[0] // _FLOAT} values and its model makes {dimension};"
-            " give the model a new id and embed again, or remove the records that have them"
+            f"this tenant's vectors of space {space} have {row[0] // _FLOAT_BYTES} values and its model makes"
+            f" {dimension}; give the model a new id and embed again, or remove the records that have them"
         )
         raise StoreError(message)
 
 
 def unit(embedding: Embedding, *, record_id: str | None = None) -> bytes:
-    """Return a vector at length 1, so that a dot product is a cosine.
+    """Return a vector scaled to length 1, so that a dot product is a cosine.
 
     Raises
     ------
@@ -193,17 +197,7 @@ def read_many(
         "SELECT number, id, content, body FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
         (tenant, json.dumps(list(ids))),
     ).fetchall()
-    vectors = read_vectors(connection, [row[0] for row in rows]) if with_vectors else {}
-    found = {
-        record_id: Record(
-            id=record_id,
-            tenant_id=tenant_id,
-            content=content,
-            embeddings=tuple(vectors.get(number, ())),
-            **json.loads(body),
-        )
-        for number, record_id, content, body in checked(rows, every=1)
-    }
+    found = {record.id: record for record in _records(connection, tenant_id, rows, with_vectors=with_vectors)}
     return [found[record_id] for record_id in dict.fromkeys(ids) if record_id in found]
 
 
@@ -223,7 +217,94 @@ def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> 
     }
 
 
-def read_vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, list[Embedding]]:
+def page(
+    connection: sqlite3.Connection,
+    tenant: int,
+    tenant_id: str,
+    *,
+    schema_below: int | None,
+    space_missing: str | None,
+    model_missing: str | None,
+    document: str | None,
+    after: str,
+    limit: int,
+    with_vectors: bool,
+) -> list[Record]:
+    """Return up to ``limit`` records whose ids are greater than ``after`` and that meet every condition given."""
+    where, values = _conditions(
+        tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing, document=document
+    )
+    rows = connection.execute(
+        f"SELECT r.number, r.id, r.content, r.body FROM records AS r WHERE {where} AND r.id > :after"  # noqa: S608 - see below
+        " ORDER BY r.id LIMIT :limit",
+        {**values, "after": after, "limit": limit},
+    ).fetchall()
+    return _records(connection, tenant_id, rows, with_vectors=with_vectors)
+
+
+def count(
+    connection: sqlite3.Connection,
+    tenant: int,
+    *,
+    schema_below: int | None,
+    space_missing: str | None,
+    model_missing: str | None,
+) -> int:
+    """Return how many records meet every condition given."""
+    where, values = _conditions(
+        tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing, document=None
+    )
+    statement = f"SELECT count(*) FROM records AS r WHERE {where}"  # noqa: S608 - see below
+    return int(connection.execute(statement, values).fetchone()[0])
+
+
+def _conditions(
+    tenant: int,
+    *,
+    schema_below: int | None,
+    space_missing: str | None,
+    model_missing: str | None,
+    document: str | None,
+) -> tuple[str, dict[str, str | int | None]]:
+    """Return a condition, which holds names of columns and no value, and the values."""
+    clauses = ["r.tenant = :tenant"]
+    if schema_below is not None:
+        clauses.append("r.schema_version < :schema_below")
+    for column, wanted in (("space", space_missing), ("model_id", model_missing)):
+        if wanted is not None:
+            clauses.append(
+                f"NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.record = r.number AND v.{column} = :{column})"  # noqa: S608 - a column's name from above
+            )
+    if document is not None:
+        clauses.append(_OF_DOCUMENT)
+    values = {
+        "document": document,
+        "tenant": tenant,
+        "schema_below": schema_below,
+        "space": space_missing,
+        "model_id": model_missing,
+    }
+    return " AND ".join(clauses), values
+
+
+def _records(
+    connection: sqlite3.Connection, tenant_id: str, rows: Sequence[tuple[int, str, str, str]], *, with_vectors: bool
+) -> list[Record]:
+    """Return records from their number, id, content and body."""
+    vectors = _vectors(connection, [row[0] for row in rows]) if with_vectors else {}
+    return [
+        Record(
+            id=record_id,
+            tenant_id=tenant_id,
+            content=content,
+            embeddings=tuple(vectors.get(number, ())),
+            **json.loads(body),
+        )
+        for number, record_id, content, body in checked(rows, every=1)
+    ]
+
+
+def _vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, list[Embedding]]:
     """Return the vectors of some records, by the record's number and in the order of their spaces."""
     found: dict[int, list[Embedding]] = {}
     for number, space, model_id, vector in connection.execute(

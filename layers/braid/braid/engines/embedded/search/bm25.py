@@ -1,10 +1,10 @@
-"""The lexical strand: BM25 over a tenant's FTS5 table."""
+"""Lexical search: BM25 over a tenant's FTS5 table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded.search.conditions import VALID
+from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import words_table
 from braid.ranking.scoring import from_bm25
 from braid.understanding.tokens import search_words
@@ -12,18 +12,18 @@ from braid.understanding.tokens import search_words
 if TYPE_CHECKING:
     import sqlite3
 
-    from braid.engines.embedded.search.conditions import Conditions
+    from braid.engines.embedded.search.filters import RowFilter
 
 TITLE_WEIGHT, ALIASES_WEIGHT, CONTENT_WEIGHT = 2.0, 1.0, 1.0
 
 
 def match_expression(words: list[str]) -> str:
-    """Return an FTS5 expression that any of the words fulfils, each quoted as data."""
+    """Return an FTS5 expression that matches rows with any of the words, each quoted as data."""
     return " OR ".join(f'"{word}"' for word in words)
 
 
 def search(
-    connection: sqlite3.Connection, tenant: int, text: str, asked: Conditions, k: int, *, newest_first: bool = False
+    connection: sqlite3.Connection, tenant: int, text: str, row_filter: RowFilter, k: int, *, newest_first: bool = False
 ) -> tuple[list[tuple[float, str]], set[str]]:
     """Return the first ``k`` valid rows as (score, id), and the ids of superseded rows among the first ``k`` of all.
 
@@ -34,7 +34,7 @@ def search(
         return [], set()
     table = words_table(tenant)
     values = {
-        **asked.values,
+        **row_filter.values,
         "match": match_expression(words),
         "title": TITLE_WEIGHT,
         "aliases": ALIASES_WEIGHT,
@@ -47,7 +47,7 @@ def search(
     statement = (
         f"SELECT round(-bm25({table}, :title, :aliases, :content), 12) AS score, r.id, {VALID} AS valid"  # noqa: S608
         f" FROM {table} CROSS JOIN records AS r ON r.number = {table}.rowid"
-        f" WHERE {table} MATCH :match AND {asked.where} {{valid}} ORDER BY {order}, r.id LIMIT :k"
+        f" WHERE {table} MATCH :match AND {row_filter.where} {{valid}} ORDER BY {order}, r.id LIMIT :k"
     )
     first = connection.execute(statement.format(valid=""), values).fetchall()
     superseded = {row[1] for row in first if not row[2]}

@@ -8,8 +8,7 @@ import os
 import uuid
 from typing import TYPE_CHECKING, BinaryIO
 
-from braid.engines.embedded.failures import explain_file_system
-from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
+from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, file_error
 from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
 from braid.ports.keys import check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
@@ -29,14 +28,14 @@ _PAGE = 1_000
 class EmbeddedObjectStore:
     """Files beside the SQLite file, which knows their keys; implements :class:`braid.ports.object_store.ObjectStore`.
 
-    A file's name is made up and never used twice: keys are no paths, ``a`` and ``a/b`` may both be, and who reads an
-    object keeps its file open while it is replaced. A process killed while it writes leaves
-    a file that no key names, and so does what is put inside a transaction that is undone.
+    A file's name is random and never used twice: keys are no paths, ``a`` and ``a/b`` may both exist, and a reader
+    keeps its file open while the object is replaced. A process killed while it writes leaves a file without a key,
+    and so does a put inside a transaction that is rolled back.
 
     Parameters
     ----------
     store
-        Where keys lie, and whose folder gets a folder ``objects``.
+        Store of the keys; its folder gets a folder ``objects``.
     """
 
     def __init__(self, store: EmbeddedStore) -> None:
@@ -44,14 +43,14 @@ class EmbeddedObjectStore:
         self._folder = store.folder / FOLDER
 
     def put(self, tenant_id: str, key: str, content: bytes | BinaryIO) -> ObjectInfo:
-        """Write an object whole or not at all; its version is the SHA-256 of its content."""
+        """Write an object atomically; its version is the SHA-256 of its content."""
         check_tenant(tenant_id)
         check_object_key(key)
         path = self._folder / uuid.uuid4().hex
         try:
             size, version = self._write(path, content)
             with self._store.transaction() as connection:
-                tenant = self._store.make_number(connection, tenant_id)
+                tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 row = connection.execute(
                     "SELECT file FROM objects WHERE tenant = ? AND key = ?", (tenant, key)
                 ).fetchone()
@@ -66,7 +65,7 @@ class EmbeddedObjectStore:
         return ObjectInfo(key=key, size_bytes=size, version=version)
 
     def open(self, tenant_id: str, key: str) -> StoredLines:
-        """Begin to read an object.
+        """Open an object for reading.
 
         Raises
         ------
@@ -86,7 +85,7 @@ class EmbeddedObjectStore:
         check_tenant(tenant_id)
         check_object_key(info.key)
         check_range(info, start, end)
-        with self._open_file(tenant_id, info) as file, _explained(self._folder):
+        with self._open_file(tenant_id, info) as file, _translated_errors(self._folder):
             file.seek(start)
             return file.read(end - start)
 
@@ -138,14 +137,14 @@ class EmbeddedObjectStore:
         return None if row is None else (ObjectInfo(key=key, size_bytes=row[0], version=row[1]), row[2])
 
     def _discard(self, name: str) -> None:
-        # A transaction may yet be undone, and the file then needed.
-        self._store.when_committed(lambda: _unlink(self._folder / name))
+        # A transaction may be rolled back, and the file is then needed.
+        self._store.after_commit(lambda: _unlink(self._folder / name))
 
     def _parts(self, tenant_id: str, info: ObjectInfo) -> Iterator[bytes]:
-        """Yield one version of an object, and notice after each part whether it still is the one that is stored."""
+        """Yield one version of an object in parts, checking after each that it is still the stored one."""
         with self._open_file(tenant_id, info) as file:
             while True:
-                with _explained(self._folder):
+                with _translated_errors(self._folder):
                     part = file.read(PART_BYTES)
                 found = self._find(tenant_id, info.key)
                 if found is None or found[0].version != info.version:
@@ -162,7 +161,7 @@ class EmbeddedObjectStore:
                 raise _changed(info.key)
             path = self._folder / found[1]
             try:
-                with _explained(path):
+                with _translated_errors(path):
                     return path.open("rb")
             except ObjectMissing as error:
                 # Written again with the same content after it was found: the next look finds the new file.
@@ -172,18 +171,18 @@ class EmbeddedObjectStore:
                 missed = path.name
 
     def _write(self, path: Path, content: bytes | BinaryIO) -> tuple[int, str]:
-        """Write a file that is on the disk when it returns; return its size and SHA-256."""
+        """Write a file durably and return its size and SHA-256."""
         size, digest = 0, hashlib.sha256()
-        with _explained(path):
+        with _translated_errors(path):
             path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb", buffering=0)
         with file:
             for part in parts_of(content, PART_BYTES):  # an error of the caller's stream stays the caller's
                 size += len(part)
                 digest.update(part)
-                with _explained(path):
+                with _translated_errors(path):
                     _write_whole(file, part)
-            with _explained(path):
+            with _translated_errors(path):
                 os.fsync(file.fileno())
                 _sync_folder(path.parent)
         return size, digest.hexdigest()
@@ -200,7 +199,7 @@ def _write_whole(file: RawIOBase, part: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the folder itself on the disk: a new file's name is in it."""
+    """Flush the folder to the disk: it holds a new file's name."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -209,16 +208,16 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _unlink(path: Path) -> None:
-    with contextlib.suppress(OSError):  # no key names it: it only takes room
+    with contextlib.suppress(OSError):  # no key refers to it: it only takes space
         path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Raise Braid's error for whatever the file system raises inside."""
+def _translated_errors(path: Path) -> Iterator[None]:
+    """Raise Braid's error for one that the file system raises inside."""
     try:
         yield
     except FileNotFoundError as error:
         raise ObjectMissing(f"{path} does not exist") from error
     except OSError as error:
-        raise explain_file_system(error, path) from error
+        raise file_error(error, path) from error

@@ -28,12 +28,12 @@ class EmbeddedSchemaRegistry:
             If the version is registered with other content, or is not the next one.
         """
         with self._store.transaction() as connection:
-            tenant = self._store.make_number(connection, schema.tenant_id)
+            tenant = self._store.ensure_tenant_number(connection, schema.tenant_id)
             if check_next(schema, _versions(connection, tenant)):
                 connection.execute(
                     "INSERT INTO schemas VALUES (?, ?, ?)", (tenant, schema.version, schema.model_dump_json())
                 )
-                # Answers depend on the current version as they do on records.
+                # Cached answers depend on the current version.
                 Generation.RECORDS.advance(connection, tenant)
 
     def current(self, tenant_id: str) -> int:
@@ -49,13 +49,13 @@ class EmbeddedSchemaRegistry:
     def versions(self, tenant_id: str) -> list[SchemaVersion]:
         """Return all versions, oldest first."""
         with self._store.read() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             return [] if tenant is None else _versions(connection, tenant)
 
     def forget(self, tenant_id: str) -> int:
         """Remove all versions of a tenant and return how many there were."""
         with self._store.transaction() as connection:
-            tenant = self._store.number(connection, tenant_id)
+            tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return 0
             removed = connection.execute("DELETE FROM schemas WHERE tenant = ?", (tenant,)).rowcount

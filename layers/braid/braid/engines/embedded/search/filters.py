@@ -1,4 +1,4 @@
-"""A search request's conditions as SQL over the table ``records``, here called ``r``."""
+"""The filters of a search request as a SQL condition on the table ``records``, aliased ``r``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchRequest
 
 VALID = "((r.valid_at IS NULL OR r.valid_at <= :as_of) AND (r.invalid_at IS NULL OR r.invalid_at > :as_of))"
-"""Whether a row is valid at the moment of asking: 1 or 0."""
+"""Whether a row is valid at ``as_of``: 1 or 0."""
 
 
-class Conditions(NamedTuple):
-    """What a row must meet, validity apart: superseded rows are looked at so that they can be counted."""
+class RowFilter(NamedTuple):
+    """A SQL condition and its bound values; validity is left out, so that superseded rows can be counted."""
 
     where: str
     values: dict[str, str | int]
@@ -23,13 +23,13 @@ class Conditions(NamedTuple):
     """Whether there is any condition beyond tenant and schema, so that few rows may be left."""
 
 
-def conditions(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Conditions:
-    """Translate a request; whatever a caller sent is a bound value, never a part of the statement.
+def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> RowFilter:
+    """Translate a request; everything that a caller sent is a bound value, never a part of the statement.
 
     Parameters
     ----------
     outdated
-        Ask for what is older than the schema window instead of what is inside.
+        Select the rows older than the request's oldest schema version instead of the others.
     """
     clauses = ["r.tenant = :tenant"]
     values: dict[str, str | int] = {"tenant": tenant, "as_of": to_microseconds(request.as_of) or 0}
@@ -57,4 +57,4 @@ def conditions(request: SearchRequest, tenant: int, *, outdated: bool = False) -
     if request.min_schema_version > 1:
         clauses.append(f"r.schema_version {'<' if outdated else '>='} :min_schema_version")
         values["min_schema_version"] = request.min_schema_version
-    return Conditions(" AND ".join(clauses), values, narrow or outdated)
+    return RowFilter(" AND ".join(clauses), values, narrow or outdated)

@@ -1,4 +1,4 @@
-"""The embedded queue."""
+"""The embedded message queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from braid.ports.message_queue import QueueMessage
 
 MAX_RECEIVES = 5
-"""A message that was handed out so often and never deleted is set aside."""
+"""Deliveries of a message that is never deleted, before it is set aside as a dead letter."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class EmbeddedQueue:
     Parameters
     ----------
     store
-        Where messages lie.
+        Store of the messages.
     clock
         Returns the present moment, in UTC.
     """
@@ -63,7 +63,7 @@ class EmbeddedQueue:
                     )
 
     def receive(self, max_messages: int, visibility_s: int) -> list[Delivery]:
-        """Return up to ``max_messages`` that nobody else gets for ``visibility_s`` seconds."""
+        """Return up to ``max_messages``, invisible to other receivers for ``visibility_s`` seconds."""
         check_receive(max_messages, visibility_s)
         now = self._clock()
         deliveries: list[Delivery] = []
@@ -91,15 +91,15 @@ class EmbeddedQueue:
             connection.executemany("DELETE FROM messages WHERE receipt = ?", [(receipt,) for receipt in receipts])
 
     def depth(self) -> int:
-        """Return how many messages wait or are being worked on."""
+        """Return how many messages wait or are in flight."""
         with self._store.read() as connection:
             return int(connection.execute("SELECT count(*) FROM messages WHERE set_aside = 0").fetchone()[0])
 
     def forget(self, tenant_id: str) -> int:
-        """Remove a tenant's messages, those set aside among them, and return how many there were."""
+        """Remove a tenant's messages, dead letters included, and return how many there were."""
         check_tenant(tenant_id)
         with self._store.transaction() as connection:
-            # A message that cannot be read is nobody's.
+            # A message that cannot be read belongs to no tenant.
             return connection.execute(
                 "DELETE FROM messages WHERE json_valid(body) AND json_extract(body, '$.tenant_id') = ?", (tenant_id,)
             ).rowcount

@@ -1,27 +1,21 @@
-"""Encoder and cross-encoder on ONNX Runtime. Pooling and normalisation are inside the graph.
+"""Encoder on ONNX Runtime; pooling and normalisation are part of the ONNX graph.
 
 NumPy, ONNX Runtime and tokenizers are imported when a model is loaded, not when this module is.
 """
 
 from __future__ import annotations
 
-import math
-import threading
-import time
 from typing import TYPE_CHECKING
 
 from braid.deadline import check
 from braid.engines.onnx.model_files import ModelKind, Precision, open_model
-from braid.engines.onnx.session import Row, first_line, load_session, read_tokenizer
-from braid.errors import ConfigurationError, ModelError, RerankFailed
+from braid.engines.onnx.session import TokenisedText, first_line, load_session
+from braid.errors import ConfigurationError, ModelError
 from braid.models.model_profiles import space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    import onnxruntime as ort
-    from tokenizers import Tokenizer
 
     from braid.engines.onnx.session import LoadedModel
 
@@ -30,8 +24,6 @@ _BATCH_TOKENS = 1_024
 _BATCH_WASTE = 1.1
 """A batch stops growing when padding would make it this many times larger than its tokens."""
 _TOKENISE_AT_ONCE = 4_096
-_PAIRS_AT_ONCE = 4
-"""Pairs between two looks at the clock."""
 
 
 class OnnxEncoder:
@@ -97,7 +89,7 @@ class OnnxEncoder:
         for start in range(0, len(texts), _TOKENISE_AT_ONCE):
             part = texts[start : start + _TOKENISE_AT_ONCE]
             rows = [
-                Row(start + offset, encoding.ids, encoding.type_ids, unpooled)
+                TokenisedText(start + offset, encoding.ids, encoding.type_ids, unpooled)
                 for offset, encoding in enumerate(
                     self._loaded.tokenizer.encode_batch([f"{instruction} {text}".strip() for text in part])
                 )
@@ -111,13 +103,13 @@ class OnnxEncoder:
                     on_progress(done, len(texts))
         return vectors
 
-    def _batches(self, rows: list[Row]) -> list[list[Row]]:
-        # Dynamic int8 scales its activations over the whole batch: a text's vector would depend on its neighbours.
+    def _batches(self, rows: list[TokenisedText]) -> list[list[TokenisedText]]:
+        # Dynamic int8 scales activations over the whole batch: a text's vector would depend on the others in its batch.
         if self._loaded.manifest.precision is Precision.INT8:
             return [[row] for row in rows]
-        return length_batches(rows)
+        return _length_batches(rows)
 
-    def _run(self, batch: Sequence[Row]) -> list[bytes]:
+    def _run(self, batch: Sequence[TokenisedText]) -> list[bytes]:
         import numpy as np
 
         try:
@@ -150,10 +142,10 @@ class OnnxEncoder:
         return known
 
 
-def length_batches(rows: list[Row]) -> list[list[Row]]:
-    """Group rows of like length, longest first, so that padding is small and the first batch needs the most memory."""
-    batches: list[list[Row]] = []
-    batch: list[Row] = []
+def _length_batches(rows: list[TokenisedText]) -> list[list[TokenisedText]]:
+    """Group texts of similar length, longest first: little padding, and the first batch needs the most memory."""
+    batches: list[list[TokenisedText]] = []
+    batch: list[TokenisedText] = []
     tokens = 0
     for row in sorted(rows, key=lambda row: (-len(row.ids), row.index)):
         padded = len(batch[0].ids) * (len(batch) + 1) if batch else 0
@@ -165,106 +157,3 @@ def length_batches(rows: list[Row]) -> list[list[Row]]:
     if batch:
         batches.append(batch)
     return batches
-
-
-class OnnxCrossEncoder:
-    """Implements :class:`braid.ports.reranker.Reranker`. Make one with :meth:`load`; safe to share between threads."""
-
-    def __init__(self, loaded: LoadedModel, uncut: Tokenizer) -> None:
-        self._loaded = loaded
-        self._uncut = uncut
-        self.name: str = loaded.manifest.id
-
-    @classmethod
-    def load(cls, folder: Path, *, threads: int = 1) -> OnnxCrossEncoder:
-        """Verify and load a model folder of kind ``cross_encoder``.
-
-        Raises
-        ------
-        ModelMissing, ModelTampered
-            As :func:`braid.engines.onnx.model_files.open_model`.
-        """
-        opened = open_model(folder, ModelKind.CROSS_ENCODER)
-        loaded = load_session(opened, threads)
-        # Only the text is cut, never the question; a second tokenizer, without truncation, measures the question.
-        uncut = read_tokenizer(opened)
-        loaded.tokenizer.enable_truncation(max_length=opened.manifest.max_tokens, strategy="only_second")
-        return cls(loaded, uncut)
-
-    def cost_usd(self, query: str, texts: Sequence[str]) -> float:  # noqa: ARG002 - the port's
-        """Return 0: nobody bills what runs here."""
-        return 0.0
-
-    def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] a text, in the order of ``texts``: the logistic function of the model's output.
-
-        Raises
-        ------
-        RerankFailed
-            If the model fails, its output is not finite, or it needs more than ``timeout_s`` seconds; a run that is
-            under way is then ended.
-        """
-        import onnxruntime as ort
-
-        deadline = time.monotonic() + timeout_s
-        options = ort.RunOptions()
-        options.log_severity_level = 4
-        timer = threading.Timer(max(timeout_s, 0.0), setattr, (options, "terminate", True))
-        timer.daemon = True
-        timer.start()
-        try:
-            return self._scores(query, texts, options, deadline)
-        except RerankFailed:
-            raise
-        except Exception as error:
-            if time.monotonic() >= deadline:
-                raise _too_slow(self.name, timeout_s) from error
-            raise RerankFailed(f"reranker {self.name}: {first_line(error)}") from error
-        finally:
-            timer.cancel()
-
-    def _scores(self, query: str, texts: Sequence[str], options: ort.RunOptions, deadline: float) -> list[float]:
-        scores = [0.0] * len(texts)
-        started = time.monotonic()
-        question = self._shortened(query)
-        rows: list[Row] = []
-        for start in range(0, len(texts), _PAIRS_AT_ONCE * 4):
-            self._check(deadline, started)
-            pairs = [(question, text) for text in texts[start : start + _PAIRS_AT_ONCE * 4]]
-            for offset, encoding in enumerate(self._loaded.tokenizer.encode_batch(pairs)):
-                rows.append(Row(start + offset, encoding.ids, encoding.type_ids))
-        single = self._loaded.manifest.precision is Precision.INT8
-        rows.sort(key=lambda row: (len(row.ids), row.index))
-        step = 1 if single else _PAIRS_AT_ONCE
-        for start in range(0, len(rows), step):
-            self._check(deadline, started)
-            batch = rows[start : start + step]
-            (output,) = self._loaded.session.run([self._loaded.output], self._loaded.feed(batch), options)
-            logits = output.reshape(-1).tolist()
-            if len(logits) != len(batch) or not all(math.isfinite(logit) for logit in logits):
-                raise RerankFailed(f"reranker {self.name}: output is not one finite number a pair")
-            for row, logit in zip(batch, logits, strict=True):
-                scores[row.index] = _logistic(logit)
-        self._check(deadline, started)
-        return scores
-
-    def _check(self, deadline: float, started: float) -> None:
-        if time.monotonic() >= deadline:
-            raise _too_slow(self.name, deadline - started)
-
-    def _shortened(self, query: str) -> str:
-        """Cut a question that alone would fill the model's window at half of it, on a token's boundary."""
-        room = self._loaded.manifest.max_tokens // 2
-        encoding = self._uncut.encode(query, add_special_tokens=False)
-        return query if len(encoding.ids) <= room else query[: encoding.offsets[room - 1][1]]
-
-
-def _too_slow(name: str, timeout_s: float) -> RerankFailed:
-    return RerankFailed(f"reranker {name}: needs more than its {timeout_s:.3g} s")
-
-
-def _logistic(value: float) -> float:
-    if value >= 0:
-        return 1.0 / (1.0 + math.exp(-value))
-    power = math.exp(value)
-    return power / (1.0 + power)

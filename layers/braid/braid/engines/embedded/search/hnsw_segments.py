@@ -1,6 +1,7 @@
-"""The pieces of a vector graph: HNSW indexes of bounded size, of which the full ones lie in mapped files.
+"""Segments of a vector graph: usearch HNSW indexes of bounded size with their files, and the manifest of those files.
 
-Only the piece that still grows is in memory, so that what a graph holds does not grow with the vectors in it.
+Only the segment that still grows is in memory; full ones are memory-mapped, so that the memory a graph takes does not
+grow with its vectors. Files are read as damaged ones have to be: they may hold anything.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import os
 import secrets
 import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from braid.engines.embedded.files import PRIVATE_FILE
 from braid.models import Frozen
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 SIZE: Final = 32_768
 """Vectors of a full segment, 35 MB of 384 dimensions: fewer make a search of many segments slow, more take memory."""
 CONNECTIVITY: Final = 32
-"""Edges a vector. On 5,000 random directions, the hardest case, 50 of 200 proposed: recall .987; with 16, .894."""
+"""Edges of a vector. On 5,000 random directions, the hardest case, 50 of 200 proposed: recall .987; with 16, .894."""
 EXPANSION_ADD: Final = 128
 COSINE_ERROR: Final = 0.001
 """A graph keeps 11 significant bits: of two unit vectors each product is off by at most 2 × 2**-11 of itself."""
@@ -39,19 +40,63 @@ EXPANSION_EACH: Final = 48
 _LEAST_EACH: Final = 32
 _SUFFIX: Final = ".usearch"
 _CHUNK: Final = 2**20
+_MANIFEST_BYTES: Final = 16 * 1024 * 1024
+"""Most bytes of a manifest, in which a segment takes about a hundred."""
 
 
 class Damaged(ValueError):
-    """A segment's file is not what was written."""
+    """A file of a saved graph is not as it was written."""
 
 
 class SegmentFile(Frozen):
-    """What the description of a graph says of one segment's file."""
+    """A segment's entry in the manifest."""
 
     file: Annotated[str, Field(min_length=1, max_length=255)]
     crc32: int
     size: Annotated[int, Field(ge=0)]
     """How many vectors the file holds."""
+
+
+class GraphManifest(Frozen):
+    """The JSON manifest of a saved graph: its tenant and space, the generation and newest row it has, its files."""
+
+    format: int
+    store: str
+    tenant: int
+    space: str
+    dimension: int
+    generation: Annotated[int, Field(ge=0)]
+    newest: Annotated[int, Field(ge=0, lt=2**63)]
+    segments: tuple[SegmentFile, ...]
+
+    @field_validator("segments")
+    @classmethod
+    def _each_once(cls, segments: tuple[SegmentFile, ...]) -> tuple[SegmentFile, ...]:
+        if len({segment.file for segment in segments}) != len(segments):
+            message = "two have the same file"
+            raise ValueError(message)
+        return segments
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a manifest.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a manifest.
+        OSError
+            If there is no such file, or it cannot be read.
+        """
+        if path.exists() and not path.is_file():
+            message = "it is no file"
+            raise Damaged(message)
+        with path.open("rb") as file:
+            content = file.read(_MANIFEST_BYTES + 1)
+        if len(content) > _MANIFEST_BYTES:
+            message = "it is too long"
+            raise Damaged(message)
+        return cls.model_validate_json(content)
 
 
 class Segment:
@@ -60,7 +105,7 @@ class Segment:
     Parameters
     ----------
     dimension
-        Of the vectors.
+        Length of its vectors.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -69,28 +114,28 @@ class Segment:
         self._crc32 = self._bytes = 0
 
     @classmethod
-    def read(cls, folder: Path, stem: str, said: SegmentFile, dimension: int, *, grows: bool) -> Segment:
-        """Return a segment from its file, in memory if it is to grow and mapped otherwise.
+    def read(cls, folder: Path, stem: str, entry: SegmentFile, dimension: int, *, grows: bool) -> Segment:
+        """Read a segment from its file, into memory if it is to grow and memory-mapped otherwise.
 
         Raises
         ------
         Damaged
-            If the file is not the one that was described.
+            If the file is not the one of the manifest.
         OSError
-            If there is none.
+            If there is no such file.
         """
-        name = said.file
+        name = entry.file
         if not name.startswith(f"{stem}-") or "/" in name or os.sep in name:
             message = f"{name!r} is no file of this graph"
             raise Damaged(message)
         path = folder / name
-        # usearch believes what it reads, so that a damaged file must not reach it.
-        if _checksum(path) != said.crc32:
+        # usearch does not validate what it reads, so a damaged file must not reach it.
+        if _checksum(path) != entry.crc32:
             raise Damaged(name)
         segment = cls(dimension)
-        segment._file, segment._crc32, segment._bytes = name, said.crc32, path.stat().st_size
-        _open(segment._index.load if grows and said.size < SIZE else segment._index.view, path)
-        if (segment.dimension, len(segment)) != (dimension, said.size):
+        segment._file, segment._crc32, segment._bytes = name, entry.crc32, path.stat().st_size
+        _open(segment._index.load if grows and entry.size < SIZE else segment._index.view, path)
+        if (segment.dimension, len(segment)) != (dimension, entry.size):
             message = f"{name} holds other vectors than were described"
             raise Damaged(message)
         return segment
@@ -100,18 +145,18 @@ class Segment:
 
     @property
     def dimension(self) -> int:
-        """How long the vectors are."""
+        """Length of the vectors."""
         return int(self._index.ndim)
 
     @property
     def file(self) -> str | None:
-        """The name of the file that holds the segment as it is, if one does."""
+        """Name of the file that holds the present segment, None when it was changed since it was written."""
         return self._file
 
     def is_cut(self, folder: Path) -> bool:
-        """Return whether the file that the segment is mapped from was cut: whoever touches it is killed by the system.
+        """Return whether the file that the segment is mapped from was cut: reading it would kill the process.
 
-        One that was removed or replaced is no harm: what is mapped stays.
+        A file that was removed or replaced does no harm: what is mapped stays.
         """
         if self._file is None or len(self) < SIZE:
             return False
@@ -128,13 +173,13 @@ class Segment:
         return np.asarray(self._index.keys, dtype=np.uint64)
 
     def contains(self, keys: Keys) -> NDArray[np.bool_]:
-        """Return which of the keys it has."""
+        """Return which of the keys the segment has, shape (keys,)."""
         import numpy as np
 
         return np.asarray(self._index.contains(keys), dtype=np.bool_)
 
     def add(self, keys: Keys, vectors: NDArray[np.float32]) -> None:
-        """Take in as many vectors as there is room for, shape (keys, dimension)."""
+        """Add vectors, shape (keys, dimension), no more than there is room for."""
         # One thread: the same vectors in the same order make the same graph.
         self._index.add(keys, vectors, threads=1)
         self._file = None
@@ -146,12 +191,12 @@ class Segment:
         return found.keys, 1.0 - found.distances
 
     def write(self, folder: Path, stem: str) -> None:
-        """Write it to a file of its own if none holds it; a full one is mapped from there, and leaves the memory.
+        """Write the segment to a new file if none holds it; a full one is then memory-mapped from there.
 
         Raises
         ------
         OSError
-            If it cannot be written; it stays in memory.
+            If it cannot be written; the segment then stays in memory.
         """
         if self._file and (folder / self._file).exists():
             return
@@ -172,26 +217,26 @@ class Segment:
             raise OSError(str(error)) from error
         self._file, self._crc32, self._bytes, self._index = name, checksum, size, index
 
-    def describe(self) -> SegmentFile:
-        """Return what :meth:`read` needs; of a segment that was written."""
+    def manifest_entry(self) -> SegmentFile:
+        """Return the manifest's entry of a segment that was written."""
         return SegmentFile(file=self._file or "", crc32=self._crc32, size=len(self))
 
 
-def nearest(parts: Sequence[Segment], query: NDArray[np.float32], count: int) -> tuple[Keys, Cosines]:
+def nearest(segments: Sequence[Segment], query: NDArray[np.float32], count: int) -> tuple[Keys, Cosines]:
     """Return the keys of about the ``count`` nearest vectors of all segments, nearest first, and their cosines.
 
-    Each is asked for its share first; one whose every answer is among the best of all is asked for twice as many.
+    Each segment is asked for its share first; one whose answers are all among the best is asked for twice as many.
     """
     import numpy as np
 
-    expansion = EXPANSION_ALONE if len(parts) == 1 else EXPANSION_EACH
-    share = count if len(parts) == 1 else max(_LEAST_EACH, 2 * count // len(parts))
+    expansion = EXPANSION_ALONE if len(segments) == 1 else EXPANSION_EACH
+    share = count if len(segments) == 1 else max(_LEAST_EACH, 2 * count // len(segments))
     found: dict[int, tuple[Keys, Cosines]] = {}
-    asked = list(range(len(parts)))
+    asked = list(range(len(segments)))
     while asked:
         share = min(share, count)
         for place in asked:
-            found[place] = parts[place].nearest(query, share, expansion)
+            found[place] = segments[place].nearest(query, share, expansion)
         keys = np.concatenate([each for each, _ in found.values()])
         cosines = np.concatenate([each for _, each in found.values()])
         best = np.argsort(-cosines, kind="stable")[:count]
@@ -199,7 +244,7 @@ def nearest(parts: Sequence[Segment], query: NDArray[np.float32], count: int) ->
         asked = [
             place
             for place, (_, own) in found.items()
-            if share < min(count, len(parts[place])) and (len(best) < count or own[-1] > last)
+            if share < min(count, len(segments[place])) and (len(best) < count or own[-1] > last)
         ]
         share *= 2
     return keys[best], cosines[best]
@@ -217,11 +262,11 @@ def _index(dimension: int) -> Any:  # noqa: ANN401 - usearch is imported only wh
     )
 
 
-def _open(way: Callable[[str], None], path: Path) -> None:
+def _open(read: Callable[[str], None], path: Path) -> None:
     try:
-        way(str(path))
+        read(str(path))
     except RuntimeError as error:
-        if not path.exists():  # taken away by another process a moment ago
+        if not path.exists():  # removed by another process a moment ago
             raise FileNotFoundError(path) from error
         raise Damaged(str(error)) from error
 
@@ -231,7 +276,7 @@ def _write(index: Any, path: Path) -> None:  # noqa: ANN401 - as above
         index.save(str(path))
     except RuntimeError as error:
         raise OSError(str(error)) from error
-    # Of the last bytes that a full disk refuses usearch says nothing.
+    # usearch does not report the last bytes that a full disk refuses.
     if path.stat().st_size != index.serialized_length:
         message = f"{path} could not be written whole"
         raise OSError(message)

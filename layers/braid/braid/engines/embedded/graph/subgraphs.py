@@ -1,0 +1,164 @@
+"""Subgraphs of a tenant's graph: the neighbourhood of seeds for PageRank, and what a graph query may walk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from braid.deadline import check, checked
+from braid.engines.embedded.graph.adjacency import edges_of, place_in_group
+from braid.engines.embedded.tables import to_microseconds
+from braid.models import Direction
+from braid.ports.graph_query import MAX_FRONTIER
+from braid.ranking.graph_walks import GatheredGraph, StoredEdge, WalkEdge, max_starts
+from braid.understanding.tokens import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from braid.engines.embedded.graph.adjacency import Adjacency, Mask, Numbers
+    from braid.ports.graph_query import GraphQuery, QueryStep
+    from braid.ports.knowledge_graph import PropagateRequest
+    from braid.ranking.graph_walks import Node
+
+
+def neighbourhood(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str, Node], list[StoredEdge], bool]:
+    """Return the vertices and edges within ``max_hops`` of a request's seeds.
+
+    Returns
+    -------
+    tuple
+        The vertices by id, the edges in the order of their identities, and whether a seed had more edges than the
+        budget.
+    """
+    as_of = to_microseconds(request.as_of) or 0
+    valid = graph.valid_at(as_of)
+    known = sorted(graph.numbers[seed] for seed in request.seeds() if seed in graph.numbers)
+    frontier: Numbers = np.array(known, dtype=np.int64)
+    frontier = frontier[valid[frontier]]
+    seen = np.zeros(len(graph.ids), dtype=np.bool_)
+    seen[frontier] = True
+    neighbours = graph.neighbours(Direction.BOTH)
+    followed: list[Numbers] = []
+    truncated = False
+    for hop in range(1, request.max_hops + 1):
+        check()
+        parents, edges, targets = edges_of(neighbours, frontier)
+        in_force = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of)
+        parents, edges, targets = parents[in_force], edges[in_force], targets[in_force]
+        if hop > 1:
+            passable = np.bincount(parents, minlength=len(frontier)) <= request.hub
+            keep = passable[parents] & valid[targets]
+            edges, targets = edges[keep], targets[keep]
+        else:
+            keep = valid[targets]
+            parents, edges, targets = parents[keep], edges[keep], targets[keep]
+            within = place_in_group(parents) < request.fan_out
+            truncated = not bool(within.all())
+            edges, targets = edges[within], targets[within]
+        followed.append(edges)
+        frontier = np.unique(targets)
+        frontier = frontier[~seen[frontier]]
+        seen[frontier] = True
+    return (
+        {graph.ids[vertex]: graph.node(vertex) for vertex in checked(np.flatnonzero(seen).tolist())},
+        [_edge(graph, edge) for edge in checked(np.unique(np.concatenate(followed)).tolist())],
+        truncated,
+    )
+
+
+def _edge(graph: Adjacency, edge: int) -> StoredEdge:
+    return StoredEdge(
+        graph.ids[int(graph.sources[edge])],
+        graph.relationship_types[int(graph.edge_types[edge])],
+        graph.ids[int(graph.targets[edge])],
+        float(graph.confidence[edge]),
+        graph.evidence[edge],
+    )
+
+
+def phrases(query: GraphQuery) -> list[str]:
+    """Return every name that a query asks for, as names are stored."""
+    asked = [*query.start.names, *(step.name for step in query.steps if step.name is not None)]
+    return list(dict.fromkeys(map(normalise, asked)))
+
+
+def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequence[str]]) -> GatheredGraph:
+    """Return the vertices and edges that a graph query may walk, gathered hop by hop.
+
+    A hub contributes one vertex more than its budget of edges, which tells it from a vertex that just fits; what is
+    beyond the budget is not walked.
+
+    Parameters
+    ----------
+    named
+        Ids of the vertices that have a name or alias, for each of :func:`phrases`.
+    """
+    as_of = to_microseconds(query.as_of) or 0
+    in_force = graph.valid_at(as_of)
+    edge_in_force = (graph.edge_from <= as_of) & (graph.edge_until > as_of)
+    start = query.start
+    keep = in_force & graph.matching(start.entity_types, start.time_range)
+    if start.ids:
+        keep &= _among(graph, start.ids)
+    if start.names:
+        keep &= _among(graph, [name for asked in start.names for name in named.get(normalise(asked), ())])
+    # Vertices are numbered in the order of their ids.
+    frontier = np.flatnonzero(keep)
+    starts = frontier[: max_starts(query)]
+    truncated = len(frontier) > len(starts)
+    frontier = starts
+    seen = {*starts.tolist()}
+    steps: list[dict[str, list[WalkEdge]]] = []
+    for place, step in enumerate(query.steps, start=1):
+        wanted = in_force & graph.matching(step.entity_types, step.time_range)
+        if step.name is not None:
+            wanted &= _among(graph, named.get(normalise(step.name), ()))
+        parents, edges, targets = edges_of(graph.neighbours(step.direction), frontier)
+        kept = edge_in_force[edges] & wanted[targets] & _walkable(graph, step)[edges]
+        parents, edges, targets = parents[kept], edges[kept], targets[kept]
+        places = place_in_group(parents)
+        followed = places < query.fan_out
+        truncated = truncated or not bool(followed.all())
+        steps.append(_edges(graph, frontier[parents[followed]], edges[followed], targets[followed]))
+        reached = np.unique(targets[places <= query.fan_out])
+        seen.update(reached.tolist())
+        frontier = reached[:MAX_FRONTIER]
+        truncated = truncated or (len(reached) > len(frontier) and place < len(query.steps))
+    return GatheredGraph(
+        starts=[graph.ids[vertex] for vertex in starts.tolist()],
+        edges=steps,
+        nodes={graph.ids[vertex]: graph.node(vertex) for vertex in checked(seen)},
+        truncated=truncated,
+    )
+
+
+def _among(graph: Adjacency, ids: Sequence[str]) -> Mask:
+    keep = np.zeros(len(graph.ids), dtype=np.bool_)
+    keep[[graph.numbers[name] for name in ids if name in graph.numbers]] = True
+    return keep
+
+
+def _walkable(graph: Adjacency, step: QueryStep) -> Mask:
+    """Return which edges a step may walk."""
+    keep: Mask = graph.confidence >= step.min_confidence
+    if step.types:
+        wanted = np.array([name in step.types for name in graph.relationship_types], dtype=np.bool_)
+        keep &= wanted[graph.edge_types]
+    return keep
+
+
+def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers) -> dict[str, list[WalkEdge]]:
+    found: dict[str, list[WalkEdge]] = {}
+    for vertex, edge, target in checked(zip(vertices.tolist(), edges.tolist(), targets.tolist(), strict=True)):
+        found.setdefault(graph.ids[vertex], []).append(
+            WalkEdge(
+                target=graph.ids[target],
+                type=graph.relationship_types[int(graph.edge_types[edge])],
+                confidence=float(graph.confidence[edge]),
+                inward=int(graph.sources[edge]) != vertex,
+                evidence=graph.evidence[edge],
+            )
+        )
+    return found

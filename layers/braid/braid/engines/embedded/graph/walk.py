@@ -1,0 +1,201 @@
+"""The walk of an expansion: breadth-first from all seeds at once, the best path to each vertex."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from braid.deadline import check
+from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, place_in_group
+from braid.engines.embedded.tables import to_microseconds
+from braid.models import GraphHit, Path
+from braid.ports.knowledge_graph import Expansion
+from braid.ranking.scoring import clamp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from braid.engines.embedded.graph.adjacency import Adjacency, Numbers, Scores
+    from braid.models import Direction
+    from braid.ports.knowledge_graph import ExpandRequest
+
+
+class Hop(NamedTuple):
+    """The vertices that one hop reached: parallel arrays, one value a vertex, in the order of their paths."""
+
+    vertices: Numbers
+    scores: Scores
+    parents: Numbers
+    """Place in the hop before."""
+    edges: Numbers
+    """The last edge."""
+    inward: NDArray[np.bool_]
+    """Whether the last edge was walked against its direction."""
+
+
+class WalkResult(NamedTuple):
+    """The vertices that a walk reached, each by its best path; parallel arrays."""
+
+    vertices: Numbers
+    scores: Scores
+    hops: Numbers
+    places: Numbers
+    """Place in that hop."""
+    steps: list[Hop]
+    truncated: bool
+
+
+def expand(graph: Adjacency, request: ExpandRequest) -> Expansion:
+    """Walk from all seeds at once and return the best vertices with the path to each."""
+    seeds = sorted({graph.numbers[seed] for seed in request.seeds if seed in graph.numbers})
+    if not seeds or not len(graph.sources):
+        return Expansion()
+    types = None
+    if request.types:
+        types = np.array([name in request.types for name in graph.relationship_types], dtype=np.bool_)
+    reached = _walk(
+        graph,
+        np.array(seeds, dtype=np.int64),
+        types=types,
+        direction=request.direction,
+        max_hops=request.max_hops,
+        by_confidence=request.by_confidence,
+        as_of=to_microseconds(request.as_of) or 0,
+        fan_out=request.fan_out,
+    )
+    return Expansion(hits=_hits(graph, reached, _choose(graph, reached, request)), truncated=reached.truncated)
+
+
+def _walk(
+    graph: Adjacency,
+    seeds: Numbers,
+    *,
+    types: NDArray[np.bool_] | None,
+    direction: Direction,
+    max_hops: int,
+    by_confidence: bool,
+    as_of: int,
+    fan_out: int,
+) -> WalkResult:
+    """Walk from all seeds at once, keeping the best path to each vertex at each hop.
+
+    A later hop walks on from a vertex only if it reached that vertex with a better score than any hop before:
+    otherwise the shorter path reaches everything behind it at least as well. So the work is bounded by hops times
+    edges, where enumerating walks grows with the product of degrees.
+
+    Parameters
+    ----------
+    seeds
+        Different vertices; those not valid at ``as_of`` are left out.
+    types
+        Shape (relationship types,): which ones are walked; None for all.
+    as_of
+        Microseconds since 1970.
+    """
+    valid = graph.valid_at(as_of)
+    best = np.full(len(graph.ids), -1.0)
+    hop_of = np.zeros(len(graph.ids), dtype=np.int64)
+    place_of = np.full(len(graph.ids), -1, dtype=np.int64)
+    seeds = np.sort(seeds)  # the order of their ids, which is that of their paths
+    best[seeds] = 2.0  # better than any score: never reached, so never returned and never walked through
+    seeds = seeds[valid[seeds]]
+    nothing = np.zeros(len(seeds), dtype=np.int64)
+    steps = [Hop(seeds, np.ones(len(seeds)), nothing, nothing, nothing.astype(np.bool_))]
+    neighbours = graph.neighbours(direction)
+    truncated = False
+    for hop in range(1, max_hops + 1):
+        check()
+        parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
+        keep = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of) & valid[targets]
+        if types is not None:
+            keep &= types[graph.edge_types[edges]]
+        parents, edges, targets = parents[keep], edges[keep], targets[keep]
+        within = place_in_group(parents) < fan_out
+        if not within.all():
+            truncated = True
+            parents, edges, targets = parents[within], edges[within], targets[within]
+        scores = (
+            steps[-1].scores[parents] * graph.confidence[edges]
+            if by_confidence
+            else np.full(len(edges), 1.0 / (1.0 + hop))
+        )
+        better = scores > best[targets]
+        parents, edges, targets, scores = parents[better], edges[better], targets[better], scores[better]
+        kinds = graph.edge_types[edges]
+        inward = graph.sources[edges] != steps[-1].vertices[parents]
+        # Parents are in the order of their paths, so their places decide between equal scores as the paths would.
+        order = np.lexsort((inward, kinds, parents, -scores, targets))
+        first = order[np.flatnonzero(np.diff(targets[order], prepend=-1))]
+        first = first[np.lexsort((targets[first], parents[first]))]
+        step = Hop(targets[first], scores[first], parents[first], edges[first], inward[first])
+        if not len(step.vertices):
+            break
+        steps.append(step)
+        best[step.vertices] = step.scores
+        hop_of[step.vertices] = hop
+        place_of[step.vertices] = np.arange(len(step.vertices))
+    reached = np.flatnonzero(place_of >= 0)
+    return WalkResult(reached, best[reached], hop_of[reached], place_of[reached], steps, truncated)
+
+
+def _choose(graph: Adjacency, reached: WalkResult, request: ExpandRequest) -> list[int]:
+    """Return places in the result: the filtered best by score, ties by id, then in the order of the request."""
+    vertices = reached.vertices
+    keep = graph.matching(request.entity_types, request.time_range)[vertices]
+    if request.records_only:
+        keep &= graph.has_record[vertices]
+    if request.among is not None:
+        numbers = [graph.numbers[identity] for identity in request.among if identity in graph.numbers]
+        keep &= np.isin(vertices, np.array(numbers, dtype=np.int64))
+    rows = np.flatnonzero(keep)
+    rows = rows[np.lexsort((vertices[rows], -reached.scores[rows]))][: request.limit]
+    if request.by_time:
+        times = graph.timestamps[vertices[rows]]
+        rows = rows[np.lexsort((vertices[rows], times, times == NO_TIME))]
+    return [int(row) for row in rows]
+
+
+def _hits(graph: Adjacency, reached: WalkResult, rows: list[int]) -> tuple[GraphHit, ...]:
+    hits: list[GraphHit] = []
+    for rank, row in enumerate(rows, start=1):
+        vertex = int(reached.vertices[row])
+        node = graph.node(vertex)
+        hits.append(
+            GraphHit(
+                id=node.id,
+                score=clamp(float(reached.scores[row])),
+                rank=rank,
+                path=_path(graph, reached, row),
+                has_record=node.has_record,
+                name=node.name,
+                entity_type=node.entity_type,
+                timestamp=node.timestamp,
+            )
+        )
+    return tuple(hits)
+
+
+def _path(graph: Adjacency, reached: WalkResult, row: int) -> Path:
+    """Return the best path to a vertex, given its place in the result."""
+    vertices: list[int] = []
+    types: list[str] = []
+    inward: list[bool] = []
+    evidence: list[str | None] = []
+    place = int(reached.places[row])
+    for hop in range(int(reached.hops[row]), 0, -1):
+        step = reached.steps[hop]
+        vertices.append(int(step.vertices[place]))
+        edge = int(step.edges[place])
+        types.append(graph.relationship_types[int(graph.edge_types[edge])])
+        evidence.append(graph.evidence[edge])
+        inward.append(bool(step.inward[place]))
+        place = int(step.parents[place])
+    vertices.append(int(reached.steps[0].vertices[place]))
+    return Path(
+        ids=tuple(graph.ids[vertex] for vertex in reversed(vertices)),
+        types=tuple(reversed(types)),
+        names=tuple(graph.names[vertex] or graph.ids[vertex] for vertex in reversed(vertices)),
+        inward=tuple(reversed(inward)),
+        evidence=tuple(reversed(evidence)) if any(evidence) else (),
+    )
