@@ -1,4 +1,4 @@
-"""Lambda: writes. A batch of messages from the queue, or one step of the workflow that writes an object."""
+"""Lambda function: writes a batch of queue messages, or runs one step of the import workflow."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,7 @@
-"""The moment by which the work of this thread is to end, for whoever waits for it.
+"""Deadline of the current request, as a context variable.
 
-Whoever takes a request on sets it; whatever walks, scans or asks a store looks at it, and gives up when it is over. It
-follows the calls of a thread by itself, and to another thread with a copy of the context.
+The entry point of a request sets it; loops, scans and calls to stores check it and raise once it has passed. It applies
+to the calls of its thread, and to those of another thread that runs in a copy of the context.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reading JSON that comes from outside: only what every JSON reader reads alike, in time linear in its length.
+"""Strict JSON parser for untrusted input: refuses what JSON readers disagree on, in linear time.
 
-Python's own reader takes more than JSON: NaN, keys twice (the last wins), halves of surrogate pairs. Whoever checked a
-text before it got here may have read something else in it.
+Python's own parser accepts more than JSON: NaN, duplicate keys (the last wins), lone surrogates. A component in front
+that checked the same text may have read it otherwise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Audit log: who was refused, and who wrote, deleted, listed or imported how much of which tenant; never content.
+"""Audit log: refused requests, and writes, deletes, lists and imports with their tenant and size; never content.
 
 One JSON object a line, each with ``"log": "audit"``. In Lambda the lines go to the function's log group, where a
-subscription or metric filter tells them by that field. Elsewhere they go to :data:`FILE` in the home folder, which only
-its owner may read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept. Requests of nobody known go to
-:data:`UNKNOWN_FILE`, so that however many of them push no other entry out.
+subscription or metric filter selects them by that field. Elsewhere they go to :data:`FILE` in the home folder, which
+only its owner can read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept. Unauthenticated requests
+go to :data:`UNKNOWN_FILE`, so that many of them push no other entry out.
 """
 
 from __future__ import annotations

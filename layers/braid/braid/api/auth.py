@@ -1,7 +1,7 @@
-"""Whose request it is: what a verified token claims, what the memberships say, and for which tenant.
+"""Authenticates the caller and resolves the tenant.
 
-API Gateway verifies tokens and signatures and puts what it found into the request's context, where no caller can write;
-the server on a laptop does the same. A token is read here only to tell apart what the context writes alike.
+API Gateway verifies tokens and signatures and puts the claims into the request's context, which no caller can write;
+the laptop's server does the same. The token itself is read only where the context's text of a claim is ambiguous.
 """
 
 from __future__ import annotations

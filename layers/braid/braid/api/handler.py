@@ -1,4 +1,4 @@
-"""One request from beginning to end: who asks, what they sent, the route, the answer, and what is written of it."""
+"""Handles one HTTP request: authentication, body, route, response, and its log lines."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Idempotency keys: a request that is sent several times under one key is done once, and answered alike.
+"""Idempotency keys: a request sent several times under one key runs once, and gets the same answer each time.
 
-Whoever comes first claims the key in the cache before beginning, by a compare-and-set. Who comes while it is done is
-refused with 409, and afterwards is given what was answered. A claim ends with the request, or after :data:`CLAIM_S`
-where its process ended first. A cache that is lost makes a repeated request a repeated write, which every write here
-bears: it is the same record again.
+The first request claims the key in the cache by a compare-and-set. While it runs, others with the key are refused with
+409; afterwards they get its answer. A claim ends with the request, or after :data:`CLAIM_S` if its process ended first.
+Without a cache a repeated request is a repeated write, which is harmless: writing the same record again changes
+nothing.
 """
 
 from __future__ import annotations

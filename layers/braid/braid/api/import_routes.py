@@ -1,4 +1,4 @@
-"""Routes that have an object written, and say how far that is."""
+"""Routes that start imports and report their progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be read as a request's body: one JSON object in UTF-8, not too long, not too deep, each key once."""
+"""Parses and validates request bodies: one UTF-8 JSON object of bounded size and depth, with unique keys."""
 
 from __future__ import annotations
 

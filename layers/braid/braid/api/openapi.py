@@ -1,4 +1,4 @@
-"""The OpenAPI document, from the routes themselves."""
+"""Generates the OpenAPI document from the routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details: what went wrong, in one format, and never more than the caller may know."""
+"""Errors as RFC 9457 problem details, without anything that the caller may not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes that ask: searches, the graph, entities, contexts."""
+"""Routes that answer questions: searches, graph queries, entities, contexts, traces."""
 
 from __future__ import annotations
 

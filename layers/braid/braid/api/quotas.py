@@ -1,8 +1,8 @@
-"""Quotas of each tenant: questions and written items a minute, and money for hosted rerankers a day.
+"""Quotas of each tenant: questions and written items a minute, and US dollars for hosted rerankers a day.
 
-They are counted in the cache, over all processes, in fixed windows: whole minutes, and days in UTC. Where the counters
-cannot be reached a request goes on, as a lost cache is no error; only a hosted reranker is not asked then, as nobody
-would know what it costs.
+Usage is counted in the cache, across all processes, in fixed windows: whole minutes, and days in UTC. Without the
+counters requests go on, as a lost cache is no error; only hosted rerankers are not called then, as their cost could not
+be bounded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Routes over what is stored: records and schema versions."""
+"""Routes that write, list and delete records, register schema versions, and re-embed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Powertools' router for API Gateway's HTTP API, as several threads may use it: one each.
+"""Powertools' router for API Gateway's HTTP API, made safe for several threads: one router per thread.
 
-Powertools keeps the request that it is routing in attributes of a class, as a Lambda function answers one at a time. A
-server on a laptop answers several, so here each router keeps its own.
+Powertools keeps the current request in attributes of a class, as a Lambda function answers one at a time. A server on a
+laptop answers several, so here each router keeps its own.
 """
 
 from __future__ import annotations

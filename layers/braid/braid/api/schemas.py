@@ -1,4 +1,4 @@
-"""What requests and answers look like where they are not the shapes of the library itself."""
+"""Request and response schemas of the HTTP API that differ from the library's own models."""
 
 from __future__ import annotations
 

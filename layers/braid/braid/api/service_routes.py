@@ -1,4 +1,4 @@
-"""Routes that anyone may ask: health, the OpenAPI document, the page."""
+"""Routes without authentication: health, the OpenAPI document, the explorer page."""
 
 from __future__ import annotations
 

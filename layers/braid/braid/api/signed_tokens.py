@@ -1,7 +1,7 @@
-"""What is handed out signed and comes back: cursors of lists, and tokens of a server on a laptop.
+"""Signed tokens: cursors of lists, and bearer tokens of a laptop's server.
 
-A token is readable by whoever holds it, and cannot be changed: HMAC-SHA256 over what it says, what it is for and until
-when it holds. A token of one purpose is none of another.
+A token is readable by its holder and cannot be changed: HMAC-SHA256 over its content, purpose and expiry. A token of
+one purpose is not valid for another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is kept of an answer for a while: how it came about, under its trace id and its tenant, in the cache.
+"""Traces of answers, kept in the cache for a while by trace id and tenant.
 
-Ids, scores, timings and the plan; neither the question nor anything that quotes it or a record, unless an operator lets
-logs hold the text of questions. A cache that is lost or not deployed keeps none.
+Ids, scores, timings and the plan; no text of the question or of a record, unless an operator lets logs hold the text of
+questions. Without a cache no traces are kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a write may not contain, found before any of it is written, and the vertices that its records and edges need."""
+"""Validates a write request before anything is written, and resolves the ends of its edges."""
 
 from __future__ import annotations
 

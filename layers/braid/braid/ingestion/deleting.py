@@ -1,7 +1,8 @@
-"""Deleting, for good and in both stores: records, and documents with their chunks.
+"""Deletes records, and documents with their chunks, from both stores.
 
-A page of records goes in one transaction: the graph first, then the index. Whoever is stopped between the two, where
-stores cannot commit together, finds what is left by the records that are still there, and repeats the delete.
+A page of records is deleted in one transaction: from the graph first, then from the index. Where the stores cannot
+commit together, a delete that was interrupted between the two is completed by repeating it: the records are still in
+the index.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reading what is to be written: objects of JSON, one a line or in a list, made into records, vertices and edges.
+"""Parses JSON items, from lines or lists, into records, vertices and edges.
 
-A line is ``{"record": …}``, ``{"entity": …}`` or ``{"relationship": …}``, or a record's fields themselves, so that a
-corpus as BEIR names it can be written as it is.
+A line is ``{"record": …}``, ``{"entity": …}`` or ``{"relationship": …}``, or a record's own fields, so that a corpus in
+BEIR's format can be written unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Single late writes from a queue: each message is the body of one call, with its tenant.
+"""Writes the messages of the ingestion queue: each is the body of one call, with its tenant.
 
-A message that fails stays in the queue and, after as many tries as the queue's redrive policy allows, is set aside; the
-others of its batch are done. A message that is delivered twice writes once: what it writes is found unchanged.
+A message that fails stays in the queue until its redrive policy moves it to the dead-letter queue; the other messages
+of its batch are written. Delivery is at least once, and writing a message again changes nothing.
 """
 
 from __future__ import annotations

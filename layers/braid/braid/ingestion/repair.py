@@ -1,7 +1,8 @@
-"""Comparing the two stores of one tenant, and bringing the graph into line with the index.
+"""Compares both stores of one tenant and repairs the graph to match the index.
 
-The index has the last word: it holds the text. What writes that broke off had still to write to the graph is taken
-from their notes. An edge without one of its ends cannot be; both graphs remove it with the vertex.
+The index is authoritative, as it holds the text. Edges and vertices that interrupted writes left out of the graph are
+written from the intent log (:mod:`braid.ingestion.unfinished_writes`). Edges without an end do not occur: both graphs
+delete a vertex with its edges.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What holds no longer since something else does: found before a write, ended by it, and never in a circle.
+"""Finds, checks and applies supersession: the end of validity of records and edges that newer ones replace.
 
-A record names what it supersedes, or a ``SUPERSEDES`` edge leads there; the graph keeps the edge, so that the older one
-stays ended when it is written again. With a record end its vertex and the edges that it alone is the evidence of,
-whichever of them is written first.
-Entities are not ended: a thing that another follows is still what it was.
+A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
+record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
+only evidence, in whichever order they are written. Cycles are refused. Entities are never ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks vectors that come with a record instead of being made here by the model of their embedding space."""
+"""Validates vectors that are supplied with a record instead of being computed by the model of their space."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Removing a tenant: all that any store holds of it, and a word on what no store lets be removed.
+"""Deletes all data of a tenant from every store, and reports what could not be deleted.
 
-Members first, so that nobody writes any more; then what would write again, such as jobs, messages and files that are
-being imported; then what there is. Whoever is stopped on the way repeats it.
+Memberships go first, so that no new writes begin; then sources of later writes (jobs, messages, objects that are being
+imported); then the data. An interrupted deletion is completed by repeating it.
 """
 
 from __future__ import annotations

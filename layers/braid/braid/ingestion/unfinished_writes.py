@@ -1,8 +1,8 @@
-"""Notes of writes to stores that cannot commit together, kept until each is done.
+"""Intent log of writes to stores that cannot commit together.
 
-Before such a write its edges and vertices are noted in the object store, with the hashes of its records; after it the
-note is removed. A note that stays tells of a write that broke off: of the records that have reached the index,
-``braid repair`` then writes the edges that have not reached the graph.
+Before such a write its edges, its vertices and the hashes of its records are logged in the object store; after it the
+entry is deleted. An entry that remains is that of an interrupted write: ``braid repair`` writes the edges that did not
+reach the graph, for the records that did reach the index.
 """
 
 from __future__ import annotations

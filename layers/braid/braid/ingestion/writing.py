@@ -1,10 +1,10 @@
-"""Writing: records, vertices and relationships of one tenant into the search index and the knowledge graph.
+"""Writes records, vertices and relationships of one tenant to the search index and the knowledge graph.
 
-Checked as a whole first, then embedded, then written in one transaction: index, graph, what is superseded, and the
-tenant's generation. The embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
-written in that order: whoever is stopped between two of these repeats the write, and what was done already is found
-unchanged. A record is identified by its id and by the hash of what was given; one that is stored just so is neither
-embedded nor written again.
+The request is validated as a whole, then embedded, then written in one transaction: index, graph, supersession, and the
+tenant's write generation. Embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
+written in that order: an interrupted write is completed by repeating it, and finds what was written already unchanged.
+A record is identified by its id and its content hash; a record that is stored with the same hash is neither embedded
+nor written again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What operators watch of answers: how long they took, what was lost, where candidates came from, what they cost."""
+"""Metrics of answers: latency, lost parts, candidates by source, cost of reranking."""
 
 from __future__ import annotations
 

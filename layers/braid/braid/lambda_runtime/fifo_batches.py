@@ -1,4 +1,4 @@
-"""Batches of messages from a FIFO queue: one that fails stays in the queue, and what does not wait for it is done."""
+"""Handlers of FIFO queue batches that report each failed message."""
 
 from __future__ import annotations
 

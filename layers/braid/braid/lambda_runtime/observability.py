@@ -1,7 +1,7 @@
-"""What every function shares: parse the event, run one stage, dump the result, and log, count and trace it on the way.
+"""Handlers of stages, which parse the event and serialise the response, with logs, metrics and traces.
 
-Nothing here writes the text of a question or of a record, unless ``BRAID_LOG_QUERIES`` is true. Outside Lambda, metrics
-and traces are off and logs go to standard error, so that a handler called in process leaves standard output alone.
+No text of a question or of a record is logged, unless ``BRAID_LOG_QUERIES`` is true. Outside Lambda, metrics and traces
+are off and logs go to standard error, so that a handler called in process leaves standard output alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a function does while Lambda starts its container, which its first question would wait for otherwise."""
+"""Initialises clients and models while Lambda starts a container, before its first request."""
 
 from __future__ import annotations
 

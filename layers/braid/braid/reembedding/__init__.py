@@ -1,7 +1,7 @@
-"""Embedding stored records again: what is outdated where it stands, or all of it for another model profile.
+"""Re-embeds stored records: outdated ones in place, or all of them for another model profile.
 
-Every step is bounded, remembered and safe to repeat: a step that was cut off is simply taken again. Records are written
-back only if nobody changed them since they were read.
+Every step is bounded, persisted and safe to repeat: an interrupted step is simply taken again. Records are written back
+only if nobody changed them since they were read.
 """
 
 from braid.reembedding.jobs import Check, Job, JobKind, Phase, Status

@@ -1,8 +1,8 @@
 """Queues records of an older schema that answers found, to be re-embedded, without delaying the answers.
 
-The queue is asked on a thread of its own while the candidates are reranked, once an answer at most. An answer waits for
-it a little while and then goes without knowing. A queue that is lost is logged and counted, and degrades nothing: what
-it was not told, the scheduled scan finds.
+The queue is called on its own thread while the candidates are reranked, at most once an answer. An answer waits a short
+time for the call and then returns without its result. A queue that fails is logged and counted, and degrades nothing:
+the scheduled scan finds the same records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a re-embedding job is, and how it is remembered: any process can go on with it, and only one at a time does."""
+"""Re-embedding jobs and their persistence: any process can resume one, and only one at a time works on it."""
 
 from __future__ import annotations
 

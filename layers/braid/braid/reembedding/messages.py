@@ -1,8 +1,7 @@
-"""What lies in the queue of records that are to be embedded again: one message names records of one tenant.
+"""Message schema of the re-embedding queue: one message names records of one tenant.
 
-Whoever meets an outdated record sends :meth:`Reembed.message`; whoever works the queue off reads it back with
-:meth:`Reembed.read`. The queue promises delivery at least once and in no order, so the work has to look at each record
-again: by the time a message arrives it may be up to date, or gone.
+:meth:`Reembed.message` writes a message and :meth:`Reembed.read` reads it. The queue delivers at least once and in no
+order, so the consumer checks each record again: by then it may be up to date, or deleted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The end of a move: verification, the switch, going back, and clearing away."""
+"""Completes a move to another model profile: verification, switch, rollback, and removal of the previous index."""
 
 from __future__ import annotations
 

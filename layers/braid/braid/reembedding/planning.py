@@ -1,4 +1,4 @@
-"""Beginning a re-embedding job, taking it over, pausing it, and saying what there is to do."""
+"""Plans, resumes and pauses re-embedding jobs, and counts outdated records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model profiles are served, as a warm process knows it: read now and then, never at a question's cost."""
+"""Cached read of the model profiles that the index serves."""
 
 from __future__ import annotations
 

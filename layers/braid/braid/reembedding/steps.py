@@ -1,4 +1,4 @@
-"""The steps of a job: a page of records at a time, each remembered, so that any process can take the next one."""
+"""Steps of a re-embedding job: one page of records at a time, persisted after each, so that any process can resume."""
 
 from __future__ import annotations
 

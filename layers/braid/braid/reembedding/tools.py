@@ -1,4 +1,4 @@
-"""What re-embedding works with, and how much it may do."""
+"""The services and limits of re-embedding."""
 
 from __future__ import annotations
 

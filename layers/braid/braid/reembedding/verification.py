@@ -1,4 +1,4 @@
-"""Whether another profile finds what the active one finds: questions whose answers are known, asked of both."""
+"""Verifies a model profile against the active one by recall on questions with known answers."""
 
 from __future__ import annotations
 

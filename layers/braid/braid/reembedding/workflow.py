@@ -1,4 +1,4 @@
-"""The deployed workflow's steps, and what a message of the low-priority queue asks for."""
+"""Steps of the deployed re-embedding workflow, and the consumer of the low-priority queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embedding records and writing them back where nobody changed them since they were read."""
+"""Embeds records and writes them back unless they changed since they were read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eight bytes for each of many edges, to ask later whether one is among them."""
+"""Sorted 8-byte fingerprints of edges, with a membership test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flows between the steps of writing an object of many lines; small, however long the object is."""
+"""Requests and responses of the import workflow's steps; their size does not grow with the object."""
 
 from __future__ import annotations
 

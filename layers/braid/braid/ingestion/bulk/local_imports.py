@@ -1,6 +1,6 @@
-"""Objects written on a thread of this process, by the steps that the deployed workflow takes.
+"""Runs imports on a thread of this process, by the same steps as the deployed workflow.
 
-How it ended is noted beside the steps' own notes, so that it can be asked after a restart.
+The outcome is stored beside the job's manifest, so that it can be read after a restart.
 """
 
 from __future__ import annotations

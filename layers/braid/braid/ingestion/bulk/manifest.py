@@ -1,4 +1,4 @@
-"""What is noted of an object while it is written: where batches lie, which edges it ends, what became of a batch."""
+"""Manifest of an import in the object store: batch offsets, fingerprints, results of batches, and the report."""
 
 from __future__ import annotations
 

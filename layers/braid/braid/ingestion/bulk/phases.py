@@ -1,8 +1,8 @@
-"""What of a file's batch is written when, so that the order of the lines does not matter.
+"""Selects the part of a batch that each phase writes, so that the order of the lines does not matter.
 
-All records and entities first; then all edges; then what records supersede; then what edges supersede, which writes
-none of these edges again. An edge that the file ends keeps the end that is stored of it, which is there when the file
-was written before.
+All records and entities first; then all edges; then supersession by records; then supersession by edges, which writes
+none of these edges again. An edge that the file itself ends keeps its stored end, which exists if the file was imported
+before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading small objects whole: notes that one process writes again while another one reads them."""
+"""Reads whole small objects, retrying when they are replaced meanwhile."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Writing an object of many lines, in steps that a workflow calls and that each may be repeated.
+"""Steps of the import workflow, each of which may be repeated.
 
-``split`` reads the object once and notes where its batches lie; ``page`` hands out some of them; ``batch`` writes one;
-``lost`` notes one that failed; ``finish`` gathers what they noted into a report. Everything is of the one version
+``split`` reads the object once and stores the offsets of its batches; ``page`` returns the next of them; ``batch``
+writes one; ``lost`` records one that failed; ``finish`` gathers the results into a report. All steps read the version
 of the object that ``split`` saw.
 
-It is written in the phases of :mod:`braid.ingestion.bulk.phases`, so that the order of the lines does not matter.
+The lines are written in the phases of :mod:`braid.ingestion.bulk.phases`, so that their order does not matter.
 """
 
 from __future__ import annotations
