@@ -23,7 +23,7 @@ ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="
 
 
 def add_imports(api: Api) -> None:
-    """Add the routes."""
+    """Add the routes of imports."""
     library = api.library
 
     @api.post(

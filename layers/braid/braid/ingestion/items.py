@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from braid.ingestion.writing import WriteStore
 
 MAX_INLINE = 100
-"""Items of one call that is answered when they are written."""
+"""Most items of one synchronous call."""
 DEFAULT_ENTITY_TYPE = "Concept"
 OURS = {
     "tenant_id": "unknown field: the tenant is given beside the data",
     "content_hash": "unknown field",
     "supplied_spaces": "unknown field",
 }
-"""Fields of the stored shapes that nobody states."""
+"""Fields of the stored models that callers may not set, each with its error message."""
 NO_VECTORS = {"embeddings": "unknown field"}
-"""What a record may state, if the settings allow it, and neither a corpus nor an entity does."""
+"""Fields that only records may set, if the settings allow it; not corpus items and not entities."""
 CORPUS_NAMES = {"id": "_id", "content": "text"}
 ENTITY_NAMES = {"entity_type": "type"}
 KINDS = {"record": "records", "entity": "entities", "relationship": "relationships"}
@@ -43,25 +43,25 @@ _Item = TypeVar("_Item", Record, Vertex)
 
 
 class Mistake(Exception):
-    """An item is wrong in a way that its shape does not know of; the message names the field."""
+    """An item is invalid in a way that its schema does not express; the message names the field."""
 
 
 def refuse(row: Mapping[str, Any], fields: Mapping[str, str]) -> None:
-    """Raise a mistake when an item has one of these fields; the message of each is given."""
+    """Raise if an item has one of these fields, with the message given for it."""
     for name, message in fields.items():
         if name in row:
             raise Mistake(f"{name}: {message}")
 
 
 def require(row: Mapping[str, Any], *fields: str) -> None:
-    """Raise a mistake when an item lacks one of these fields."""
+    """Raise if an item lacks one of these fields."""
     for name in fields:
         if row.get(name) is None:
             raise Mistake(f"{name}: missing")
 
 
 def object_of(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a field that is an object, empty when there is none; raise a mistake when it is anything else."""
+    """Return a field that is an object, empty if it is missing; raise if it is anything else."""
     value = row.get(name)
     if value is None:
         return {}
@@ -71,12 +71,12 @@ def object_of(row: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def corpus_record(row: Mapping[str, Any], tenant_id: str) -> Record:
-    """Make a record of a corpus' item: BEIR's ``_id``, ``title`` and ``text``, and any of a record's fields.
+    """Parse a corpus item into a record: BEIR's ``_id``, ``title`` and ``text``, and any of a record's fields.
 
     Raises
     ------
     Mistake, ValidationError
-        If it is none.
+        If it is invalid.
     """
     names = {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"}
     refuse(row, OURS | NO_VECTORS | names)
@@ -100,7 +100,7 @@ def corpus_record(row: Mapping[str, Any], tenant_id: str) -> Record:
 
 
 def record_of(row: Mapping[str, Any], tenant_id: str) -> Record:
-    """Make a record of an item that names its fields as a corpus does (``_id``) or as a record does (``id``)."""
+    """Parse an item into a record; its fields are named as in a corpus (``_id``) or as in a record (``id``)."""
     if "_id" in row or "text" in row:
         return corpus_record(row, tenant_id)
     refuse(row, OURS)
@@ -110,7 +110,7 @@ def record_of(row: Mapping[str, Any], tenant_id: str) -> Record:
 
 
 def entity_of(row: Mapping[str, Any], tenant_id: str) -> tuple[Vertex, Record | None]:
-    """Make a vertex of an entity, and a record as well when it has content."""
+    """Parse an entity into a vertex, and into a record as well if it has content."""
     refuse(row, OURS | NO_VECTORS | {"entity_type": "unknown field: entities say type"})
     content = row.get("content") or ""
     vertex_fields = ("id", "name", "timestamp", "valid_at", "invalid_at")
@@ -138,20 +138,20 @@ def entity_of(row: Mapping[str, Any], tenant_id: str) -> tuple[Vertex, Record | 
 
 
 def relationship_of(row: Mapping[str, Any], tenant_id: str) -> Relationship:
-    """Make an edge of an item."""
+    """Parse an item into an edge."""
     refuse(row, OURS)
     return Relationship.model_validate({**row, "tenant_id": tenant_id})
 
 
 def _bounded(item: _Item, names: Mapping[str, str] | None = None) -> _Item:
-    """Return a record or vertex that holds no more than one may; ``names`` are those of the fields in the item."""
+    """Return a record or vertex unless it exceeds the size limits; ``names`` maps its fields to the item's."""
     if found := too_much(item):
         raise Mistake(f"{(names or {}).get(found.field, found.field)}: {found.message}")
     return item
 
 
 class Items:
-    """Items of one tenant as they are read: what could be made of them, and what is wrong with the rest."""
+    """Parsed items of one tenant, and the errors of those that are invalid."""
 
     def __init__(self, tenant_id: str) -> None:
         self.tenant_id = tenant_id
@@ -160,7 +160,7 @@ class Items:
         self._places: dict[str, list[str]] = {"records": [], "vertices": [], "relationships": []}
 
     def add_line(self, place: str, line: bytes) -> None:
-        """Read one line; an empty one is none."""
+        """Parse one line; an empty line is skipped."""
         if len(line) > MAX_LINE_BYTES:
             self._refuse(place, {}, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
             return
@@ -178,7 +178,7 @@ class Items:
             self.add(place, row)
 
     def add(self, place: str, row: object, kind: str | None = None) -> None:
-        """Read one item; ``kind`` is ``record``, ``entity`` or ``relationship`` when the item does not say."""
+        """Parse one item; ``kind`` is ``record``, ``entity`` or ``relationship`` if the item does not state it."""
         if kind is None and isinstance(row, dict) and len(row) == 1 and next(iter(row)) in KINDS:
             ((kind, row),) = row.items()
         if not isinstance(row, dict):
@@ -193,7 +193,7 @@ class Items:
             self._refuse(place, row, str(error))
 
     def request(self, **fields: Any) -> WriteRequest:  # noqa: ANN401 - WriteRequest checks them
-        """Return the request to write what could be made, with further fields of it."""
+        """Return the write request of the valid items, with further fields of it."""
         return WriteRequest(tenant_id=self.tenant_id, places=Places(**self._places), **self._records, **fields)
 
     def _make(self, place: str, row: Mapping[str, Any], kind: str) -> None:
@@ -226,21 +226,21 @@ class Items:
 
 
 def printable(text: str) -> str:
-    """Return a message that may quote what it found, which may hold anything."""
+    """Return a message with unprintable characters replaced, as it may quote any input."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fields: Any) -> WriteReport:  # noqa: ANN401 - WriteRequest checks them
-    """Write what was read.
+    """Write parsed items.
 
     Parameters
     ----------
     items
-        What was read.
+        The parsed items.
     store
-        Where to.
+        Both stores.
     partial
-        Whether what is right is written when something is wrong; else nothing is.
+        Whether the valid items are written if others are invalid; otherwise nothing is.
     fields
         Further fields of :class:`~braid.ingestion.writing.WriteRequest`.
 
@@ -256,16 +256,16 @@ def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fie
 
 
 def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLINE) -> tuple[Items, dict[str, Any]]:
-    """Read the body of one call: lists ``records``, ``entities``, ``relationships``, and how to write them.
+    """Parse the body of one call: lists ``records``, ``entities``, ``relationships``, and options.
 
     Parameters
     ----------
     body
-        Beside the lists ``missing`` (``refuse`` or ``stub``) and ``partial`` may be stated.
+        Besides the lists it may have ``missing`` (``refuse`` or ``stub``) and ``partial``.
     tenant_id
-        Whose, from the verified token and never from the body.
+        From the verified token, never from the body.
     limit
-        Items of all lists together.
+        Most items of all lists together.
 
     Returns
     -------
@@ -303,7 +303,7 @@ def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLIN
 
 
 def write_body(body: Mapping[str, Any], tenant_id: str, store: WriteStore) -> WriteReport:
-    """Write the body of one call, as :func:`read_body` reads it; a report with errors says that nothing was written.
+    """Write the body of one call, as :func:`read_body` parses it; if the report has errors, nothing was written.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def write_body(body: Mapping[str, Any], tenant_id: str, store: WriteStore) -> Wr
 
 
 def read_lines(lines: Iterable[tuple[str, bytes]], tenant_id: str) -> Items:
-    """Read lines, each with where it stands."""
+    """Parse lines, each given with its place."""
     items = Items(tenant_id)
     for place, line in lines:
         items.add_line(place, line)

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def write_message(text: str, store: WriteStore) -> WriteReport:
-    """Write what one message holds.
+    """Write the items of one message.
 
     Parameters
     ----------
     text
-        JSON: the body of :func:`braid.ingestion.items.write_body`, and ``tenant_id``. Whoever may send to the queue is
+        JSON: the body of :func:`braid.ingestion.items.write_body`, and ``tenant_id``. Senders to the queue are
         trusted with every tenant.
 
     Raises
     ------
     InvalidRequest
-        If anything in it is wrong; nothing of it is written.
+        If any item is invalid; nothing of the message is written.
     StoreError, ModelError
         As :func:`braid.ingestion.writing.write`.
     """

@@ -17,11 +17,11 @@ NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
 )
 NORM_TOLERANCE: Final = 0.01
-"""How far from 1 the length of a vector may be: rounding to 16 bits moves it by a tenth of that."""
+"""Allowed deviation of a vector's norm from 1: ten times that of rounding to 16 bits."""
 
 
 def supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelConfig]) -> str | None:
-    """Return why a record may not bring this vector; None where it may.
+    """Return why a supplied vector is refused; None if it is valid.
 
     Parameters
     ----------

@@ -26,36 +26,36 @@ _REMEMBERED = 10_000
 
 
 class Sending:
-    """A call to the queue that may still be under way."""
+    """A call to the queue that may still be running."""
 
     def __init__(self, wait_s: float) -> None:
         self._done = threading.Event()
         self._wait_s = wait_s
 
     def finish(self) -> None:
-        """Say that the call is over."""
+        """Mark the call as finished."""
         self._done.set()
 
     def wait(self) -> bool:
-        """Wait until the call is over, or for as long as an answer may, and return whether it is."""
+        """Wait for the call, at most as long as an answer may, and return whether it has finished."""
         return self._done.wait(self._wait_s)
 
 
 class DriftedRecordQueue:
-    """Sends each outdated record to the queue once, whoever meets it how often.
+    """Sends each outdated record to the queue once, however often answers find it.
 
     Parameters
     ----------
     open_queue
-        Returns the queue; called when there is something to send for the first time, on another thread.
+        Opens the queue; called on another thread before the first message is sent.
     per_answer
-        Most records of one answer that are sent; each is a message of its own.
+        Most records of one answer that are sent, each as a message of its own.
     wait_s
         Most seconds that an answer waits for the queue.
     rest_s
-        Seconds for which a queue that failed is not asked again.
+        Seconds for which a queue that failed is not called again.
     clock
-        Seconds of a clock that never goes back.
+        Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class DriftedRecordQueue:
         self._counts = {"OutdatedQueued": 0, "OutdatedLost": 0}
 
     def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> Sending | None:
-        """Begin to send what is not known to be in the queue already, the first ids first; None when that is nothing.
+        """Start sending the records that are not known to be queued, in their order; None if there are none.
 
-        While a call is under way, or the queue rests, nothing is begun: what is met is met again.
+        Nothing is started while a call is running or after a failure: later answers find the same records.
         """
         messages = [
             Reembed(
@@ -104,7 +104,7 @@ class DriftedRecordQueue:
         return sending
 
     def take_counts(self) -> dict[str, int]:
-        """Return how many records were queued and how many were not, since this was last asked, by metric."""
+        """Return the numbers of records queued and lost since the last call, by metric."""
         with self._lock:
             counts, self._counts = self._counts, {"OutdatedQueued": 0, "OutdatedLost": 0}
         return counts
@@ -118,7 +118,7 @@ class DriftedRecordQueue:
         try:
             self._open_queue().send(messages)
             queued = True
-        except Exception as error:  # noqa: BLE001 - nothing about a queue may reach an answer
+        except Exception as error:  # noqa: BLE001 - no failure of a queue may fail an answer
             _LOG.warning("%d outdated records not queued: %s: %s", len(messages), type(error).__name__, error)
         finally:
             with self._lock:

@@ -17,11 +17,11 @@ from braid.models import Frozen, RecordId, TenantId
 from braid.ports.message_queue import QueueMessage
 
 MAX_RECORDS = 100
-"""Ids in one message: with the longest ids it is still a tenth of what a queue takes."""
+"""Most ids in one message: with the longest ids it is a tenth of the queue's limit."""
 
 
 class Reason(StrEnum):
-    """Why records are to be embedded again."""
+    """Why records are to be re-embedded."""
 
     SCHEMA = "schema"
     """They were written with an older schema than the tenant's current one."""
@@ -38,17 +38,17 @@ class FoundBy(StrEnum):
 
 
 class _Body(Frozen):
-    """A message's body: everything but the tenant, which the queue itself carries and checks."""
+    """Body of a message: everything but the tenant, which the queue carries and checks."""
 
     record_ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=MAX_RECORDS)]
     reason: Reason
     target_schema_version: Annotated[int, Field(ge=1)]
-    """The tenant's current schema version when the message was sent. A record that has reached it needs nothing."""
+    """The tenant's current schema version when the message was sent. Records of this version are skipped."""
     found_by: FoundBy = FoundBy.SEARCH
 
 
 class Reembed(_Body):
-    """Records of one tenant that are to be embedded again."""
+    """Records of one tenant that are to be re-embedded."""
 
     tenant_id: TenantId
 
@@ -69,12 +69,12 @@ class Reembed(_Body):
 
     @classmethod
     def read(cls, message: QueueMessage) -> Reembed:
-        """Return what a message asks for; the tenant is the message's own.
+        """Parse a message; the tenant is the message's own.
 
         Raises
         ------
         InvalidRequest
-            If its body is not what :meth:`message` writes; the error names the field.
+            If its body does not have the format of :meth:`message`; the error names the field.
         """
         try:
             asked = _Body.model_validate_json(message.body)

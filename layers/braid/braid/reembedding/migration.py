@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from braid.reembedding.verification import Question
 
 MAX_ROUNDS: Final = 5
-"""How often a move looks for what was left before it gives up: something then changes faster than it is embedded."""
+"""Most further passes of a move; if records are left after them, they change faster than they are embedded."""
 _ROUNDING: Final = 1e-9
 
 
 def verify(
     tools: Tools, name: str, run: int, *, questions: Sequence[Question] = (), tolerance: float | None = None
 ) -> Job:
-    """Look whether the next index is whole and finds what the active one finds.
+    """Verify that the next index is complete and has the recall of the active one.
 
-    A move of which something is left goes back to filling. One whose recall is lower by more than the tolerance fails,
-    and nothing of what is served changes.
+    If records are left, the move returns to filling. If recall is lower by more than the tolerance, it fails, and what
+    is served does not change.
 
     Parameters
     ----------
     questions
-        Judged questions; made from a sample of the records when there are none.
+        Judged questions; without any, they are derived from a sample of the records.
     tolerance
-        By how much recall may be lower; the settings tell when not given.
+        Allowed loss of recall; by default that of the settings.
 
     Raises
     ------
     TakenOver
-        If somebody else goes on with the job.
+        If another worker has taken the job over.
     """
     job = require(tools.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.VERIFY or not job.profile:
@@ -75,17 +75,17 @@ def _left(tools: Tools, job: Job) -> int:
 
 
 def switch(tools: Tools, name: str, run: int) -> Job:
-    """Make a verified move's profile the active one, in one act; then comes a sweep of what was written past it.
+    """Atomically make a verified move's profile the active one; a sweep of records without its vectors follows.
 
     Raises
     ------
     TakenOver
-        If somebody else goes on with the job.
+        If another worker has taken the job over.
     """
     job = require(tools.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
         return job
-    if tools.moves.serving().active != job.profile:  # a switch that was cut off after the act is only noted
+    if tools.moves.serving().active != job.profile:  # else it happened before an interruption, and is only saved
         tools.moves.switch()
     _outdate_answers(tools)
     tools.sleep(tools.moves.grace_s)
@@ -109,12 +109,12 @@ def run_to_end(
     questions: Sequence[Question] = (),
     tolerance: float | None = None,
 ) -> Job:
-    """Take every step of a job that is left, in this process; the deployed workflow takes the same ones.
+    """Run the remaining steps of a job in this process; the deployed workflow runs the same ones.
 
     Parameters
     ----------
     budget
-        How much is done before this returns; what is left is left.
+        Bounds of the work before this returns; the job stays open if they are reached.
     on_progress
         Called with the job after every page.
     questions, tolerance
@@ -137,10 +137,10 @@ def run_to_end(
 
 
 def rollback(tools: Tools) -> MigrationState:
-    """Go back to the profile before the last switch; or, when a move is not switched yet, give it up.
+    """Return to the profile before the last switch; or, before the switch of a move, abandon the move.
 
-    After a roll-back the index that was active is kept and written to as the next one: going back to it needs another
-    verification only, and rolling back once more removes it. A roll-back that was cut off is finished by rolling back
+    After a roll-back the index that was active is kept and written to as the next one: returning to it needs another
+    verification only, and rolling back once more removes it. An interrupted roll-back is completed by rolling back
     again.
 
     Raises
@@ -154,13 +154,13 @@ def rollback(tools: Tools) -> MigrationState:
     giving_up = serving.next is not None and not begun
     if not giving_up and not begun:
         serving.rolled_back()  # raises where there is nothing to go back to
-    # Noted before anything is done: whoever works on the move stops, and a roll-back that is cut off is known as one.
+    # Saved first: workers on the move stop, and an interrupted roll-back is known as one.
     jobs.stop(tools.jobs, MOVE, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=tools.now())
     if giving_up:
         return _drop(tools)
-    if serving.next is None:  # else it was cut off after the act, which then is only noted
+    if serving.next is None:  # else it happened before an interruption, and is only saved
         tools.moves.announce_rollback()
-        # Questions that were embedded by the profile that goes are still answered in full by the index that goes.
+        # Meanwhile questions that the outgoing profile embedded are still answered in full by its index.
         tools.sleep(tools.moves.grace_s)
         serving = tools.moves.rollback()
     _outdate_answers(tools)
@@ -169,12 +169,12 @@ def rollback(tools: Tools) -> MigrationState:
 
 
 def drop_previous(tools: Tools) -> MigrationState:
-    """Remove the index from before the last switch, and the vectors that only its profile has: no way back then.
+    """Delete the index from before the last switch, and the vectors of its profile alone; it cannot be undone.
 
     Raises
     ------
     InvalidRequest
-        If there is none, or a roll-back to it is under way.
+        If there is none, or a roll-back to it is running.
     """
     serving = tools.moves.serving()
     serving.rolled_back()  # raises where there is no previous one

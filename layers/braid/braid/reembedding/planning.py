@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from braid.reembedding.tools import Tools
 
 COUNTED_S: Final = 60.0
-"""Seconds for which a new job's records are counted, tenant by tenant; well below what the first step may take."""
+"""Most seconds for counting a new job's records, tenant by tenant; well below the limit of the first step."""
 MOVE: Final = "move"
 
 
 def plan(tools: Tools, *, profile: str | None = None, tenant: str | None = None, resume_paused: bool = True) -> Job:
-    """Begin a job, or take over the one that is open and go on where it stopped.
+    """Begin a job, or take over an open one and resume it where it stopped.
 
     Parameters
     ----------
     profile
-        Model profile to move to; None embeds what is outdated.
+        Model profile to move to; None re-embeds outdated records in place.
     tenant
-        Only this tenant's records; a move is always of all.
+        Only this tenant's records; a move is always of all tenants.
     resume_paused
-        Whether a paused job goes on. The schedule says no.
+        Whether a paused job is resumed. The schedule does not.
 
     Raises
     ------
     InvalidRequest
-        If the profile is active already, or another move is in the way.
+        If the profile is active already, or another move is open.
     ConfigurationError
         If there is no such profile, or a setting forces one model.
     """
@@ -62,7 +62,7 @@ def plan(tools: Tools, *, profile: str | None = None, tenant: str | None = None,
         started_at=now,
         updated_at=now,
     )
-    # The numbers of a finished job of this name go on, so that whoever still works on that one stops.
+    # The numbers of a finished job of this name continue, so that workers still on that one stop.
     before = {"run": job.run + 1, "revision": job.revision} if job else {}
     return save(tools.jobs, started.model_copy(update=before), now=now, total=_total(tools, started))
 
@@ -87,7 +87,7 @@ def _begin_move(tools: Tools, profile: str) -> None:
 
 
 def _total(tools: Tools, job: Job) -> int:
-    """Count what there is to do, or what of it can be in the time there is: only an estimate hangs on it."""
+    """Count the records to embed, for at most :data:`COUNTED_S`: the count only serves an estimate."""
     began, total, after = tools.seconds(), 0, None
     while tenants := tenants_of(tools, job, after):
         for tenant in tenants:
@@ -101,14 +101,14 @@ def _total(tools: Tools, job: Job) -> int:
 
 
 def tenants_of(tools: Tools, job: Job, after: str | None, *, limit: int = 500) -> list[str]:
-    """Return the next of the tenants whose records a job works on."""
+    """Return the next of a job's tenants."""
     if job.only_tenant is None:
         return tools.moves.tenants(after=after, limit=limit)
     return [job.only_tenant] if after is None else []
 
 
 def outdated(tools: Tools, tenant: str) -> dict[str, int]:
-    """Return how many records of a tenant are to be embedded again, by reason; one with two reasons counts twice.
+    """Return the numbers of a tenant's outdated records by reason; one with two reasons counts twice.
 
     The reasons are ``schema`` and, for each model of the active profile, its id.
     """
@@ -120,7 +120,7 @@ def outdated(tools: Tools, tenant: str) -> dict[str, int]:
 
 
 def pause(tools: Tools, name: str) -> Job:
-    """Let a job rest until it is resumed by hand; its workers stop after the page that they are at."""
+    """Pause a job until it is resumed by hand; its workers stop after their current page."""
     job = require(tools.jobs, name)
     if job.status is not Status.RUNNING:
         message = f"job: {name} is {job.status.value}, not running"
@@ -129,6 +129,6 @@ def pause(tools: Tools, name: str) -> Job:
 
 
 def status(tools: Tools) -> list[Job]:
-    """Return every job, open or done."""
+    """Return every job, open or finished."""
     found = (jobs.read(tools.jobs, name) for name in tools.jobs.names())
     return [job for job in found if job is not None]

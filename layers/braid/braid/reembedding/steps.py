@@ -23,12 +23,12 @@ _CHARACTERS_A_TOKEN: Final = 4
 
 
 def batch(tools: Tools, name: str, run: int, budget: Budget | None = None) -> Job:
-    """Work on a job until the budget is spent or its phase is over, remembering how far it is after every page.
+    """Work on a job until the budget is spent or its phase is over, saving its progress after every page.
 
     Raises
     ------
     TakenOver
-        If somebody else goes on with the job.
+        If another worker has taken the job over.
     """
     budget = budget or Budget()
     began = tools.seconds()
@@ -43,12 +43,12 @@ def batch(tools: Tools, name: str, run: int, budget: Budget | None = None) -> Jo
         tokens += sum(len(record.text()) // _CHARACTERS_A_TOKEN + 1 for record in records)
         if budget.spent(texts=texts, tokens=tokens, seconds=tools.seconds() - began):
             break
-        job = require(tools.jobs, name, run)  # somebody may have paused it
+        job = require(tools.jobs, name, run)  # it may have been paused
     return job
 
 
 def _page(tools: Tools, job: Job) -> tuple[Job, Sequence[Record]]:
-    """Take one step: a page of one tenant, or the way to the next tenant or phase."""
+    """Process one page of one tenant, and advance to the next tenant or phase after its last."""
     if job.tenant is None:
         tenants = tenants_of(tools, job, None, limit=1)
         if not tenants:
@@ -90,15 +90,15 @@ def _throttle(tools: Tools, texts: int, elapsed: float) -> None:
 
 
 def _pending(tools: Tools, job: Job, tenant: str) -> ScanPage:
-    """Return the next records that are to be embedded."""
+    """Return the next page of records to embed."""
     limit = tools.limits.page
     if job.phase is Phase.FILL and job.profile:
         return tools.moves.pending(tenant, tools.spaces_of(job.profile), after=job.cursor, limit=limit)
-    # First what is too far behind, then what lacks a vector, model by model.
+    # First records of an old schema version, then those without a vector, model by model.
     models = tools.active_models()
     number, after = decode_phase(job.cursor)
     if number == 0:
-        # A sweep follows a switch, which is about vectors only.
+        # A sweep follows a switch, and concerns vectors only.
         below = None if job.phase is Phase.SWEEP else tools.schema_below(tenant)
         page = tools.index.scan(tenant, schema_below=below, after=after, limit=limit) if below else ScanPage()
     else:
@@ -109,13 +109,13 @@ def _pending(tools: Tools, job: Job, tenant: str) -> ScanPage:
 
 
 def _lacking(tools: Tools, job: Job) -> Sequence[ModelConfig] | None:
-    """Return the model whose vectors the records of the job's next page lack; None where it is not only that."""
+    """Return the model whose vectors the records of the next page lack; None for records of an old schema version."""
     number, _ = decode_phase(job.cursor)
     return None if number == 0 else [tools.active_models()[number - 1]]
 
 
 def _phase_over(tools: Tools, job: Job) -> Job:
-    """Write that every tenant was gone through, and what comes next."""
+    """Save that the phase has finished for every tenant, and the phase that follows."""
     following = {
         (JobKind.MOVE, Phase.FILL): Phase.RECONCILE,
         (JobKind.MOVE, Phase.RECONCILE): Phase.VERIFY,

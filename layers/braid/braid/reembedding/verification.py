@@ -25,7 +25,7 @@ _LOOKED_AT: Final = 500
 
 
 class Question(Frozen):
-    """A question and the records that answer it."""
+    """A question and the ids of the records that answer it."""
 
     tenant_id: TenantId
     text: Text
@@ -33,14 +33,14 @@ class Question(Frozen):
 
 
 def compare(tools: Tools, before: str, after: str, questions: Sequence[Question] = ()) -> Check:
-    """Ask both profiles and return how much of the known answers each has among its first ten by vectors alone.
+    """Ask both profiles, by vectors alone, and return the recall at ten of each and their overlap.
 
     Parameters
     ----------
     before, after
         The active profile and the next one.
     questions
-        Judged ones; without any, each of a sample of the records is asked for by its name or its first words.
+        Judged questions; without any, a sample of the records is searched for, each by its first words.
     """
     judged = bool(questions)
     asked = list(questions) or sample(tools)
@@ -67,9 +67,9 @@ def compare(tools: Tools, before: str, after: str, questions: Sequence[Question]
 
 
 def sample(tools: Tools) -> list[Question]:
-    """Return questions made from the records themselves: the same ones as long as the records are the same.
+    """Return questions derived from the records; deterministic for the same records.
 
-    They are spread over the tenants; of each, the first records by the hash of their ids are taken.
+    They are spread over the tenants; from each, the first records by the hash of their ids are taken.
     """
     tenants = tools.moves.tenants(limit=_LOOKED_AT)
     tenants = tenants[:: max(1, len(tenants) // _TENANTS)][:_TENANTS]
@@ -88,13 +88,13 @@ def sample(tools: Tools) -> list[Question]:
 
 
 def _answers(record: Record, now: datetime) -> bool:
-    """Return whether a question could find the record: it is valid and has words."""
+    """Whether a question could find the record: it is currently valid and has text."""
     begun = record.valid_at is None or record.valid_at <= now
     return begun and (record.invalid_at is None or now < record.invalid_at) and bool(_said(record))
 
 
 def _said(record: Record) -> str:
-    """Return what somebody might ask who looks for the record: the beginning of its text, without its name if long."""
+    """Return a question for a record: the first words of its content, or of its text if it has none."""
     return " ".join((record.content or record.text()).split()[:_WORDS])
 
 

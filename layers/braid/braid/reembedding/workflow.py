@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StepName(StrEnum):
-    """What the workflow asks the function to do."""
+    """Name of a workflow step."""
 
     PLAN = "plan"
     BATCH = "batch"
@@ -35,17 +35,17 @@ class StepName(StrEnum):
 
 
 class Asked(Frozen):
-    """What an execution is started with; the schedule says only that it is the schedule."""
+    """Input of an execution; the schedule sets ``scheduled`` only."""
 
     profile: ProfileName | None = None
-    """Model profile to move to; None embeds what is outdated."""
+    """Model profile to move to; None re-embeds outdated records in place."""
     tenant_id: TenantId | None = None
     scheduled: bool = False
-    """Whether a job that was paused by hand is left alone."""
+    """Whether a paused job stays paused."""
 
 
 class Step(Frozen):
-    """One step, of a job or the first one."""
+    """Request of one step; every step but the first names its job and run."""
 
     step: StepName
     asked: Asked | None = None
@@ -63,7 +63,7 @@ class Step(Frozen):
 
 
 class Progress(Frozen):
-    """How far a job is: what flows through the workflow, and what it reports."""
+    """Progress of a job: the response of each step, and the output of the workflow."""
 
     job: JobName
     run: int
@@ -80,7 +80,7 @@ class Progress(Frozen):
 
     @classmethod
     def of(cls, job: Job) -> Progress:
-        """Return what is to be known of a job."""
+        """Return the progress of a job."""
         return cls(
             job=job.name,
             run=job.run,
@@ -98,17 +98,17 @@ class Progress(Frozen):
 
 
 def take(step: Step, tools: Tools, *, step_s: float) -> Progress:
-    """Take one step of a job; taking it again is harmless.
+    """Run one step of a job; repeating it is harmless.
 
     Parameters
     ----------
     step_s
-        Seconds after which a batch ends, below the time that the function has.
+        Seconds after which a batch ends; below the function's timeout.
 
     Raises
     ------
     TakenOver
-        If another execution goes on with the job.
+        If another execution has taken the job over.
     InvalidRequest, ConfigurationError
         As :func:`braid.reembedding.plan`.
     """
@@ -125,12 +125,12 @@ def take(step: Step, tools: Tools, *, step_s: float) -> Progress:
 
 
 def work_off(text: str, tools: Tools) -> None:
-    """Embed again what a message of the low-priority queue asks for.
+    """Re-embed the records of a message of the low-priority queue.
 
     Raises
     ------
     InvalidRequest
-        If the message is none.
+        If the message is malformed.
     StoreError, ModelError
         As :func:`braid.reembedding.writing.reembed`.
     """

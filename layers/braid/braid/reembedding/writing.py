@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _embed(
     records: Sequence[Record], models: Sequence[ModelConfig], encoder_for: Callable[[ModelConfig], Encoder]
 ) -> list[Record]:
-    """Return records with one vector a model."""
+    """Return records with one vector per model."""
     texts = [record.text() for record in records]
     vectors: list[list[Embedding]] = [[] for _ in texts]
     for model in models:
@@ -44,12 +44,12 @@ def _embed(
 
 
 def _by_length(records: Sequence[Record]) -> list[Record]:
-    """Return records ordered by the length of their texts: padding is the cost of a batch."""
+    """Return records ordered by text length, which saves padding in a batch."""
     return sorted(records, key=lambda record: (len(record.text()), record.id))
 
 
 def fill(tools: Tools, tenant: str, records: Sequence[Record], profile: str) -> WriteBackResult:
-    """Embed records with a profile's models and write them to the next index, otherwise as they are."""
+    """Embed records with a profile's models and write them to the next index, otherwise unchanged."""
     ordered = _by_length(records)
     embedded = _embed(ordered, models_of(tools.profiles, profile), tools.encoder_for)
     return tools.moves.fill(
@@ -60,21 +60,21 @@ def fill(tools: Tools, tenant: str, records: Sequence[Record], profile: str) -> 
 def refresh(
     tools: Tools, tenant: str, records: Sequence[Record], models: Sequence[ModelConfig] | None = None
 ) -> WriteBackResult:
-    """Bring records to the tenant's current schema version, embed them, and write them where nobody changed them.
+    """Convert records to the tenant's current schema version, embed them, and write those back that did not change.
 
     Parameters
     ----------
     records
-        Of one tenant, as they were read; vectors do not matter.
+        Records of one tenant as read; their vectors are not used.
     models
-        Whose vectors they lack, where that is all; every served model when not given.
+        Models whose vectors they lack, if nothing else is outdated; by default every served model.
 
     Raises
     ------
     ModelError
         If a model cannot be used; nothing is written.
     StoreError
-        If the stores fail; what was written stays, and doing it again is safe.
+        If the stores fail; what was written stays, and repeating is safe.
     """
     if not records:
         return WriteBackResult(written=0)
@@ -92,10 +92,10 @@ def refresh(
 
 
 def reembed(tools: Tools, asked: Reembed) -> WriteBackResult:
-    """Embed the records of a message again; what the queue asks for.
+    """Re-embed the records of a message.
 
-    Records that are gone, or have reached the schema version asked for, are passed over: a message that is delivered
-    twice costs nothing.
+    Records that were deleted, or have reached the target schema version, are skipped: a message that is delivered twice
+    costs nothing.
     """
     records = tools.index.get_many(asked.tenant_id, asked.record_ids)
     if asked.reason is Reason.SCHEMA:
@@ -104,12 +104,12 @@ def reembed(tools: Tools, asked: Reembed) -> WriteBackResult:
 
 
 def drain(tools: Tools, queue: Queue, *, budget: Budget | None = None, visibility_s: int = 900) -> WriteBackResult:
-    """Work off the queue until it is empty or the budget spent; a message that fails stays, and the others go on.
+    """Consume the queue until it is empty or the budget is spent; a message that fails stays queued.
 
     Raises
     ------
     StoreError, ModelError
-        The first failure, once every other message was tried.
+        The first failure, after every other message was tried.
     """
     budget = budget or Budget()
     began, written = tools.seconds(), 0

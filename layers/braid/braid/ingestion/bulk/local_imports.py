@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from braid.ports.imports import ImportAsked
 
 WAITING: Final = 20
-"""Objects that may be written or wait for it in one process."""
+"""Most imports that run or wait in one process."""
 WAITING_PER_TENANT: Final = 5
-"""Those of one tenant among them."""
+"""Most of them of one tenant."""
 RETRY_AFTER_S: Final = 10
-"""After which whoever was refused may ask again: an object takes seconds to minutes."""
+"""Suggested delay after a refusal: an import takes seconds to minutes."""
 
 
 class _Note(Frozen):
-    """What is kept of an import from here; ``process`` is the one that does it."""
+    """Stored state of an import; ``process`` is the id of the process that runs it."""
 
     process: int
     status: ImportStatus
@@ -42,14 +42,14 @@ class _Note(Frozen):
 
 
 class ImportsHere:
-    """Writes objects on a thread of this process: of the tenants in turn, of each in the order in which it asked.
+    """Runs imports on a thread of this process: tenants in turn, the imports of one in their order.
 
     Parameters
     ----------
     store
-        Where the objects are, and what is written to.
+        Holds the objects, and is written to.
     on_failure
-        Called with the id and the error of what failed for another reason than its content.
+        Called with the id and the error of an import that failed for another reason than its content.
     """
 
     def __init__(self, store: FileStore, on_failure: Callable[[str, Exception], None] = lambda *_: None) -> None:
@@ -62,19 +62,19 @@ class ImportsHere:
         self._stopping = threading.Event()
 
     def close(self) -> None:
-        """Stop after the batch that is being written; what is not done counts as interrupted."""
+        """Stop after the current batch; unfinished imports count as interrupted."""
         self._stopping.set()
         self._pool.shutdown(cancel_futures=True)
 
     def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
-        """Note the import and let it wait for its turn.
+        """Queue an import.
 
         Raises
         ------
         QuotaExceeded
-            If too many of this tenant wait already.
+            If too many imports of this tenant are waiting.
         QueueFull
-            If too many wait already.
+            If too many imports are waiting.
         """
         with self._lock:
             if sum(tenant == tenant_id for tenant, _ in self._mine) >= WAITING_PER_TENANT:
@@ -94,7 +94,7 @@ class ImportsHere:
             raise
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:
-        """Return how far it is."""
+        """Return the state of an import; None if it is unknown."""
         with self._lock:
             mine = (tenant_id, import_id) in self._mine  # before the note is read: it is written first
         note = self._noted(tenant_id, import_id)
@@ -108,7 +108,7 @@ class ImportsHere:
         return Import(id=import_id, status=note.status, error=note.error, report=report)
 
     def _run_next(self) -> None:
-        """Write the next object of the tenant that has waited the longest for its turn."""
+        """Run the next import of the tenant whose turn it is."""
         with self._lock:
             tenant_id = next(iter(self._turns))
             waiting = self._turns.pop(tenant_id)
@@ -127,7 +127,7 @@ class ImportsHere:
                 status = ImportStatus(report.status.value)
             else:
                 error = "ObjectChanged" if report.status is JobStatus.CHANGED else INCOMPLETE
-        except Exception as failure:  # noqa: BLE001 - nobody waits for it: it is noted, and whoever asks is told
+        except Exception as failure:  # noqa: BLE001 - no caller waits for it: it is stored as the import's error
             error = type(failure).__name__
             self._on_failure(import_id, failure)
         finally:
@@ -136,7 +136,7 @@ class ImportsHere:
             self._forget(tenant_id, import_id)
 
     def _written(self, tenant_id: str, import_id: str, asked: ImportAsked) -> JobReport | None:
-        """Take the workflow's steps one after another; None when it is to stop."""
+        """Run the workflow's steps one after another; None if it was stopped."""
         event = {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value}
         job = steps.split(Split(job=import_id, event=event), self._store)
         cursor = Cursor()
@@ -182,7 +182,7 @@ def _note_key(import_id: str) -> str:
 
 
 def _runs_elsewhere(process: int) -> bool:
-    """Whether another process of this machine has this number; one that was started anew may have its old one."""
+    """Whether another process of this machine has this id; a restarted container may reuse its own."""
     if process == os.getpid():
         return False
     try:

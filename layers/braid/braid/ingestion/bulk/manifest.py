@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectStore
 
 PAGE_BATCHES = 400
-"""Batches that one step hands out: their places take 50 KB of a state's 256, and each page 14 of the 25,000 events that
+"""Batches that one step returns: their offsets take 50 KB of a state's 256, and each page 14 of the 25,000 events that
 an execution may have."""
 NOTES_AT_ONCE = 10
-"""Notes that are read at the same time: as many as a client of AWS keeps connections."""
+"""Results that are read in parallel: as many as an AWS client keeps connections."""
 _PLACES = TypeAdapter(tuple[BatchPlace, ...])
 
 
 def folder(job: Job) -> str:
-    """Return where all the notes are."""
+    """Return the folder of a job's objects."""
     return _folder(job.name)
 
 
 def report(job: Job, objects: ObjectStore) -> JobReport | None:
-    """Return the report of a job, None before there is one."""
+    """Return the report of a job; None if it has not finished."""
     try:
         return JobReport.model_validate_json(read_object(objects, job.tenant_id, _report_key(job)))
     except ObjectMissing:
@@ -42,12 +42,12 @@ def report(job: Job, objects: ObjectStore) -> JobReport | None:
 
 
 def put_report(found: JobReport, objects: ObjectStore) -> None:
-    """Keep the report: whoever finishes the job again is given it."""
+    """Store the report, which repeated ``finish`` steps return."""
     objects.put(found.job.tenant_id, _report_key(found.job), found.model_dump_json().encode())
 
 
 def unfinished(keys: Iterable[str]) -> list[str]:
-    """Return, of the keys of a tenant's objects, the names of jobs that have begun and have no report yet."""
+    """Return the names of the jobs among a tenant's object keys that have begun and have no report."""
     parts = [key.split("/") for key in keys if key.startswith("ingest/")]
     begun = {part[1] for part in parts if part[2:3] == ["pages"]}
     return sorted(begun - {part[1] for part in parts if part[2:] == ["report.json"]})
@@ -55,7 +55,7 @@ def unfinished(keys: Iterable[str]) -> list[str]:
 
 @contextmanager
 def begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
-    """Note that a job has begun; where it cannot, remove what is noted of it."""
+    """Mark a job as begun; if the block raises, delete what was stored of it."""
     objects.put(tenant_id, f"{_folder(name)}/pages/begun", b"")
     try:
         yield
@@ -65,7 +65,7 @@ def begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
 
 
 def forget(job: Job, objects: ObjectStore) -> None:
-    """Remove what nobody needs once there is a report."""
+    """Delete everything but the report and the errors."""
     for part in ("pages", "results"):
         _forget(job.tenant_id, job.name, part, objects)
 
@@ -82,11 +82,11 @@ def _report_key(job: Job) -> str:
     return f"{folder(job)}/report.json"
 
 
-# --- where batches lie ------------------------------------------------------------------------------------------------
+# --- batch offsets ----------------------------------------------------------------------------------------------------
 
 
 def put_places(job: Job, places: Iterable[BatchPlace], objects: ObjectStore) -> Job:
-    """Note where batches lie, holding no more than a page of them; return the job with their number and its lines."""
+    """Store batch offsets, holding one page of them in memory; return the job with its numbers of batches and lines."""
     batches = lines = 0
     page: list[BatchPlace] = []
     for place in places:
@@ -101,12 +101,12 @@ def put_places(job: Job, places: Iterable[BatchPlace], objects: ObjectStore) -> 
 
 
 def pages(job: Job) -> int:
-    """Return how many pages of places there are."""
+    """Return the number of pages of batch offsets."""
     return -(-job.batches // PAGE_BATCHES)
 
 
 def places(job: Job, page: int, objects: ObjectStore) -> tuple[BatchPlace, ...]:
-    """Return a page of places."""
+    """Return a page of batch offsets."""
     return _PLACES.validate_json(read_object(objects, job.tenant_id, _page_key(job, page)))
 
 
@@ -139,19 +139,19 @@ def marks(job: Job, objects: ObjectStore) -> bytes:
     return objects.read(job.tenant_id, job.marks, 0, job.marks.size_bytes)
 
 
-# --- what became of a batch -------------------------------------------------------------------------------------------
+# --- results of batches -----------------------------------------------------------------------------------------------
 
 
 def note(job: Job, phase: Phase, place: BatchPlace, out: BatchOut, objects: ObjectStore) -> Noted:
-    """Note what became of a batch in a phase."""
+    """Store the result of a batch in a phase."""
     objects.put(job.tenant_id, _result_key(job, phase, place), out.model_dump_json().encode())
     return Noted(written=out.written, errors=len(out.errors))
 
 
 def noted(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchOut:
-    """Return what became of a batch in a phase; one of which nothing is noted is lost."""
+    """Return the result of a batch in a phase; a batch without one is lost."""
     try:
-        # A step that is done twice may note its result again at this very moment.
+        # A repeated step may store its result again at this very moment.
         text = read_object(objects, job.tenant_id, _result_key(job, phase, place))
     except ObjectMissing:
         return BatchOut(lost="nothing is noted of it")
@@ -159,12 +159,12 @@ def noted(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> Ba
 
 
 def all_noted(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchOut]]:
-    """Yield what became of every batch in every phase, in order; no more than a page of it is held.
+    """Yield the result of every batch in every phase, in order, holding one page of them in memory.
 
     Raises
     ------
     ObjectMissing
-        If a page of places is gone.
+        If a page of batch offsets is gone.
     """
 
     def read(task: tuple[Phase, BatchPlace]) -> BatchOut:

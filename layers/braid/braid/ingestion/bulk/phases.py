@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
 _ENDED, _STATED = "ended", "stated"
 _ESCAPED = re.compile(rb"\\u00[4-7]")
-"""A letter of ASCII that JSON has as a number, as it may in any word; no writer does that to plain text."""
+"""An ASCII letter as a JSON escape, which may hide a keyword; no common writer escapes letters."""
 
 
 def phases_of(line: bytes) -> set[Phase]:
-    """Return the phases in which a line may have something to write, without reading it; any where that is hidden."""
+    """Return the phases in which a line may write something, without parsing it; all of them if escapes may hide it."""
     if _ESCAPED.search(line):
         return set(Phase)
     edge, ending = _EDGE in line, _ENDING in line
@@ -87,7 +87,7 @@ def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], marks
 def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relationship]]:
     """Yield the edges of a phase with their places.
 
-    What they themselves supersede may be written by another batch at this moment, until the last phase.
+    Until the last phase without what they supersede, which another batch may be writing at the same time.
     """
     for place, edge in _last(request):
         if phase is Phase.ENDS:
@@ -98,15 +98,15 @@ def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relations
 
 
 def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
-    """Return edges with their places; of one identity the last stands."""
+    """Return edges with their places; of several with one identity the last counts."""
     placed = zip(request.places.relationships, request.relationships, strict=True)
     return {edge.identity(): (place, edge) for place, edge in placed}.values()
 
 
 def _superseding(request: WriteRequest, refused: Collection[str], marks: bytes) -> list[tuple[str, Record]]:
-    """Return the records that supersede others with their places, without what an edge of the file states as well.
+    """Return the superseding records with their places, without supersession that an edge of the file states as well.
 
-    What is stated is so, whatever a record makes of it.
+    The stated edge takes precedence over the one that a record implies.
     """
     found: list[tuple[str, Record]] = []
     for place, record in zip(request.places.records, request.records, strict=True):

@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectStore
 
 _ATTEMPTS: Final = 10
-"""A note is written twice or so in its life; one that changes under every reading is something else."""
+"""Such an object is written a few times in its life; one that changes under every read is a fault."""
 _WAIT_S: Final = 0.02
 
 
 def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
-    """Return all of one version of an object, beginning again where it is replaced meanwhile.
+    """Return the whole of one version of a small object, starting over if it is replaced meanwhile.
 
-    For what fits into memory: lines are put together without their line feeds.
+    Lines are joined without their line feeds.
 
     Raises
     ------
     ObjectMissing
-        If there is none.
+        If it does not exist.
     ObjectChanged
-        If it was replaced each of the ten times that it was read.
+        If it was replaced during each of ten reads.
     StoreError
         As the store.
     """

@@ -46,40 +46,40 @@ if TYPE_CHECKING:
 BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024
 INBOX = "inbox/"
-"""Where a file is put that is to be written as it arrives, behind the tenant."""
+"""Key prefix, after the tenant, of objects that are imported on arrival."""
 _IN_MEMORY = 8 * 1024 * 1024
 
 
 class FileStore(WriteStore, Protocol):
-    """What is written to, with the files."""
+    """The stores that are written to, and the object store."""
 
     @property
     def cache(self) -> ResilientCache:
-        """What has to learn of the end of an import."""
+        """The cache, whose write generation an import advances."""
 
     @property
     def objects(self) -> ObjectStore:
-        """Where the object is, and what is noted of its batches."""
+        """Holds the object and the job's manifest."""
 
 
 def split(task: Split, store: FileStore) -> Job:
-    """Read an object once, and note where its batches lie.
+    """Read an object once, and store the offsets of its batches.
 
-    No more than a line of it is held, beside eight bytes for each edge that another ends, or that ends a record.
+    Memory holds one line, and eight bytes for each edge that another edge ends or that ends a record.
 
     Raises
     ------
     InvalidRequest
         If the event names no object.
     ObjectMissing
-        If there is none.
+        If it does not exist.
     ObjectChanged
-        If it is not, or while it is read is no longer, the version that the event tells of.
+        If it is not, or while being read ceases to be, the version that the event names.
     StoreError
         If a line is longer than 10 MB; the message has its number.
     """
     tenant_id, key, etag, missing = _asked(task.event)
-    # Before the object is opened: whoever then removes the tenant knows of the job, or its object is missing here.
+    # Before the object is opened, so that a deletion of the tenant either sees the job or removes its object first.
     with manifest.begun(tenant_id, task.job, store.objects):
         lines = store.objects.open(tenant_id, key)
         if etag is not None and lines.info.version.strip('"') != etag:
@@ -100,7 +100,7 @@ def _split(job: Job, lines: ObjectLines, store: FileStore) -> Job:
 
 
 def page(task: Page, store: FileStore) -> PageOut:
-    """Return where the next batches lie, without those that hold nothing of the phase, and pages of such alone."""
+    """Return the offsets of the next batches, skipping those with nothing to write in the phase."""
     phase, number = task.cursor.phase, task.cursor.page
     pages = manifest.pages(task.job)
     batches: tuple[BatchPlace, ...] = ()
@@ -121,14 +121,14 @@ def page(task: Page, store: FileStore) -> PageOut:
 
 
 def batch(task: Batch, store: FileStore) -> Noted:
-    """Write what is right of one batch, and note the rest.
+    """Write the valid lines of one batch, and store its result with the errors of the rest.
 
     Raises
     ------
     ObjectChanged
         If the object is no longer the version that was split.
     StoreError, ModelError
-        As :func:`braid.ingestion.writing.write`; nothing is noted then, and the step is to be repeated.
+        As :func:`braid.ingestion.writing.write`; no result is stored then, and the step is to be repeated.
     """
     place = task.batch
     content = store.objects.read(task.job.tenant_id, task.job.object, place.start, place.end)
@@ -153,19 +153,19 @@ def batch(task: Batch, store: FileStore) -> Noted:
 
 
 def lost(task: Lost, store: FileStore) -> Noted:
-    """Note a batch that could not be written at all."""
+    """Store that a batch could not be written at all."""
     return manifest.note(task.job, task.phase, task.batch, BatchOut(lost=task.error), store.objects)
 
 
 def finish(task: Finish, store: FileStore) -> JobReport:
-    """Gather what became of every batch, write the report, begin a new generation, and tidy up.
+    """Gather the results of all batches, store the report, begin a new write generation, and clean up.
 
-    A batch of which nothing is noted counts as lost. Repeating it returns the report that is there.
+    A batch without a result counts as lost. Repeating the step returns the stored report.
     """
     report = manifest.report(task.job, store.objects)
     if report is None:
         gathered = _gathered(task.job, store)
-        # Whoever was given up may have finished meanwhile, and then notes were removed that were still to be read.
+        # A step that timed out may have finished meanwhile and deleted results that were still to be read here.
         report = manifest.report(task.job, store.objects)
         if report is None:
             store.cache.advance(task.job.tenant_id)
@@ -176,7 +176,7 @@ def finish(task: Finish, store: FileStore) -> JobReport:
 
 
 def run(request: Task, store: FileStore) -> TaskOut:
-    """Run one step, whichever it is."""
+    """Run one step."""
     match request.task:
         case Split() as task:
             return split(task, store)
@@ -196,7 +196,7 @@ def run(request: Task, store: FileStore) -> TaskOut:
 
 
 def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
-    """Return tenant, key, version if it is told, and what becomes of edges that lead nowhere."""
+    """Return tenant, key, version if the event names one, and the handling of edges with missing ends."""
     detail = event.get("detail")
     if isinstance(detail, dict):
         told = detail.get("object")
@@ -224,7 +224,7 @@ def _each_marked(lines: Iterator[bytes], tenant_id: str, marks: Marks) -> Iterat
 
 
 def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
-    """Yield where batches lie: whole lines, as many as fit into both bounds and at least one."""
+    """Yield batch offsets: whole lines, as many as fit into both bounds and at least one."""
     number = start = end = 0
     first, size = 1, 0
     phases = set[Phase]()
@@ -248,7 +248,7 @@ def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
 
 
 def _gathered(job: Job, store: FileStore) -> JobReport:
-    """Write the object of errors, and return what became of all batches."""
+    """Write the object of errors, and return the report of all batches."""
     totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
     errors, causes = 0, list[str]()
     report_key = f"{manifest.folder(job)}/errors.jsonl"
