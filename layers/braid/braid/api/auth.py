@@ -75,7 +75,7 @@ class Caller:
             raise Refused(detail, subject=self.subject, tenant_id=self.tenant_id, reason="role")
 
 
-def check_way(event: Mapping[str, Any], front_key: Callable[[], bytes] | None) -> None:
+def check_firewall_key(event: Mapping[str, Any], front_key: Callable[[], bytes] | None) -> None:
     """Refuse a request that bypassed the firewall.
 
     Parameters

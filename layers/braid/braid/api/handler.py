@@ -13,14 +13,14 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from braid.api.audit import AuditEntry, audited, open_audit_log
-from braid.api.auth import TENANT_HEADER, Refused, authorise, check_way, identify, is_open
-from braid.api.import_routes import add_imports
+from braid.api.auth import TENANT_HEADER, Refused, authorise, check_firewall_key, identify, is_open
+from braid.api.import_routes import add_import_routes
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
-from braid.api.question_routes import add_questions
-from braid.api.record_routes import add_records
+from braid.api.question_routes import add_question_routes
+from braid.api.record_routes import add_record_routes
 from braid.api.router import Api
-from braid.api.service_routes import add_housekeeping
+from braid.api.service_routes import add_service_routes
 from braid.deadline import within
 from braid.errors import BraidError
 from braid.lambda_runtime.observability import request_log
@@ -114,10 +114,10 @@ def make_handler(library: Library) -> Handler:
 def make_api(library: Library) -> Api:
     """Return a router with all routes."""
     api = Api(library)
-    add_questions(api)
-    add_records(api)
-    add_imports(api)
-    add_housekeeping(api)
+    add_question_routes(api)
+    add_record_routes(api)
+    add_import_routes(api)
+    add_service_routes(api)
     return api
 
 
@@ -152,7 +152,7 @@ class _Request:
             Errors, which are answered as problems.
         """
         api.counted = None
-        check_way(self.event, api.library.front_key)
+        check_firewall_key(self.event, api.library.front_key)
         if not is_open(self.path):
             self.caller = self._authorised(api)
         allowed = api.methods(self.path)

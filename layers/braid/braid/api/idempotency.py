@@ -39,7 +39,7 @@ IdempotencyKey = Annotated[
 _Shape = TypeVar("_Shape", bound=Frozen)
 
 
-def once(
+def run_once(
     cache: ResilientCache,
     tenant_id: str,
     key: str | None,

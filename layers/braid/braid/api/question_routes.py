@@ -26,7 +26,7 @@ ASK = ["ask"]
 TraceId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9:_-]{1,128}$")]
 
 
-def add_questions(api: Api) -> None:
+def add_question_routes(api: Api) -> None:
     """Add the routes that answer questions."""
     _add_searches(api)
     _add_entities(api)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
-from braid.api.idempotency import IdempotencyKey, once
+from braid.api.idempotency import IdempotencyKey, run_once
 from braid.api.problems import FieldProblem, Problem
 from braid.api.schemas import (
     MAX_RECORD_BYTES,
@@ -44,7 +44,7 @@ STUB_BYTES: Final = 20_000
 """Most bytes of a record as JSON without its content, aliases and metadata."""
 
 
-def add_records(api: Api) -> None:
+def add_record_routes(api: Api) -> None:
     """Add the routes of records, schema versions and re-embedding."""
     _add_writes(api)
     _add_deletion(api)
@@ -65,7 +65,7 @@ def _add_writes(api: Api) -> None:
             library.quotas.take_writes(api.tenant_id, writes.size())
             return _written(library.write(request))
 
-        return once(
+        return run_once(
             library.cache,
             api.tenant_id,
             key,

@@ -34,7 +34,7 @@ PAGE_HEADERS: Final = {
 }
 
 
-def add_housekeeping(api: Api) -> None:
+def add_service_routes(api: Api) -> None:
     """Add the routes without authentication."""
 
     @api.get("/health", operation_id="getHealth", summary="Whether the function runs", tags=["about"], security=[])
