@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import reembedding
 from braid.reembedding import Status
-from braid.reembedding.messages import Reason, Reembed
+from braid.reembedding.drifted_records import Reason, Reembed
 from braid.reembedding.workflow import Progress
 from braid.settings import EngineKind
 

@@ -10,7 +10,7 @@ from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, TakenOver
 from braid.models import Query
 from braid.reembedding import Budget, JobKind, Phase, Question, Status
-from braid.reembedding.messages import Reason, Reembed
+from braid.reembedding.drifted_records import Reason, Reembed
 from braid.retrieval import pipeline
 
 from tests.second_profile import SECOND, SECOND_MODEL, TENANT, demo_with_a_second_profile, raise_schema

@@ -1,28 +1,92 @@
-"""Queues records of an older schema that answers found, to be re-embedded, without delaying the answers.
+"""Queue of drifted records: its message schema, and the sender of records of an older schema that answers found.
 
-The queue is called on its own thread while the candidates are reranked, at most once an answer. An answer waits a short
-time for the call and then returns without its result. A queue that fails is logged and counted, and degrades nothing:
-the scheduled scan finds the same records.
+The queue delivers at least once and in no order, so its consumer checks each record again: by then it may be up to
+date, or deleted.
+
+The sender does not delay answers. It calls the queue on its own thread while the candidates are reranked, at most once
+an answer; an answer waits a short time for the call and then returns without its result. A queue that fails is logged
+and counted, and degrades nothing: the scheduled scan finds the same records.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from braid.ports.message_queue import DEDUPLICATION_S
-from braid.reembedding.messages import FoundBy, Reason, Reembed
+from pydantic import Field, ValidationError
+
+from braid.errors import InvalidRequest
+from braid.models import Frozen, RecordId, TenantId
+from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.ports.message_queue import Queue, QueueMessage
+    from braid.ports.message_queue import Queue
 
+MAX_RECORDS = 100
+"""Most ids in one message: with the longest ids it is a tenth of the queue's limit."""
 _LOG = logging.getLogger(__name__)
 _REMEMBERED = 10_000
+
+
+class Reason(StrEnum):
+    """Why records are to be re-embedded."""
+
+    SCHEMA = "schema"
+    """They were written with an older schema than the tenant's current one."""
+    MODEL = "model"
+    """They lack a vector of a model that questions are embedded with."""
+
+
+class _Body(Frozen):
+    """Body of a message: everything but the tenant, which the queue carries and checks."""
+
+    record_ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=MAX_RECORDS)]
+    reason: Reason
+    target_schema_version: Annotated[int, Field(ge=1)]
+    """The tenant's current schema version when the message was sent. Records of this version are skipped."""
+    found_by: Literal["search"] = "search"
+
+
+class Reembed(_Body):
+    """Records of one tenant that are to be re-embedded."""
+
+    tenant_id: TenantId
+
+    def message(self) -> QueueMessage:
+        """Return the queue's message.
+
+        Its deduplication id names the work and the state that it is for: the tenant, the records in any order, the
+        reason and the target version. A message with the id of one that the queue remembers adds nothing.
+        """
+        state = [self.reason.value, str(self.target_schema_version), *sorted(set(self.record_ids))]
+        digest = hashlib.sha256("\0".join(state).encode()).hexdigest()
+        return QueueMessage(
+            tenant_id=self.tenant_id,
+            deduplication_id=f"{self.tenant_id}/{digest[:32]}",
+            body=self.model_dump_json(exclude={"tenant_id"}),
+        )
+
+    @classmethod
+    def read(cls, message: QueueMessage) -> Reembed:
+        """Parse a message; the tenant is the message's own.
+
+        Raises
+        ------
+        InvalidRequest
+            If its body does not have the format of :meth:`message`; the error names the field.
+        """
+        try:
+            asked = _Body.model_validate_json(message.body)
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error) from None
+        return cls(tenant_id=message.tenant_id, **asked.model_dump())
 
 
 class Sending:
@@ -89,7 +153,6 @@ class DriftedRecordQueue:
                 record_ids=(record_id,),
                 reason=Reason.SCHEMA,
                 target_schema_version=target_schema_version,
-                found_by=FoundBy.SEARCH,
             ).message()
             for record_id in dict.fromkeys(record_ids)
         ]

@@ -12,8 +12,8 @@ from braid.models import Frozen, TenantId
 from braid.ports.index_migration import ProfileName
 from braid.ports.job_store import JobName
 from braid.ports.message_queue import QueueMessage
+from braid.reembedding.drifted_records import Reembed
 from braid.reembedding.jobs import Check, JobKind, Phase, Status
-from braid.reembedding.messages import Reembed
 from braid.reembedding.migration import switch, verify
 from braid.reembedding.planning import plan
 from braid.reembedding.steps import batch

@@ -8,7 +8,7 @@ from braid.errors import BraidError
 from braid.models import Embedding
 from braid.models.model_profiles import models_of
 from braid.ports.index_migration import ReembeddedRecord, WriteBackResult
-from braid.reembedding.messages import Reason, Reembed
+from braid.reembedding.drifted_records import Reason, Reembed
 from braid.reembedding.tools import Budget
 
 if TYPE_CHECKING:
