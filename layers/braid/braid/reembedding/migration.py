@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 from braid.reembedding import jobs, verification
 from braid.reembedding.jobs import Job, Phase, Status, require, save
 from braid.reembedding.planning import MOVE
+from braid.reembedding.services import Budget
 from braid.reembedding.steps import batch
-from braid.reembedding.tools import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.ports.index_migration import MigrationState
-    from braid.reembedding.tools import Tools
+    from braid.reembedding.services import Services
     from braid.reembedding.verification import Question
 
 MAX_ROUNDS: Final = 5
@@ -23,7 +23,7 @@ _ROUNDING: Final = 1e-9
 
 
 def verify(
-    tools: Tools, name: str, run: int, *, questions: Sequence[Question] = (), tolerance: float | None = None
+    services: Services, name: str, run: int, *, questions: Sequence[Question] = (), tolerance: float | None = None
 ) -> Job:
     """Verify that the next index is complete and has the recall of the active one.
 
@@ -42,39 +42,39 @@ def verify(
     TakenOver
         If another worker has taken the job over.
     """
-    job = require(tools.jobs, name, run)
+    job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.VERIFY or not job.profile:
         return job
-    left = _left(tools, job)
+    left = _left(services, job)
     if left:
         if job.rounds >= MAX_ROUNDS:
             message = (
                 f"{left} records still lack vectors after {job.rounds} more rounds; is something writing old ones?"
             )
-            return save(tools.jobs, job, now=tools.now(), status=Status.FAILED, message=message)
-        return save(tools.jobs, job, now=tools.now(), phase=Phase.FILL, rounds=job.rounds + 1)
-    tools.moves.prepare()
-    check = verification.compare(tools, tools.active_profile(), job.profile, questions)
-    allowed = tools.limits.tolerance if tolerance is None else tolerance
+            return save(services.jobs, job, now=services.now(), status=Status.FAILED, message=message)
+        return save(services.jobs, job, now=services.now(), phase=Phase.FILL, rounds=job.rounds + 1)
+    services.moves.prepare()
+    check = verification.compare(services, services.active_profile(), job.profile, questions)
+    allowed = services.limits.tolerance if tolerance is None else tolerance
     if check.recall_after < check.recall_before - allowed - _ROUNDING:
         message = (
             f"recall of {check.asked} questions fell from {check.recall_before:.3f} to {check.recall_after:.3f}, "
             f"by more than {allowed:g}"
         )
-        return save(tools.jobs, job, now=tools.now(), status=Status.FAILED, check=check, message=message)
-    return save(tools.jobs, job, now=tools.now(), phase=Phase.SWITCH, check=check)
+        return save(services.jobs, job, now=services.now(), status=Status.FAILED, check=check, message=message)
+    return save(services.jobs, job, now=services.now(), phase=Phase.SWITCH, check=check)
 
 
-def _left(tools: Tools, job: Job) -> int:
+def _left(services: Services, job: Job) -> int:
     left, after = 0, None
-    spaces = tools.spaces_of(job.profile or "")
-    while tenants := tools.moves.tenants(after=after):
-        left += tools.moves.count_pending(tenants, spaces)
+    spaces = services.spaces_of(job.profile or "")
+    while tenants := services.moves.tenants(after=after):
+        left += services.moves.count_pending(tenants, spaces)
         after = tenants[-1]
     return left
 
 
-def switch(tools: Tools, name: str, run: int) -> Job:
+def switch(services: Services, name: str, run: int) -> Job:
     """Atomically make a verified move's profile the active one; a sweep of records without its vectors follows.
 
     Raises
@@ -82,26 +82,26 @@ def switch(tools: Tools, name: str, run: int) -> Job:
     TakenOver
         If another worker has taken the job over.
     """
-    job = require(tools.jobs, name, run)
+    job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
         return job
-    if tools.moves.serving().active != job.profile:  # else it happened before an interruption, and is only saved
-        tools.moves.switch()
-    _outdate_answers(tools)
-    tools.sleep(tools.moves.grace_s)
-    return save(tools.jobs, job, now=tools.now(), phase=Phase.SWEEP, tenant=None, cursor=None)
+    if services.moves.serving().active != job.profile:  # else it happened before an interruption, and is only saved
+        services.moves.switch()
+    _outdate_answers(services)
+    services.sleep(services.moves.grace_s)
+    return save(services.jobs, job, now=services.now(), phase=Phase.SWEEP, tenant=None, cursor=None)
 
 
-def _outdate_answers(tools: Tools) -> None:
+def _outdate_answers(services: Services) -> None:
     after = None
-    while tenants := tools.moves.tenants(after=after):
+    while tenants := services.moves.tenants(after=after):
         for tenant in tenants:
-            tools.advance(tenant)
+            services.advance(tenant)
         after = tenants[-1]
 
 
 def run_to_end(
-    tools: Tools,
+    services: Services,
     job: Job,
     *,
     budget: Budget | None = None,
@@ -121,22 +121,22 @@ def run_to_end(
         As :func:`verify`.
     """
     budget = budget or Budget()
-    began, seen = tools.seconds(), job.seen
+    began, seen = services.seconds(), job.seen
     while job.status is Status.RUNNING and job.phase is not Phase.DONE:
         if job.phase is Phase.VERIFY:
-            job = verify(tools, job.name, job.run, questions=questions, tolerance=tolerance)
+            job = verify(services, job.name, job.run, questions=questions, tolerance=tolerance)
         elif job.phase is Phase.SWITCH:
-            job = switch(tools, job.name, job.run)
+            job = switch(services, job.name, job.run)
         else:
-            job = batch(tools, job.name, job.run, Budget(seconds=0))
+            job = batch(services, job.name, job.run, Budget(seconds=0))
         if on_progress:
             on_progress(job)
-        if budget.spent(texts=job.seen - seen, seconds=tools.seconds() - began):
+        if budget.spent(texts=job.seen - seen, seconds=services.seconds() - began):
             break
     return job
 
 
-def rollback(tools: Tools) -> MigrationState:
+def rollback(services: Services) -> MigrationState:
     """Return to the profile before the last switch; or, before the switch of a move, abandon the move.
 
     After a roll-back the index that was active is kept and written to as the next one: returning to it needs another
@@ -148,27 +148,27 @@ def rollback(tools: Tools) -> MigrationState:
     InvalidRequest
         If there was no move.
     """
-    job = jobs.read(tools.jobs, MOVE)
+    job = jobs.read(services.jobs, MOVE)
     begun = job is not None and job.status is Status.ROLLING_BACK
-    serving = tools.moves.serving()
+    serving = services.moves.serving()
     giving_up = serving.next is not None and not begun
     if not giving_up and not begun:
         serving.rolled_back()  # raises where there is nothing to go back to
     # Saved first: workers on the move stop, and an interrupted roll-back is known as one.
-    jobs.stop(tools.jobs, MOVE, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=tools.now())
+    jobs.stop(services.jobs, MOVE, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=services.now())
     if giving_up:
-        return _drop(tools)
+        return _drop(services)
     if serving.next is None:  # else it happened before an interruption, and is only saved
-        tools.moves.announce_rollback()
+        services.moves.announce_rollback()
         # Meanwhile questions that the outgoing profile embedded are still answered in full by its index.
-        tools.sleep(tools.moves.grace_s)
-        serving = tools.moves.rollback()
-    _outdate_answers(tools)
-    jobs.stop(tools.jobs, MOVE, Status.ROLLED_BACK, now=tools.now())
+        services.sleep(services.moves.grace_s)
+        serving = services.moves.rollback()
+    _outdate_answers(services)
+    jobs.stop(services.jobs, MOVE, Status.ROLLED_BACK, now=services.now())
     return serving
 
 
-def drop_previous(tools: Tools) -> MigrationState:
+def drop_previous(services: Services) -> MigrationState:
     """Delete the index from before the last switch, and the vectors of its profile alone; it cannot be undone.
 
     Raises
@@ -176,14 +176,14 @@ def drop_previous(tools: Tools) -> MigrationState:
     InvalidRequest
         If there is none, or a roll-back to it is running.
     """
-    serving = tools.moves.serving()
+    serving = services.moves.serving()
     serving.rolled_back()  # raises where there is no previous one
     serving.stay()
-    return _drop(tools)
+    return _drop(services)
 
 
-def _drop(tools: Tools) -> MigrationState:
-    serving = tools.moves.serving()
-    kept = set(tools.spaces_of(tools.active_profile()))
-    beside = tools.spaces_of(serving.mirrored) if serving.mirrored else []
-    return tools.moves.drop([space for space in beside if space not in kept])
+def _drop(services: Services) -> MigrationState:
+    serving = services.moves.serving()
+    kept = set(services.spaces_of(services.active_profile()))
+    beside = services.spaces_of(serving.mirrored) if serving.mirrored else []
+    return services.moves.drop([space for space in beside if space not in kept])

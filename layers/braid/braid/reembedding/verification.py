@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from braid.models import Record
     from braid.ports.search_index import SearchHits
-    from braid.reembedding.tools import Tools
+    from braid.reembedding.services import Services
 
 FIRST: Final = 10
 _WORDS: Final = 12
@@ -32,7 +32,7 @@ class Question(Frozen):
     relevant: tuple[RecordId, ...]
 
 
-def compare(tools: Tools, before: str, after: str, questions: Sequence[Question] = ()) -> Check:
+def compare(services: Services, before: str, after: str, questions: Sequence[Question] = ()) -> Check:
     """Ask both profiles, by vectors alone, and return the recall at ten of each and their overlap.
 
     Parameters
@@ -43,16 +43,16 @@ def compare(tools: Tools, before: str, after: str, questions: Sequence[Question]
         Judged questions; without any, a sample of the records is searched for, each by its first words.
     """
     judged = bool(questions)
-    asked = list(questions) or sample(tools)
+    asked = list(questions) or sample(services)
     if not asked:
         return Check(asked=0, recall_before=1.0, recall_after=1.0, overlap=1.0)
-    now = tools.now()
+    now = services.now()
     recalls: list[tuple[float, float]] = []
     overlaps: list[float] = []
-    old, new = _vectors(tools, before, asked), _vectors(tools, after, asked)
+    old, new = _vectors(services, before, asked), _vectors(services, after, asked)
     for question, old_vector, new_vector in zip(asked, old, new, strict=True):
-        found_before = _ids(tools.index.search(_request(question, old_vector, now)))
-        found_after = _ids(tools.moves.search_next(_request(question, new_vector, now)))
+        found_before = _ids(services.index.search(_request(question, old_vector, now)))
+        found_after = _ids(services.moves.search_next(_request(question, new_vector, now)))
         relevant = set(question.relevant)
         recalls.append((len(relevant & found_before) / len(relevant), len(relevant & found_after) / len(relevant)))
         most = max(len(found_before), len(found_after))
@@ -66,25 +66,25 @@ def compare(tools: Tools, before: str, after: str, questions: Sequence[Question]
     )
 
 
-def sample(tools: Tools) -> list[Question]:
+def sample(services: Services) -> list[Question]:
     """Return questions derived from the records; deterministic for the same records.
 
     They are spread over the tenants; from each, the first records by the hash of their ids are taken.
     """
-    tenants = tools.moves.tenants(limit=_LOOKED_AT)
+    tenants = services.moves.tenants(limit=_LOOKED_AT)
     tenants = tenants[:: max(1, len(tenants) // _TENANTS)][:_TENANTS]
     if not tenants:
         return []
-    each = -(-tools.limits.sample // len(tenants))
-    now = tools.now()
+    each = -(-services.limits.sample // len(tenants))
+    now = services.now()
     questions: list[Question] = []
     for tenant in tenants:
-        records = [record for record in tools.index.scan(tenant, limit=_LOOKED_AT).records if _answers(record, now)]
+        records = [record for record in services.index.scan(tenant, limit=_LOOKED_AT).records if _answers(record, now)]
         records.sort(key=lambda record: hashlib.sha256(record.id.encode()).digest())
         questions += [
             Question(tenant_id=tenant, text=_said(record), relevant=(record.id,)) for record in records[:each]
         ]
-    return questions[: tools.limits.sample]
+    return questions[: services.limits.sample]
 
 
 def _answers(record: Record, now: datetime) -> bool:
@@ -98,9 +98,9 @@ def _said(record: Record) -> str:
     return " ".join((record.content or record.text()).split()[:_WORDS])
 
 
-def _vectors(tools: Tools, profile: str, questions: Sequence[Question]) -> list[Embedding]:
-    model = resolve(tools.profiles, profile, EmbeddingType.GENERAL)
-    encoder = tools.encoder_for(model)
+def _vectors(services: Services, profile: str, questions: Sequence[Question]) -> list[Embedding]:
+    model = resolve(services.profiles, profile, EmbeddingType.GENERAL)
+    encoder = services.encoder_for(model)
     vectors = encoder.encode(
         [question.text for question in questions], instruction=model.instruction(EmbeddingType.GENERAL)
     )

@@ -16,13 +16,13 @@ from braid.reembedding.drifted_records import Reembed
 from braid.reembedding.jobs import Check, JobKind, Phase, Status
 from braid.reembedding.migration import switch, verify
 from braid.reembedding.planning import plan
+from braid.reembedding.services import Budget
 from braid.reembedding.steps import batch
-from braid.reembedding.tools import Budget
 from braid.reembedding.writing import reembed
 
 if TYPE_CHECKING:
     from braid.reembedding.jobs import Job
-    from braid.reembedding.tools import Tools
+    from braid.reembedding.services import Services
 
 
 class StepName(StrEnum):
@@ -97,7 +97,7 @@ class Progress(Frozen):
         )
 
 
-def take(step: Step, tools: Tools, *, step_s: float) -> Progress:
+def take(step: Step, services: Services, *, step_s: float) -> Progress:
     """Run one step of a job; repeating it is harmless.
 
     Parameters
@@ -114,17 +114,17 @@ def take(step: Step, tools: Tools, *, step_s: float) -> Progress:
     """
     if step.job is None or step.run is None or step.step is StepName.PLAN:
         asked = step.asked or Asked()
-        job = plan(tools, profile=asked.profile, tenant=asked.tenant_id, resume_paused=not asked.scheduled)
+        job = plan(services, profile=asked.profile, tenant=asked.tenant_id, resume_paused=not asked.scheduled)
     elif step.step is StepName.VERIFY:
-        job = verify(tools, step.job, step.run)
+        job = verify(services, step.job, step.run)
     elif step.step is StepName.SWITCH:
-        job = switch(tools, step.job, step.run)
+        job = switch(services, step.job, step.run)
     else:
-        job = batch(tools, step.job, step.run, Budget(seconds=step_s))
+        job = batch(services, step.job, step.run, Budget(seconds=step_s))
     return Progress.of(job)
 
 
-def work_off(text: str, tools: Tools) -> None:
+def work_off(text: str, services: Services) -> None:
     """Re-embed the records of a message of the low-priority queue.
 
     Raises
@@ -138,4 +138,4 @@ def work_off(text: str, tools: Tools) -> None:
         message = QueueMessage.model_validate_json(text)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-    reembed(tools, Reembed.read(message))
+    reembed(services, Reembed.read(message))

@@ -57,7 +57,7 @@ def raise_version(record: Record, current: int) -> Record:
 
 
 @dataclass(frozen=True)
-class Tools:
+class Services:
     """The services that re-embedding uses."""
 
     index: SearchIndex
