@@ -82,9 +82,6 @@ def _report_key(job: Job) -> str:
     return f"{folder(job)}/report.json"
 
 
-# --- batch offsets ----------------------------------------------------------------------------------------------------
-
-
 def put_places(job: Job, places: Iterable[BatchPlace], objects: ObjectStore) -> Job:
     """Store batch offsets, holding one page of them in memory; return the job with its numbers of batches and lines."""
     batches = lines = 0
@@ -118,28 +115,22 @@ def _page_key(job: Job, page: int) -> str:
     return f"{folder(job)}/pages/{page:06}.json"
 
 
-# --- which edges it ends ----------------------------------------------------------------------------------------------
+def put_fingerprints(job: Job, fingerprints: bytes, objects: ObjectStore) -> Job:
+    """Store the sorted fingerprints of a job's edges; return the job with their object."""
+    return job.model_copy(update={"marks": objects.put(job.tenant_id, f"{folder(job)}/pages/marks", fingerprints)})
 
 
-def put_marks(job: Job, marks: bytes, objects: ObjectStore) -> Job:
-    """Store what :func:`~braid.ingestion.bulk.phases.marks_of` returned; return the job with its place."""
-    return job.model_copy(update={"marks": objects.put(job.tenant_id, f"{folder(job)}/pages/marks", marks)})
-
-
-def marks(job: Job, objects: ObjectStore) -> bytes:
-    """Return the marks of the object, in order.
+def fingerprints(job: Job, objects: ObjectStore) -> bytes:
+    """Return the sorted fingerprints of the object's edges.
 
     Raises
     ------
     ObjectChanged
-        If they are gone.
+        If they were deleted.
     """
     if job.marks is None:
         return b""
     return objects.read(job.tenant_id, job.marks, 0, job.marks.size_bytes)
-
-
-# --- results of batches -----------------------------------------------------------------------------------------------
 
 
 def note(job: Job, phase: Phase, place: BatchPlace, out: BatchOut, objects: ObjectStore) -> Noted:

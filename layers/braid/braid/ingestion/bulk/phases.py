@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from braid.ingestion.bulk.fingerprints import mark_of, marked
+from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
 from braid.ingestion.bulk.jobs import Phase
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.writing import Places, WriteRequest
@@ -41,38 +41,40 @@ def phases_of(line: bytes) -> set[Phase]:
     return {phase for phase, holds in may.items() if holds}
 
 
-def marked_by(line: bytes) -> bool:
-    """Whether :func:`marks_of` may have anything of a line, without reading it."""
+def has_fingerprints(line: bytes) -> bool:
+    """Whether :func:`fingerprints_of` may yield anything for a line, without parsing it."""
     phases = phases_of(line)
     return Phase.EDGES in phases and bool(phases & {Phase.LINKS, Phase.ENDS})
 
 
-def marks_of(request: WriteRequest) -> Iterator[bytes]:
-    """Yield marks of which edges the edges of a request supersede, and of its ``SUPERSEDES`` edges."""
+def fingerprints_of(request: WriteRequest) -> Iterator[bytes]:
+    """Yield the fingerprints of the edges that a request's edges supersede, and of its ``SUPERSEDES`` edges."""
     for _, edge in _last(request):
-        yield from (mark_of(_ENDED, key.identity()) for key in edge.supersedes)
+        yield from (fingerprint_of(_ENDED, key.identity()) for key in edge.supersedes)
         if edge.type == SUPERSEDES:
-            yield mark_of(_STATED, edge.identity())
+            yield fingerprint_of(_STATED, edge.identity())
 
 
-def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], marks: bytes) -> WriteRequest:
-    """Return what of a batch is written in a phase.
+def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], fingerprints: bytes) -> WriteRequest:
+    """Return the part of a batch that is written in a phase.
 
     Parameters
     ----------
     refused
-        Places of which something was refused in a phase before; nothing more of them is written.
-    marks
-        Those of all lines of the file, as :func:`marks_of` has them, in order; the last phase needs none.
+        Places of items that an earlier phase refused; nothing more of them is written.
+    fingerprints
+        Sorted :func:`fingerprints_of` all lines of the file; the last phase needs none.
     """
     if phase is Phase.ITEMS:
         places = Places(records=request.places.records, vertices=request.places.vertices)
         return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
     chosen = [(place, edge) for place, edge in _edges(request, phase) if place not in refused]
-    superseding = _superseding(request, refused, marks) if phase is Phase.LINKS else []
+    superseding = _superseding(request, refused, fingerprints) if phase is Phase.LINKS else []
     return WriteRequest(
         tenant_id=request.tenant_id,
-        ended_apart=frozenset(edge.identity() for _, edge in chosen if marked(marks, mark_of(_ENDED, edge.identity()))),
+        ended_apart=frozenset(
+            edge.identity() for _, edge in chosen if contains(fingerprints, fingerprint_of(_ENDED, edge.identity()))
+        ),
         records=tuple(record for _, record in superseding),
         relationships=tuple(edge for _, edge in chosen),
         places=Places(
@@ -103,14 +105,18 @@ def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
     return {edge.identity(): (place, edge) for place, edge in placed}.values()
 
 
-def _superseding(request: WriteRequest, refused: Collection[str], marks: bytes) -> list[tuple[str, Record]]:
+def _superseding(request: WriteRequest, refused: Collection[str], fingerprints: bytes) -> list[tuple[str, Record]]:
     """Return the superseding records with their places, without supersession that an edge of the file states as well.
 
     The stated edge takes precedence over the one that a record implies.
     """
     found: list[tuple[str, Record]] = []
     for place, record in zip(request.places.records, request.records, strict=True):
-        left = tuple(old for old in record.supersedes if not marked(marks, mark_of(_STATED, _link(record.id, old))))
+        left = tuple(
+            old
+            for old in record.supersedes
+            if not contains(fingerprints, fingerprint_of(_STATED, _link(record.id, old)))
+        )
         if left and place not in refused:
             found.append((place, record.model_copy(update={"supersedes": left})))
     return found

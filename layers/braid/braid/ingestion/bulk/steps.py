@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, ObjectChanged
 from braid.ingestion.bulk import manifest
-from braid.ingestion.bulk.fingerprints import Marks
+from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.jobs import (
     Batch,
     BatchOut,
@@ -31,7 +31,7 @@ from braid.ingestion.bulk.jobs import (
     Phase,
     Split,
 )
-from braid.ingestion.bulk.phases import marked_by, marks_of, part_of, phases_of
+from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_of, phases_of
 from braid.ingestion.items import read_lines, write_body
 from braid.ingestion.writing import ItemError, MissingEnds, WriteStore, write
 from braid.ports.imports import Job, JobReport, JobStatus
@@ -92,11 +92,11 @@ def split(task: Split, store: FileStore) -> Job:
 
 
 def _split(job: Job, lines: ObjectLines, store: FileStore) -> Job:
-    marks = Marks()
-    read = _each_marked(iter(lines), job.tenant_id, marks)
+    fingerprints = Fingerprints()
+    read = _collecting_fingerprints(iter(lines), job.tenant_id, fingerprints)
     job = manifest.put_places(job, _places(read, lines.info.size_bytes), store.objects)
-    found = marks.in_order()
-    return manifest.put_marks(job, found, store.objects) if found else job
+    found = fingerprints.in_order()
+    return manifest.put_fingerprints(job, found, store.objects) if found else job
 
 
 def page(task: Page, store: FileStore) -> PageOut:
@@ -139,8 +139,8 @@ def batch(task: Batch, store: FileStore) -> Noted:
     before = [phase for phase in list(Phase)[: list(Phase).index(task.phase)] if phase in place.phases]
     noted = [manifest.noted(task.job, phase, place, store.objects) for phase in before]
     refused = {error.place for out in noted for error in out.errors}
-    marks = manifest.marks(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
-    report = write(part_of(request, task.phase, refused, marks), store)
+    fingerprints = manifest.fingerprints(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
+    report = write(part_of(request, task.phase, refused, fingerprints), store)
     out = BatchOut(
         written=report.written,
         unchanged=report.unchanged,
@@ -192,9 +192,6 @@ def run(request: Task, store: FileStore) -> TaskOut:
             return write_body(task.body, task.tenant_id, store)
 
 
-# --- the object -------------------------------------------------------------------------------------------------------
-
-
 def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
     """Return tenant, key, version if the event names one, and the handling of edges with missing ends."""
     detail = event.get("detail")
@@ -214,12 +211,12 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
     return event["tenant_id"], event["key"], None, MissingEnds(missing)
 
 
-def _each_marked(lines: Iterator[bytes], tenant_id: str, marks: Marks) -> Iterator[bytes]:
-    """Yield lines, and take their marks."""
+def _collecting_fingerprints(lines: Iterator[bytes], tenant_id: str, fingerprints: Fingerprints) -> Iterator[bytes]:
+    """Yield lines, and collect the fingerprints of their edges."""
     for line in lines:
-        if marked_by(line):
-            for mark in marks_of(read_lines([("", line)], tenant_id).request(partial=True)):
-                marks.add(mark)
+        if has_fingerprints(line):
+            for fingerprint in fingerprints_of(read_lines([("", line)], tenant_id).request(partial=True)):
+                fingerprints.add(fingerprint)
         yield line
 
 
@@ -242,9 +239,6 @@ def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
         phases |= phases_of(line)
     if size:
         yield place()
-
-
-# --- the report -------------------------------------------------------------------------------------------------------
 
 
 def _gathered(job: Job, store: FileStore) -> JobReport:
