@@ -178,10 +178,10 @@ def lines(wired: BenchWired, source: Path) -> int:
 
 def an_object(wired: BenchWired, _source: Path) -> int:
     """Write an object by the steps of the workflow, one after another; that it is put there first is not counted."""
-    from braid.ingestion.bulk.local_imports import ImportsHere
+    from braid.ingestion.bulk.local_imports import LocalImports
     from braid.ports.imports import ImportAsked
 
-    imports = ImportsHere(wired)
+    imports = LocalImports(wired)
     try:
         imports.start(TENANT, "bench", ImportAsked(key=_OBJECT))
         while (found := imports.find(TENANT, "bench")) is None or found.status == "running":

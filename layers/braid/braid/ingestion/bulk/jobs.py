@@ -89,7 +89,7 @@ class Finish(Frozen):
     job: Job
 
 
-class PageOut(Frozen):
+class PageResult(Frozen):
     """The next batches, and the position after them."""
 
     phase: Phase
@@ -99,7 +99,7 @@ class PageOut(Frozen):
     """Whether these are the last."""
 
 
-class BatchOut(Frozen):
+class BatchResult(Frozen):
     """Result of the last write of one batch in one phase; kept in the object store until the job ends."""
 
     written: int = 0
@@ -112,14 +112,14 @@ class BatchOut(Frozen):
     """Name of the error that kept the whole batch from being written."""
 
 
-class Noted(Frozen):
+class BatchCounts(Frozen):
     """Counts of one batch, as a step returns them."""
 
     written: int = 0
     errors: int = 0
 
 
-class Inline(Frozen):
+class InlineWrite(Frozen):
     """Request to write the items of one call."""
 
     name: Literal["write"] = "write"
@@ -130,7 +130,7 @@ class Inline(Frozen):
 class Task(Frozen):
     """Request of one step, discriminated by its name."""
 
-    task: Annotated[Split | Page | Batch | Lost | Finish | Inline, Field(discriminator="name")]
+    task: Annotated[Split | Page | Batch | Lost | Finish | InlineWrite, Field(discriminator="name")]
 
 
-TaskOut = Job | PageOut | Noted | JobReport | WriteReport
+TaskResult = Job | PageResult | BatchCounts | JobReport | WriteReport

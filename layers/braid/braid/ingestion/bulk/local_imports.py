@@ -33,7 +33,7 @@ RETRY_AFTER_S: Final = 10
 """Suggested delay after a refusal: an import takes seconds to minutes."""
 
 
-class _Note(Frozen):
+class _State(Frozen):
     """Stored state of an import; ``process`` is the id of the process that runs it."""
 
     process: int
@@ -41,7 +41,7 @@ class _Note(Frozen):
     error: str | None = None
 
 
-class ImportsHere:
+class LocalImports:
     """Runs imports on a thread of this process: tenants in turn, the imports of one in their order.
 
     Parameters
@@ -85,7 +85,7 @@ class ImportsHere:
                 raise QueueFull(message, retry_after_s=RETRY_AFTER_S)
             self._mine.add((tenant_id, import_id))
         try:
-            self._note(tenant_id, import_id, ImportStatus.RUNNING)
+            self._put_state(tenant_id, import_id, ImportStatus.RUNNING)
             with self._lock:  # held while it is submitted, so that the thread finds it in its turn
                 self._pool.submit(self._run_next)
                 self._turns.setdefault(tenant_id, deque()).append((import_id, asked))
@@ -96,16 +96,16 @@ class ImportsHere:
     def find(self, tenant_id: str, import_id: str) -> Import | None:
         """Return the state of an import; None if it is unknown."""
         with self._lock:
-            mine = (tenant_id, import_id) in self._mine  # before the note is read: it is written first
-        note = self._noted(tenant_id, import_id)
-        if note is None:
+            mine = (tenant_id, import_id) in self._mine  # before the state is read: it is written first
+        state = self._state(tenant_id, import_id)
+        if state is None:
             return None
-        if note.status is ImportStatus.RUNNING and not mine and not _runs_elsewhere(note.process):
+        if state.status is ImportStatus.RUNNING and not mine and not _runs_elsewhere(state.process):
             return Import(id=import_id, status=ImportStatus.FAILED, error=INTERRUPTED)
         report = None
-        if note.status in {ImportStatus.WRITTEN, ImportStatus.WITH_ERRORS}:
+        if state.status in {ImportStatus.WRITTEN, ImportStatus.WITH_ERRORS}:
             report = self._report(tenant_id, import_id)
-        return Import(id=import_id, status=note.status, error=note.error, report=report)
+        return Import(id=import_id, status=state.status, error=state.error, report=report)
 
     def _run_next(self) -> None:
         """Run the next import of the tenant whose turn it is."""
@@ -132,7 +132,7 @@ class ImportsHere:
             self._on_failure(import_id, failure)
         finally:
             with suppress(StoreError):
-                self._note(tenant_id, import_id, status, error)
+                self._put_state(tenant_id, import_id, status, error)
             self._forget(tenant_id, import_id)
 
     def _written(self, tenant_id: str, import_id: str, asked: ImportAsked) -> JobReport | None:
@@ -148,8 +148,8 @@ class ImportsHere:
                 try:
                     steps.batch(Batch(job=job, phase=page.phase, batch=place), self._store)
                 except BraidError as error:
-                    note = Lost(job=job, phase=page.phase, batch=place, error=type(error).__name__)
-                    steps.lost(note, self._store)
+                    lost = Lost(job=job, phase=page.phase, batch=place, error=type(error).__name__)
+                    steps.lost(lost, self._store)
             if page.done:
                 return steps.finish(Finish(job=job), self._store)
             cursor = page.next
@@ -158,13 +158,13 @@ class ImportsHere:
         with self._lock:
             self._mine.discard((tenant_id, import_id))
 
-    def _note(self, tenant_id: str, import_id: str, status: ImportStatus, error: str | None = None) -> None:
-        note = _Note(process=os.getpid(), status=status, error=error)
-        self._store.objects.put(tenant_id, _note_key(import_id), note.model_dump_json().encode())
+    def _put_state(self, tenant_id: str, import_id: str, status: ImportStatus, error: str | None = None) -> None:
+        state = _State(process=os.getpid(), status=status, error=error)
+        self._store.objects.put(tenant_id, _state_key(import_id), state.model_dump_json().encode())
 
-    def _noted(self, tenant_id: str, import_id: str) -> _Note | None:
+    def _state(self, tenant_id: str, import_id: str) -> _State | None:
         try:
-            return _Note.model_validate_json(read_object(self._store.objects, tenant_id, _note_key(import_id)))
+            return _State.model_validate_json(read_object(self._store.objects, tenant_id, _state_key(import_id)))
         except ObjectMissing:
             return None
 
@@ -177,7 +177,7 @@ class ImportsHere:
             return None
 
 
-def _note_key(import_id: str) -> str:
+def _state_key(import_id: str) -> str:
     return f"ingest/{import_id}/import.json"
 
 

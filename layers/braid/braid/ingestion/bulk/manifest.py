@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from braid.errors import ObjectMissing
-from braid.ingestion.bulk.jobs import BatchOut, BatchPlace, Noted
+from braid.ingestion.bulk.jobs import BatchCounts, BatchPlace, BatchResult
 from braid.ingestion.bulk.small_objects import read_object
 from braid.ports.imports import JobReport
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PAGE_BATCHES = 400
 """Batches that one step returns: their offsets take 50 KB of a state's 256, and each page 14 of the 25,000 events that
 an execution may have."""
-NOTES_AT_ONCE = 10
+READS_AT_ONCE = 10
 """Results that are read in parallel: as many as an AWS client keeps connections."""
 _PLACES = TypeAdapter(tuple[BatchPlace, ...])
 
@@ -133,23 +133,23 @@ def fingerprints(job: Job, objects: ObjectStore) -> bytes:
     return objects.read(job.tenant_id, job.marks, 0, job.marks.size_bytes)
 
 
-def note(job: Job, phase: Phase, place: BatchPlace, out: BatchOut, objects: ObjectStore) -> Noted:
+def put_result(job: Job, phase: Phase, place: BatchPlace, out: BatchResult, objects: ObjectStore) -> BatchCounts:
     """Store the result of a batch in a phase."""
     objects.put(job.tenant_id, _result_key(job, phase, place), out.model_dump_json().encode())
-    return Noted(written=out.written, errors=len(out.errors))
+    return BatchCounts(written=out.written, errors=len(out.errors))
 
 
-def noted(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchOut:
+def result(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchResult:
     """Return the result of a batch in a phase; a batch without one is lost."""
     try:
         # A repeated step may store its result again at this very moment.
         text = read_object(objects, job.tenant_id, _result_key(job, phase, place))
     except ObjectMissing:
-        return BatchOut(lost="nothing is noted of it")
-    return BatchOut.model_validate_json(text)
+        return BatchResult(lost="nothing is noted of it")
+    return BatchResult.model_validate_json(text)
 
 
-def all_noted(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchOut]]:
+def results(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchResult]]:
     """Yield the result of every batch in every phase, in order, holding one page of them in memory.
 
     Raises
@@ -158,11 +158,11 @@ def all_noted(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, Batc
         If a page of batch offsets is gone.
     """
 
-    def read(task: tuple[Phase, BatchPlace]) -> BatchOut:
+    def read(task: tuple[Phase, BatchPlace]) -> BatchResult:
         phase, place = task
-        return noted(job, phase, place, objects)
+        return result(job, phase, place, objects)
 
-    with ThreadPoolExecutor(NOTES_AT_ONCE, thread_name_prefix="braid-notes") as pool:
+    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="braid-notes") as pool:
         for page in range(pages(job)):
             tasks = [(phase, place) for place in places(job, page, objects) for phase in place.phases]
             yield from ((place, out) for (_, place), out in zip(tasks, pool.map(read, tasks), strict=True))

@@ -19,15 +19,15 @@ from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.jobs import (
     Batch,
-    BatchOut,
+    BatchCounts,
     BatchPlace,
+    BatchResult,
     Cursor,
     Finish,
-    Inline,
+    InlineWrite,
     Lost,
-    Noted,
     Page,
-    PageOut,
+    PageResult,
     Phase,
     Split,
 )
@@ -39,7 +39,7 @@ from braid.ports.imports import Job, JobReport, JobStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.bulk.jobs import Task, TaskOut
+    from braid.ingestion.bulk.jobs import Task, TaskResult
     from braid.ports.cache import ResilientCache
     from braid.ports.object_store import ObjectLines, ObjectStore
 
@@ -99,7 +99,7 @@ def _split(job: Job, lines: ObjectLines, store: FileStore) -> Job:
     return manifest.put_fingerprints(job, found, store.objects) if found else job
 
 
-def page(task: Page, store: FileStore) -> PageOut:
+def page(task: Page, store: FileStore) -> PageResult:
     """Return the offsets of the next batches, skipping those with nothing to write in the phase."""
     phase, number = task.cursor.phase, task.cursor.page
     pages = manifest.pages(task.job)
@@ -112,7 +112,7 @@ def page(task: Page, store: FileStore) -> PageOut:
     phases = list(Phase)
     if last and phase is not phases[-1]:
         following = Cursor(phase=phases[phases.index(phase) + 1])
-    return PageOut(
+    return PageResult(
         phase=phase,
         batches=batches,
         next=following,
@@ -120,7 +120,7 @@ def page(task: Page, store: FileStore) -> PageOut:
     )
 
 
-def batch(task: Batch, store: FileStore) -> Noted:
+def batch(task: Batch, store: FileStore) -> BatchCounts:
     """Write the valid lines of one batch, and store its result with the errors of the rest.
 
     Raises
@@ -137,11 +137,11 @@ def batch(task: Batch, store: FileStore) -> Noted:
     items = read_lines(numbered, task.job.tenant_id)
     request = items.request(partial=True, missing=task.job.missing)
     before = [phase for phase in list(Phase)[: list(Phase).index(task.phase)] if phase in place.phases]
-    noted = [manifest.noted(task.job, phase, place, store.objects) for phase in before]
-    refused = {error.place for out in noted for error in out.errors}
+    earlier = [manifest.result(task.job, phase, place, store.objects) for phase in before]
+    refused = {error.place for out in earlier for error in out.errors}
     fingerprints = manifest.fingerprints(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
     report = write(part_of(request, task.phase, refused, fingerprints), store)
-    out = BatchOut(
+    out = BatchResult(
         written=report.written,
         unchanged=report.unchanged,
         embedded=report.embedded,
@@ -149,12 +149,12 @@ def batch(task: Batch, store: FileStore) -> Noted:
         superseded=report.superseded,
         errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
     )
-    return manifest.note(task.job, task.phase, place, out, store.objects)
+    return manifest.put_result(task.job, task.phase, place, out, store.objects)
 
 
-def lost(task: Lost, store: FileStore) -> Noted:
+def lost(task: Lost, store: FileStore) -> BatchCounts:
     """Store that a batch could not be written at all."""
-    return manifest.note(task.job, task.phase, task.batch, BatchOut(lost=task.error), store.objects)
+    return manifest.put_result(task.job, task.phase, task.batch, BatchResult(lost=task.error), store.objects)
 
 
 def finish(task: Finish, store: FileStore) -> JobReport:
@@ -175,7 +175,7 @@ def finish(task: Finish, store: FileStore) -> JobReport:
     return report
 
 
-def run(request: Task, store: FileStore) -> TaskOut:
+def run(request: Task, store: FileStore) -> TaskResult:
     """Run one step."""
     match request.task:
         case Split() as task:
@@ -188,7 +188,7 @@ def run(request: Task, store: FileStore) -> TaskOut:
             return lost(task, store)
         case Finish() as task:
             return finish(task, store)
-        case Inline() as task:
+        case InlineWrite() as task:
             return write_body(task.body, task.tenant_id, store)
 
 
@@ -247,7 +247,7 @@ def _gathered(job: Job, store: FileStore) -> JobReport:
     errors, causes = 0, list[str]()
     report_key = f"{manifest.folder(job)}/errors.jsonl"
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as lines:
-        for place, out in manifest.all_noted(job, store.objects):
+        for place, out in manifest.results(job, store.objects):
             for name in totals:
                 totals[name] += getattr(out, name)
             found = out.errors
