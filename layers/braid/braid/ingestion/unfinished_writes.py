@@ -11,7 +11,7 @@ import hashlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from braid.ingestion.bulk.small_objects import read_object
+from braid.ingestion.bulk.manifest import read_object
 from braid.models import Frozen, RecordId, Relationship, TenantId, Vertex
 
 if TYPE_CHECKING:

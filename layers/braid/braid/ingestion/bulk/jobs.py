@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from braid.ingestion.writing import ItemError, WriteReport
 from braid.models import Frozen, TenantId
 from braid.ports.imports import Job, JobName, JobReport
+from braid.ports.ingestion import ItemError, WriteReport
 
 
 class Phase(StrEnum):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, StoreError
 from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Lost, Page, Split
-from braid.ingestion.bulk.small_objects import read_object
+from braid.ingestion.bulk.manifest import read_object
 from braid.models import Frozen
 from braid.ports.imports import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
 

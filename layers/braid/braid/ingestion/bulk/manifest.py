@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import TypeAdapter
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
-from braid.errors import ObjectMissing
+from braid.errors import ObjectChanged, ObjectMissing
 from braid.ingestion.bulk.jobs import BatchCounts, BatchPlace, BatchResult
-from braid.ingestion.bulk.small_objects import read_object
 from braid.ports.imports import JobReport
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ PAGE_BATCHES = 400
 an execution may have."""
 READS_AT_ONCE = 10
 """Results that are read in parallel: as many as an AWS client keeps connections."""
+_READ_ATTEMPTS: Final = 10
+"""Such an object is written a few times in its life; one that changes under every read is a fault."""
+_READ_WAIT_S: Final = 0.02
 _PLACES = TypeAdapter(tuple[BatchPlace, ...])
 
 
@@ -170,3 +173,26 @@ def results(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchR
 
 def _result_key(job: Job, phase: Phase, place: BatchPlace) -> str:
     return f"{folder(job)}/results/{place.number:08}-{phase.value}.json"
+
+
+def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
+    """Return the whole of one version of a small object, starting over if it is replaced meanwhile.
+
+    Lines are joined without their line feeds.
+
+    Raises
+    ------
+    ObjectMissing
+        If it does not exist.
+    ObjectChanged
+        If it was replaced during each of ten reads.
+    StoreError
+        As the store.
+    """
+    attempts = Retrying(
+        stop=stop_after_attempt(_READ_ATTEMPTS),
+        wait=wait_random(0, _READ_WAIT_S),
+        retry=retry_if_exception_type(ObjectChanged),
+        reraise=True,
+    )
+    return attempts(lambda: b"".join(objects.open(tenant_id, key)))
