@@ -13,9 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, StoreError
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Lost, Page, Split
-from braid.ingestion.bulk.manifest import read_object
 from braid.models import Frozen
 from braid.ports.imports import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
 
@@ -104,7 +103,7 @@ class LocalImports:
             return Import(id=import_id, status=ImportStatus.FAILED, error=INTERRUPTED)
         report = None
         if state.status in {ImportStatus.WRITTEN, ImportStatus.WITH_ERRORS}:
-            report = self._report(tenant_id, import_id)
+            report = manifest.report(tenant_id, import_id, self._store.objects)
         return Import(id=import_id, status=state.status, error=state.error, report=report)
 
     def _run_next(self) -> None:
@@ -164,14 +163,8 @@ class LocalImports:
 
     def _state(self, tenant_id: str, import_id: str) -> _State | None:
         try:
-            return _State.model_validate_json(read_object(self._store.objects, tenant_id, _state_key(import_id)))
-        except ObjectMissing:
-            return None
-
-    def _report(self, tenant_id: str, import_id: str) -> JobReport | None:
-        try:
-            return JobReport.model_validate_json(
-                read_object(self._store.objects, tenant_id, f"ingest/{import_id}/report.json")
+            return _State.model_validate_json(
+                manifest.read_object(self._store.objects, tenant_id, _state_key(import_id))
             )
         except ObjectMissing:
             return None

@@ -36,17 +36,17 @@ def folder(job: Job) -> str:
     return _folder(job.name)
 
 
-def report(job: Job, objects: ObjectStore) -> JobReport | None:
+def report(tenant_id: str, name: str, objects: ObjectStore) -> JobReport | None:
     """Return the report of a job; None if it has not finished."""
     try:
-        return JobReport.model_validate_json(read_object(objects, job.tenant_id, _report_key(job)))
+        return JobReport.model_validate_json(read_object(objects, tenant_id, _report_key(name)))
     except ObjectMissing:
         return None
 
 
 def put_report(found: JobReport, objects: ObjectStore) -> None:
     """Store the report, which repeated ``finish`` steps return."""
-    objects.put(found.job.tenant_id, _report_key(found.job), found.model_dump_json().encode())
+    objects.put(found.job.tenant_id, _report_key(found.job.name), found.model_dump_json().encode())
 
 
 def unfinished(keys: Iterable[str]) -> list[str]:
@@ -81,8 +81,8 @@ def _folder(name: str) -> str:
     return f"ingest/{name}"
 
 
-def _report_key(job: Job) -> str:
-    return f"{folder(job)}/report.json"
+def _report_key(name: str) -> str:
+    return f"{_folder(name)}/report.json"
 
 
 def put_places(job: Job, places: Iterable[BatchPlace], objects: ObjectStore) -> Job:

@@ -162,11 +162,11 @@ def finish(task: Finish, store: FileStore) -> JobReport:
 
     A batch without a result counts as lost. Repeating the step returns the stored report.
     """
-    report = manifest.report(task.job, store.objects)
+    report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
     if report is None:
         gathered = _gathered(task.job, store)
         # A step that timed out may have finished meanwhile and deleted results that were still to be read here.
-        report = manifest.report(task.job, store.objects)
+        report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
         if report is None:
             store.cache.advance(task.job.tenant_id)
             manifest.put_report(gathered, store.objects)
