@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.local_imports import LocalImports
-from braid.ingestion.queued_writes import write_message
+from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import MissingEnds
 from braid.lambda_runtime.fifo_batches import batch_handler
 from braid.ports.imports import ImportAsked, ImportStatus

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from braid.ingestion.items import MAX_INLINE
+from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import (
     Citation,
     Frozen,

@@ -3,6 +3,7 @@
 ::
 
     items.py             parses JSON items into records, vertices and edges
+    inline_writes.py     writes the items of one call or queue message
     checks.py            validates a write request and resolves the ends of its edges
     supersession.py      finds, checks and applies supersession
     writing.py           embeds and writes one request to both stores

@@ -12,19 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
-from braid.ingestion.writing import ItemError, MissingEnds, Places, WriteReport, WriteRequest, write
 from braid.models import Kind, Record, Relationship, Vertex
 from braid.models.record_limits import too_much
+from braid.ports.ingestion import ItemError, Places, WriteRequest
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from braid.ingestion.writing import WriteStore
-
-MAX_INLINE = 100
-"""Most items of one synchronous call."""
 DEFAULT_ENTITY_TYPE = "Concept"
 OURS = {
     "tenant_id": "unknown field: the tenant is given beside the data",
@@ -228,92 +224,6 @@ class Items:
 def printable(text: str) -> str:
     """Return a message with unprintable characters replaced, as it may quote any input."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
-
-
-def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fields: Any) -> WriteReport:  # noqa: ANN401 - WriteRequest checks them
-    """Write parsed items.
-
-    Parameters
-    ----------
-    items
-        The parsed items.
-    store
-        Both stores.
-    partial
-        Whether the valid items are written if others are invalid; otherwise nothing is.
-    fields
-        Further fields of :class:`~braid.ingestion.writing.WriteRequest`.
-
-    Raises
-    ------
-    StoreError, ModelError
-        As :func:`braid.ingestion.writing.write`.
-    """
-    if items.errors and not partial:
-        return WriteReport(tenant_id=items.tenant_id, errors=tuple(items.errors))
-    report = write(items.request(partial=partial, **fields), store)
-    return report.model_copy(update={"errors": (*items.errors, *report.errors)})
-
-
-def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLINE) -> tuple[Items, dict[str, Any]]:
-    """Parse the body of one call: lists ``records``, ``entities``, ``relationships``, and options.
-
-    Parameters
-    ----------
-    body
-        Besides the lists it may have ``missing`` (``refuse`` or ``stub``) and ``partial``.
-    tenant_id
-        From the verified token, never from the body.
-    limit
-        Most items of all lists together.
-
-    Returns
-    -------
-    tuple
-        The items, and the arguments ``missing`` and ``partial`` of :func:`write_items`.
-
-    Raises
-    ------
-    InvalidRequest
-        If the body is not of this form, is empty or too long; names the field.
-    """
-    unknown = sorted(set(body) - {*KINDS.values(), "missing", "partial"})
-    if unknown:
-        raise InvalidRequest(f"{unknown[0]}: unknown field", field=unknown[0])
-    options = {"missing": body.get("missing", MissingEnds.REFUSE.value), "partial": body.get("partial", False)}
-    if options["missing"] not in set(MissingEnds):
-        raise InvalidRequest("missing: must be refuse or stub", field="missing")
-    if not isinstance(options["partial"], bool):
-        raise InvalidRequest("partial: must be true or false", field="partial")
-    items = Items(tenant_id)
-    count = 0
-    for kind, name in KINDS.items():
-        rows = body.get(name) or []
-        if not isinstance(rows, list):
-            raise InvalidRequest(f"{name}: must be a list", field=name)
-        count += len(rows)
-        if count > limit:
-            message = f"{name}: more than {limit} items; write a file of lines to the object store instead"
-            raise InvalidRequest(message, field=name)
-        for position, row in enumerate(rows):
-            items.add(f"{name}[{position}]", row, kind)
-    if not count:
-        raise InvalidRequest("records: there is nothing to write", field="records")
-    return items, options
-
-
-def write_body(body: Mapping[str, Any], tenant_id: str, store: WriteStore) -> WriteReport:
-    """Write the body of one call, as :func:`read_body` parses it; if the report has errors, nothing was written.
-
-    Raises
-    ------
-    InvalidRequest
-        As :func:`read_body`.
-    StoreError, ModelError
-        As :func:`braid.ingestion.writing.write`.
-    """
-    items, options = read_body(body, tenant_id)
-    return write_items(items, store, **options)
 
 
 def read_lines(lines: Iterable[tuple[str, bytes]], tenant_id: str) -> Items:

@@ -32,7 +32,8 @@ from braid.ingestion.bulk.jobs import (
     Split,
 )
 from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_of, phases_of
-from braid.ingestion.items import read_lines, write_body
+from braid.ingestion.inline_writes import write_body
+from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, WriteStore, write
 from braid.ports.imports import Job, JobReport, JobStatus
 
