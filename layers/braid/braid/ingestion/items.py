@@ -38,7 +38,7 @@ KINDS = {"record": "records", "entity": "entities", "relationship": "relationshi
 _Item = TypeVar("_Item", Record, Vertex)
 
 
-class Mistake(Exception):
+class InvalidItem(Exception):
     """An item is invalid in a way that its schema does not express; the message names the field."""
 
 
@@ -46,14 +46,14 @@ def refuse(row: Mapping[str, Any], fields: Mapping[str, str]) -> None:
     """Raise if an item has one of these fields, with the message given for it."""
     for name, message in fields.items():
         if name in row:
-            raise Mistake(f"{name}: {message}")
+            raise InvalidItem(f"{name}: {message}")
 
 
 def require(row: Mapping[str, Any], *fields: str) -> None:
     """Raise if an item lacks one of these fields."""
     for name in fields:
         if row.get(name) is None:
-            raise Mistake(f"{name}: missing")
+            raise InvalidItem(f"{name}: missing")
 
 
 def object_of(row: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def object_of(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Mistake(f"{name}: expected an object, found {type(value).__name__}")
+        raise InvalidItem(f"{name}: expected an object, found {type(value).__name__}")
     return value
 
 
@@ -71,7 +71,7 @@ def corpus_record(row: Mapping[str, Any], tenant_id: str) -> Record:
 
     Raises
     ------
-    Mistake, ValidationError
+    InvalidItem, ValidationError
         If it is invalid.
     """
     names = {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"}
@@ -142,7 +142,7 @@ def relationship_of(row: Mapping[str, Any], tenant_id: str) -> Relationship:
 def _bounded(item: _Item, names: Mapping[str, str] | None = None) -> _Item:
     """Return a record or vertex unless it exceeds the size limits; ``names`` maps its fields to the item's."""
     if found := too_much(item):
-        raise Mistake(f"{(names or {}).get(found.field, found.field)}: {found.message}")
+        raise InvalidItem(f"{(names or {}).get(found.field, found.field)}: {found.message}")
     return item
 
 
@@ -185,7 +185,7 @@ class Items:
             self._make(place, row, kind or "record")
         except ValidationError as error:
             self._refuse(place, row, str(InvalidRequest.from_validation(error, names)).removeprefix("request: "))
-        except Mistake as error:
+        except InvalidItem as error:
             self._refuse(place, row, str(error))
 
     def request(self, **fields: Any) -> WriteRequest:  # noqa: ANN401 - WriteRequest checks them

@@ -34,7 +34,7 @@ class UnfinishedWrite(Frozen):
 
 
 @contextmanager
-def noted(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | None) -> Iterator[None]:
+def logged(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | None) -> Iterator[None]:
     """Log a write while it runs; the entry of an interrupted one stays until it is repeated or repaired."""
     if objects is None or not (write.vertices or write.relationships):
         yield

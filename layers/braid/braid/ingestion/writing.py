@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.unfinished_writes import UnfinishedWrite, noted
+from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import Embedding, Record
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 
@@ -108,7 +108,7 @@ def write(
             vertices=tuple(accepted.vertices),
             relationships=tuple(accepted.edges),
         )
-        with noted(whole, request, store.notes):
+        with logged(whole, request, store.notes):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
     return WriteReport(
         tenant_id=tenant_id,
