@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from math import hypot, isfinite
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from braid.errors import InvalidRequest
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
-from braid.ingestion.supplied_vectors import NOT_ALLOWED, supplied_vector_problem
 from braid.models import Kind, Record, Relationship, Vertex
 from braid.models.record_limits import too_much
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -16,10 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from braid.ingestion.supersession import Identity
+    from braid.models import Embedding
+    from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import WriteRequest, WriteStore
 
 DOCUMENT = "Document"
 """Entity type of the vertex of a record without one."""
+_NOT_ALLOWED: Final = (
+    "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
+)
+_NORM_TOLERANCE: Final = 0.01
+"""Allowed deviation of a vector's norm from 1: ten times that of rounding to 16 bits."""
 _Named = TypeVar("_Named", Record, Vertex)
 
 
@@ -208,12 +217,38 @@ def _refuse_newer(given: Given, store: WriteStore, errors: list[ItemError]) -> N
 def _refuse_vectors(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
     """Refuse records with supplied vectors that are not allowed, or that do not fit the model that they name."""
     for record in [record for record in given.records.values() if record.embeddings]:
-        problems = (supplied_vector_problem(one, store.spaces) for one in record.embeddings)
-        message = next(filter(None, problems), None) if store.allow_supplied_vectors else NOT_ALLOWED
+        problems = (_supplied_vector_problem(one, store.spaces) for one in record.embeddings)
+        message = next(filter(None, problems), None) if store.allow_supplied_vectors else _NOT_ALLOWED
         if message:
             del given.records[record.id]
             place = _place(given.request, record.id)
             errors.append(ItemError(place=place, id=record.id, field="embeddings", message=message))
+
+
+def _supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelConfig]) -> str | None:
+    """Return why a supplied vector is refused; None if it is valid.
+
+    Parameters
+    ----------
+    spaces
+        Every configured embedding space, with its model.
+    """
+    space, model = embedding.space, spaces.get(embedding.space)
+    if model is None:
+        return f"there is no embedding space {space!r}; the configured models have {', '.join(sorted(spaces))}"
+    if embedding.model_id != model.id:
+        return f"space {space} is that of the model {model.id}, not of {embedding.model_id!r}"
+    if embedding.dimension != model.dimension:
+        return f"space {space} holds vectors of {model.dimension} values, this has {embedding.dimension}"
+    values = array("f", embedding.vector)
+    if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
+        values.byteswap()
+    length = hypot(*values)
+    if not isfinite(length):
+        return f"the vector of space {space} has a value that is not finite"
+    if abs(length - 1.0) > _NORM_TOLERANCE:
+        return f"the vector of space {space} has the length {length:.4g}; divide it by that, so that it has length 1"
+    return None
 
 
 def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
