@@ -178,10 +178,10 @@ def lines(wired: BenchWired, source: Path) -> int:
 
 def an_object(wired: BenchWired, _source: Path) -> int:
     """Write an object by the steps of the workflow, one after another; that it is put there first is not counted."""
-    from braid.ingestion.bulk.local_imports import ImportsHere
+    from braid.ingestion.bulk.local_imports import LocalImports
     from braid.ports.imports import ImportAsked
 
-    imports = ImportsHere(wired)
+    imports = LocalImports(wired)
     try:
         imports.start(TENANT, "bench", ImportAsked(key=_OBJECT))
         while (found := imports.find(TENANT, "bench")) is None or found.status == "running":
@@ -216,8 +216,8 @@ def refresh(wired: BenchWired, _source: Path) -> int:
     current = wired.schemas.current(TENANT)
     for version in (current + 1, current + 2):
         wired.schemas.register(SchemaVersion(tenant_id=TENANT, version=version, created_at=datetime.now(UTC)))
-    tools = wired.reembedding
-    return reembedding.run_to_end(tools, reembedding.plan(tools)).written
+    services = wired.reembedding
+    return reembedding.run_to_end(services, reembedding.plan(services)).written
 
 
 def move(wired: BenchWired, _source: Path) -> int:
@@ -228,8 +228,8 @@ def move(wired: BenchWired, _source: Path) -> int:
         if job.phase is reembedding.Phase.VERIFY:  # what comes now asks both indexes, as whoever answers does
             wired.memory.so_far()
 
-    tools = wired.reembedding
-    job = reembedding.run_to_end(tools, reembedding.plan(tools, profile=SECOND), on_progress=watch, tolerance=1.0)
+    services = wired.reembedding
+    job = reembedding.run_to_end(services, reembedding.plan(services, profile=SECOND), on_progress=watch, tolerance=1.0)
     assert job.status == "finished", job.message
     return job.written
 

@@ -22,7 +22,7 @@ from braid_cli.terminal import EXIT_FAILED, counted, open_engines, out, print_js
 if TYPE_CHECKING:
     from braid.ports.index_migration import MigrationState
     from braid.ports.message_queue import Queue
-    from braid.reembedding import Job, Tools
+    from braid.reembedding import Job, Services
 
 app = typer.Typer()
 _SPENT = "the budget is spent: the next run goes on"
@@ -81,23 +81,23 @@ def reembed(
         check_tenant(tenant)
     wired = open_engines(engine)
     # As ``braid ingest``: this process does nothing else. What questions need is left by the setting that says so.
-    tools = replace(wired.reembedding, encoder_for=partial(wired.encoder_for, threads=os.cpu_count()))
+    services = replace(wired.reembedding, encoder_for=partial(wired.encoder_for, threads=os.cpu_count()))
     bounds = Budget(texts=budget, seconds=seconds)
     if status:
-        _show_jobs(tools, as_json=as_json)
+        _show_jobs(services, as_json=as_json)
     elif dry_run:
-        _show_outdated(tools, tenant, as_json=as_json)
+        _show_outdated(services, tenant, as_json=as_json)
     elif rollback:
-        _show_served(reembedding.rollback(tools), tools, as_json=as_json)
+        _show_served(reembedding.rollback(services), services, as_json=as_json)
     elif drop_previous:
-        _show_served(reembedding.drop_previous(tools), tools, as_json=as_json)
+        _show_served(reembedding.drop_previous(services), services, as_json=as_json)
     elif pause:
-        _pause(tools, as_json=as_json)
+        _pause(services, as_json=as_json)
     elif queue:
-        _drain_queue(tools, wired.queue, bounds, as_json=as_json)
+        _drain_queue(services, wired.queue, bounds, as_json=as_json)
     else:
-        job = reembedding.plan(tools, profile=model_profile, tenant=tenant)
-        _run(tools, job, bounds, judged or [], tolerance, as_json=as_json)
+        job = reembedding.plan(services, profile=model_profile, tenant=tenant)
+        _run(services, job, bounds, judged or [], tolerance, as_json=as_json)
 
 
 def _one_at_a_time(*chosen: bool) -> None:
@@ -105,16 +105,16 @@ def _one_at_a_time(*chosen: bool) -> None:
         raise InvalidRequest("--queue, --dry-run, --status, --pause, --rollback, --drop-previous: one at a time")
 
 
-def _pause(tools: Tools, *, as_json: bool) -> None:
-    running = [job.name for job in reembedding.status(tools) if job.status is Status.RUNNING]
+def _pause(services: Services, *, as_json: bool) -> None:
+    running = [job.name for job in reembedding.status(services) if job.status is Status.RUNNING]
     if not running:
         raise InvalidRequest("--pause: no job is running")
     for name in running:
-        _show_job(reembedding.pause(tools, name), as_json=as_json)
+        _show_job(reembedding.pause(services, name), as_json=as_json)
 
 
-def _drain_queue(tools: Tools, queue: Queue, budget: Budget, *, as_json: bool) -> None:
-    done = reembedding.drain(tools, queue, budget=budget)
+def _drain_queue(services: Services, queue: Queue, budget: Budget, *, as_json: bool) -> None:
+    done = reembedding.drain(services, queue, budget=budget)
     if as_json:
         print_json(done.model_dump(mode="json"))
     else:
@@ -123,7 +123,9 @@ def _drain_queue(tools: Tools, queue: Queue, budget: Budget, *, as_json: bool) -
         )
 
 
-def _run(tools: Tools, job: Job, budget: Budget, judged: list[Path], tolerance: float | None, *, as_json: bool) -> None:
+def _run(
+    services: Services, job: Job, budget: Budget, judged: list[Path], tolerance: float | None, *, as_json: bool
+) -> None:
     questions = [question for folder in judged for question in _questions(folder)]
     with progress("Embedding again", quiet=as_json) as update:
 
@@ -132,7 +134,7 @@ def _run(tools: Tools, job: Job, budget: Budget, judged: list[Path], tolerance: 
 
         try:
             job = reembedding.run_to_end(
-                tools, job, budget=budget, on_progress=on_progress, questions=questions, tolerance=tolerance
+                services, job, budget=budget, on_progress=on_progress, questions=questions, tolerance=tolerance
             )
         except TakenOver as error:
             raise InvalidRequest(f"{error}; this run has stopped") from error
@@ -152,11 +154,11 @@ def _questions(folder: Path) -> list[Question]:
     ]
 
 
-def _show_outdated(tools: Tools, tenant: str | None, *, as_json: bool) -> None:
+def _show_outdated(services: Services, tenant: str | None, *, as_json: bool) -> None:
     found: dict[str, dict[str, int]] = {}
     after: str | None = None
-    while tenants := ([tenant] if tenant and after is None else [] if tenant else tools.moves.tenants(after=after)):
-        found |= {name: reembedding.outdated(tools, name) for name in tenants}
+    while tenants := ([tenant] if tenant and after is None else [] if tenant else services.moves.tenants(after=after)):
+        found |= {name: reembedding.outdated(services, name) for name in tenants}
         after = tenants[-1]
     if as_json:
         print_json({"outdated": found})
@@ -170,20 +172,20 @@ def _reason(reason: str) -> str:
     return "too many schema versions behind" if reason == "schema" else f"without a vector of {reason}"
 
 
-def _show_jobs(tools: Tools, *, as_json: bool) -> None:
-    jobs = reembedding.status(tools)
-    serving = tools.moves.serving()
+def _show_jobs(services: Services, *, as_json: bool) -> None:
+    jobs = reembedding.status(services)
+    serving = services.moves.serving()
     if as_json:
         print_json(
             {
-                "active_profile": tools.active_profile(),
+                "active_profile": services.active_profile(),
                 "next_profile": serving.next,
                 "previous_profile": serving.previous,
                 "jobs": [Progress.of(job).model_dump(mode="json") for job in jobs],
             }
         )
         return
-    _show_served(serving, tools, as_json=False)
+    _show_served(serving, services, as_json=False)
     table = Table("job", "status", "phase", "done", "a second", "left", "updated", box=None, pad_edge=False)
     for job in jobs:
         table.add_row(
@@ -224,8 +226,8 @@ def _show_job(job: Job, *, as_json: bool) -> None:
         out.print(f"  {_SPENT}")
 
 
-def _show_served(serving: MigrationState, tools: Tools, *, as_json: bool) -> None:
-    active = serving.active or tools.profile
+def _show_served(serving: MigrationState, services: Services, *, as_json: bool) -> None:
+    active = serving.active or services.profile
     if as_json:
         print_json({"active_profile": active, "next_profile": serving.next, "previous_profile": serving.previous})
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
-from braid.ingestion.items import Mistake, entity_of
+from braid.ingestion.items import InvalidItem, entity_of
 from braid.models import Relationship
 from pydantic import ValidationError
 
@@ -84,7 +84,7 @@ def _parse(
             continue
         try:
             parsed.append((place, parse(row)))
-        except (ValidationError, Mistake) as error:
+        except (ValidationError, InvalidItem) as error:
             found = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
             errors.add(place, str(found).removeprefix("request: "))
             errors.ids.add(_identity(row.get("id")))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError
-from braid.ingestion.bulk.fingerprints import Marks
+from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.jobs import Phase
-from braid.ingestion.bulk.phases import marks_of, part_of, phases_of
+from braid.ingestion.bulk.phases import fingerprints_of, part_of, phases_of
 from braid.ingestion.bulk.steps import BATCH_BYTES, BATCH_LINES
 from braid.ingestion.items import Items
 from braid.ingestion.writing import write
@@ -85,7 +85,7 @@ def ingest_file(
     done = FileReport()
     phases_by_batch: list[set[Phase]] = []
     refused: set[str] = set()
-    marks, in_order = Marks(), b""
+    fingerprints, in_order = Fingerprints(), b""
     for phase in Phase:
         for lines, first, offset in _batches_of_phase(path, begun, phase, phases_by_batch):
             items = Items(tenant_id)
@@ -93,8 +93,8 @@ def ingest_file(
                 items.add_line(f"{path}:{at}", line)
             whole = items.request(partial=True, missing=missing)
             if phase is Phase.ITEMS:
-                for mark in marks_of(whole):
-                    marks.add(mark)
+                for fingerprint in fingerprints_of(whole):
+                    fingerprints.add(fingerprint)
             report = write(part_of(whole, phase, refused, in_order), wired, threads=threads)
             errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
             refused.update(error.place for error in report.errors)
@@ -104,7 +104,7 @@ def ingest_file(
             if on_progress and phase is Phase.ITEMS:
                 on_progress(offset, begun.st_size)
         if phase is Phase.ITEMS:
-            in_order = marks.in_order()
+            in_order = fingerprints.in_order()
     return done
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
-from braid.ingestion.items import Mistake, printable
+from braid.ingestion.items import InvalidItem, printable
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
 from pydantic import ValidationError
@@ -96,7 +96,7 @@ def each_line(
     path
         File of one object a line; a missing file has no lines.
     parse
-        Returns the value of an object, or raises ``ValidationError`` or :class:`Mistake`.
+        Returns the value of an object, or raises ``ValidationError`` or :class:`InvalidItem`.
     errors
         Collects the mistakes.
     names
@@ -112,7 +112,7 @@ def each_line(
             parsed = parse(row)
         except ValidationError as error:
             problem = str(InvalidRequest.from_validation(error, names)).removeprefix("request: ")
-        except Mistake as error:
+        except InvalidItem as error:
             problem = str(error)
         else:
             yield place, parsed

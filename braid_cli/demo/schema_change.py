@@ -65,8 +65,8 @@ def _run(console: Console, wired: Wired, corpus: Path) -> None:
             }
         )
         wired.schemas.register(SchemaVersion.model_validate(version.model_dump()))
-    tools = wired.reembedding
-    behind = reembedding.outdated(tools, TENANT)["schema"]
+    services = wired.reembedding
+    behind = reembedding.outdated(services, TENANT)["schema"]
     console.print(
         f"versions {newest.version + 1} to {newest.version + VERSIONS} are registered: {behind} records are two or more"
         " versions behind and lose score; at four they are no longer searched",
@@ -86,7 +86,7 @@ def _run(console: Console, wired: Wired, corpus: Path) -> None:
     asking.start()
     began = time.perf_counter()
     try:
-        job = reembedding.run_to_end(tools, reembedding.plan(tools))
+        job = reembedding.run_to_end(services, reembedding.plan(services))
     finally:
         stop.set()
         asking.join()
@@ -94,5 +94,5 @@ def _run(console: Console, wired: Wired, corpus: Path) -> None:
         f"{job.written} records are embedded again and current in {time.perf_counter() - began:.1f} s; meanwhile "
         f"{answered[0]} questions were answered, {empty[0]} of them without a whole answer",
     )
-    left = reembedding.outdated(tools, TENANT)["schema"]
+    left = reembedding.outdated(services, TENANT)["schema"]
     console.print(f"{left} records are outdated now. The same by hand: [bold]braid reembed[/]")

@@ -1,4 +1,4 @@
-"""Lambda: the context of the next answer, from the conversation, what is stored and what was done."""
+"""Lambda function: builds the context of the next answer from the conversation, stored records and past answers."""
 
 from braid.app import wired
 from braid.lambda_runtime.observability import stage_handler

@@ -1,11 +1,11 @@
-"""Lambda: writes. A batch of messages from the queue, or one step of the workflow that writes an object."""
+"""Lambda function: writes a batch of queue messages, or runs one step of the import workflow."""
 
 from typing import TYPE_CHECKING, Any
 
 from braid.app import wired
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.jobs import Task, TaskOut
-from braid.ingestion.queued_writes import write_message
+from braid.ingestion.bulk.jobs import Task, TaskResult
+from braid.ingestion.inline_writes import write_message
 from braid.lambda_runtime.fifo_batches import batch_handler, log_refused
 from braid.lambda_runtime.observability import stage_handler
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
-def _run(request: Task) -> TaskOut:
+def _run(request: Task) -> TaskResult:
     return steps.run(request, wired())
 
 

@@ -1,4 +1,4 @@
-"""Lambda: embedding again. Messages of the low-priority queue, or one step of the workflow."""
+"""Lambda function: consumes messages of the re-embedding queue, or runs one step of its workflow."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Lambda: the front door, for API Gateway's HTTP API."""
+"""Lambda function: the HTTP API behind API Gateway."""
 
 from braid.api.handler import make_handler
 from braid.app import wired

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.local_imports import ImportsHere
-from braid.ingestion.queued_writes import write_message
+from braid.ingestion.bulk.local_imports import LocalImports
+from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import MissingEnds
 from braid.lambda_runtime.fifo_batches import batch_handler
 from braid.ports.imports import ImportAsked, ImportStatus
@@ -93,7 +93,7 @@ def message(store: DemoStages, _: Path, lines: Sequence[Line], missing: MissingE
 
 def imported(store: DemoStages, tenant: str, name: str, missing: MissingEnds = MissingEnds.REFUSE) -> Any:
     """Import the object under :data:`KEY` and wait until that has ended."""
-    imports = ImportsHere(store)
+    imports = LocalImports(store)
     try:
         imports.start(tenant, name, ImportAsked(key=KEY, missing=missing))
         return ended(imports, name, tenant=tenant)

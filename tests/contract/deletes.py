@@ -15,7 +15,7 @@ from braid.models import Kind
 from braid.ports.job_store import JobRecord
 from braid.ports.members import Membership
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.messages import Reason, Reembed
+from braid.reembedding.drifted_records import Reason, Reembed
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
 from tests.contract.writes import found, stored, written

@@ -11,7 +11,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion.items import Items, write_items
+from braid.ingestion.inline_writes import write_items
+from braid.ingestion.items import Items
 from braid.ingestion.writing import MissingEnds
 
 from braid_cli.datasets import ingest as ingesting

@@ -99,13 +99,13 @@ def nearest(stages: DemoStages, text: str, model: str) -> str:
 
 def until(stages: DemoStages, phase: Phase) -> Job:
     """Begin a move and work on it until it is in this phase."""
-    tools = stages.reembedding
-    job = reembedding.plan(tools, profile=SECOND)
+    services = stages.reembedding
+    job = reembedding.plan(services, profile=SECOND)
     while job.phase is not phase:
         if job.phase is Phase.VERIFY:
-            job = reembedding.verify(tools, job.name, job.run)
+            job = reembedding.verify(services, job.name, job.run)
         else:
-            job = reembedding.batch(tools, job.name, job.run, reembedding.Budget(seconds=0))
+            job = reembedding.batch(services, job.name, job.run, reembedding.Budget(seconds=0))
     return job
 
 
@@ -123,8 +123,8 @@ from tests.stages import DemoStages, WordEncoder
 
 settings, profile, share, moment = Settings(**json.loads(sys.argv[1])), sys.argv[2] or None, sys.argv[3], sys.argv[4]
 stages = (DeployedStages if settings.engine is EngineKind.AWS else DemoStages)(settings)
-tools = stages.reembedding
-job = reembedding.plan(tools, profile=profile)
+services = stages.reembedding
+job = reembedding.plan(services, profile=profile)
 print(job.written, job.total, flush=True)
 left = [int(float(share) * job.total) - job.written]
 encode, put = WordEncoder.encode, type(stages.jobs).put
@@ -144,7 +144,7 @@ def noted(jobs, record):
     return put(jobs, record)
 
 WordEncoder.encode, type(stages.jobs).put = counted, noted
-reembedding.run_to_end(tools, job)
+reembedding.run_to_end(services, job)
 """
 
 
@@ -192,10 +192,10 @@ class ReembeddingContract:
         notes = [late(f"late-{number}", f"zyx{number} quartzite") for number in range(3)]
         worker = open_stages()
         with Load(stages, asked, monkeypatch) as load:
-            tools, wrote = worker.reembedding, iter(notes)
+            services, wrote = worker.reembedding, iter(notes)
             job = reembedding.run_to_end(
-                tools,
-                reembedding.plan(tools, profile=profile),
+                services,
+                reembedding.plan(services, profile=profile),
                 on_progress=lambda _: [written(stages, note) for note in [next(wrote, None)] if note],
             )
         assert load.errors == []

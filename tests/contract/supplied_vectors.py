@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.ingestion.queued_writes import write_message
+from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import WriteReport, WriteRequest, write
 from braid.models import Embedding, Query, Record
 from braid.reembedding.writing import refresh

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import DatasetError, InvalidRequest
+from braid.ingestion.inline_writes import write_message
 from braid.ingestion.items import read_lines
-from braid.ingestion.queued_writes import write_message
 from braid.ingestion.writing import WriteRequest
 from braid.models import Embedding, Record, Vertex, record_limits
 from braid.models.record_limits import (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.ingestion.bulk.jobs import TaskOut
+    from braid.ingestion.bulk.jobs import TaskResult
 
 ARN = "arn:aws:states:eu-west-1:123456789012:stateMachine:stack-ingest"
 
@@ -36,7 +36,7 @@ def library(tmp_path: Path) -> Iterator[DemoStages]:
 
 @pytest.fixture
 def imports(library: DemoStages) -> Iterator[IngestWorkflow]:
-    def run(task: Task) -> TaskOut:
+    def run(task: Task) -> TaskResult:
         return steps.run(task, library)
 
     with Workflow({"ingest": stage_handler("ingest", Task, run)}, definition(INGEST_DEFINITION)) as workflow:

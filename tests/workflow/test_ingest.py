@@ -21,7 +21,7 @@ from tests.stages import DemoStages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from braid.ingestion.bulk.jobs import TaskOut
+    from braid.ingestion.bulk.jobs import TaskResult
 
 LINES = 23
 
@@ -34,7 +34,7 @@ class Steps:
         self.calls: list[Task] = []
         self.meet: Callable[[Task], None] = lambda _: None
 
-    def run(self, request: Task) -> TaskOut:
+    def run(self, request: Task) -> TaskResult:
         """Run a step as the deployed function does."""
         self.calls.append(request)
         self.meet(request)

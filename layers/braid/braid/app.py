@@ -276,10 +276,10 @@ class Wired(Engines):
             from braid.engines.aws.step_functions import IngestWorkflow
 
             return IngestWorkflow.connect(self.settings)
-        from braid.ingestion.bulk.local_imports import ImportsHere
+        from braid.ingestion.bulk.local_imports import LocalImports
 
         # Not the error's text: it may quote what the object holds.
-        return ImportsHere(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
+        return LocalImports(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
 
     def reembed(self, tenant_id: str) -> Job:
         """Begin to embed a tenant's outdated records again.

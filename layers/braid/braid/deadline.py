@@ -1,7 +1,7 @@
-"""The moment by which the work of this thread is to end, for whoever waits for it.
+"""Deadline of the current request, as a context variable.
 
-Whoever takes a request on sets it; whatever walks, scans or asks a store looks at it, and gives up when it is over. It
-follows the calls of a thread by itself, and to another thread with a copy of the context.
+The entry point of a request sets it; loops, scans and calls to stores check it and raise once it has passed. It applies
+to the calls of its thread, and to those of another thread that runs in a copy of the context.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _EVERY: Final = 512
-"""Items of a loop between two looks at the clock."""
+"""Items of a loop between two checks of the clock."""
 _LEAST_S: Final = 0.001
-"""A request may not have no time at all."""
+"""Least that :func:`left` returns."""
 _ENDS: ContextVar[float] = ContextVar("braid_deadline", default=math.inf)
 
 
 @contextmanager
 def within(seconds: float, *, share: float = 1.0) -> Iterator[None]:
-    """Let what is inside end after some time, and never later than what is around it has to.
+    """Set the deadline of a block, never later than the enclosing one.
 
     Parameters
     ----------
     share
-        Most of the time left to what is around it, so that there may be some left to answer without what is inside.
+        Largest share of the enclosing time left, so that some remains to answer without the block.
 
     Raises
     ------
     StoreTooSlow
-        If the time of what is around it is over already.
+        If the enclosing deadline has passed.
     """
     check()
     now = time.monotonic()
@@ -51,7 +51,7 @@ def within(seconds: float, *, share: float = 1.0) -> Iterator[None]:
 
 @contextmanager
 def suspended() -> Iterator[None]:
-    """Let what is inside be done whole: a write that has begun, or what the next request needs as well."""
+    """Run a block without a deadline: a write that has begun, or shared work that later requests need too."""
     token = _ENDS.set(math.inf)
     try:
         yield
@@ -60,22 +60,22 @@ def suspended() -> Iterator[None]:
 
 
 def left() -> float:
-    """Return how many seconds are left, at least a thousandth; infinite where nobody waits."""
+    """Return the seconds left, at least a thousandth; infinite without a deadline."""
     return max(_LEAST_S, _ENDS.get() - time.monotonic())
 
 
 def is_over() -> bool:
-    """Return whether the time is over."""
+    """Return whether the deadline has passed."""
     return time.monotonic() >= _ENDS.get()
 
 
 def check() -> None:
-    """Go on while there is time.
+    """Raise if the deadline has passed.
 
     Raises
     ------
     StoreTooSlow
-        If the time is over.
+        If it has.
     """
     if is_over():
         message = "the time that a request has is over"
@@ -83,12 +83,12 @@ def check() -> None:
 
 
 def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
-    """Yield items while there is time, which is looked at once in so many items.
+    """Yield items, checking the deadline every few hundred of them.
 
     Raises
     ------
     StoreTooSlow
-        If the time is over.
+        If the deadline has passed.
     """
     for place, item in enumerate(items):
         if not place % every:
@@ -98,12 +98,12 @@ def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
 
 @contextmanager
 def holding(lock: threading.Lock) -> Iterator[None]:
-    """Hold a lock, and wait for it no longer than there is time.
+    """Hold a lock, waiting for it until the deadline at most.
 
     Raises
     ------
     StoreTooSlow
-        If others held it until the time was over.
+        If others held it until the deadline.
     """
     if not lock.acquire(timeout=min(left(), threading.TIMEOUT_MAX)):
         message = "others held what a request needs until its time was over"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from braid.ports.reranker import Reranker
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
-    from braid.reembedding import Tools
+    from braid.reembedding import Services
     from braid.reembedding.served_profiles import ServedProfiles
     from braid.settings import Settings
 
@@ -306,12 +306,12 @@ class Engines:
         return tuple({model.id: model for model in found}.values())
 
     @cached_property
-    def reembedding(self) -> Tools:
+    def reembedding(self) -> Services:
         """What re-embedding works with."""
-        from braid.reembedding import Limits, Tools
+        from braid.reembedding import Limits, Services
 
         settings = self.settings
-        return Tools(
+        return Services(
             index=self.index,
             moves=self.moves,
             jobs=self.jobs,

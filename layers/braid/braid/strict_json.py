@@ -1,7 +1,7 @@
-"""Reading JSON that comes from outside: only what every JSON reader reads alike, in time linear in its length.
+"""Strict JSON parser for untrusted input: refuses what JSON readers disagree on, in linear time.
 
-Python's own reader takes more than JSON: NaN, keys twice (the last wins), halves of surrogate pairs. Whoever checked a
-text before it got here may have read something else in it.
+Python's own parser accepts more than JSON: NaN, duplicate keys (the last wins), lone surrogates. A component in front
+that checked the same text may have read it otherwise.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import json
 from typing import Final, NoReturn
 
 MAX_DEPTH: Final = 32
-"""Of objects and arrays in one another; no request needs ten."""
+"""Most nested objects and arrays; no request needs ten."""
 
 
 class NotJson(ValueError):
-    """A text is no JSON that may be read; the message says why and follows what the text is, such as "the body"."""
+    """A text is not strict JSON; the message is a predicate whose subject the caller adds, such as "the body"."""
 
 
 def read_json(text: str) -> object:
-    """Read JSON, and nothing that is not.
+    """Parse strict JSON.
 
     Raises
     ------
     json.JSONDecodeError
-        If the text is no JSON at all; it says where.
+        If the text is not JSON; it names the position.
     NotJson
-        If it holds a key twice in one object, NaN or a number of thousands of digits, or is more than
+        If it has a duplicate key in an object, NaN or a number of thousands of digits, or is nested more than
         :data:`MAX_DEPTH` levels deep.
     """
     try:
@@ -33,10 +33,10 @@ def read_json(text: str) -> object:
     except (json.JSONDecodeError, NotJson):
         raise
     except RecursionError:
-        # Python's reader itself stops at about 1,000 levels.
+        # Python's own parser stops at about 1,000 levels.
         raise NotJson(_TOO_DEEP) from None
     except ValueError:
-        # Python reads no whole number of more than 4,300 digits.
+        # Python parses no integer of more than 4,300 digits.
         message = "holds a number that is too long"
         raise NotJson(message) from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
@@ -75,7 +75,7 @@ def _check_depth(value: object) -> None:
 
 
 def check_characters(value: object) -> None:
-    """Refuse halves of surrogate pairs anywhere, keys included: they cannot be written as UTF-8.
+    """Refuse lone surrogates anywhere, keys included: they cannot be encoded as UTF-8.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import reembedding
 from braid.reembedding import Status
-from braid.reembedding.messages import Reason, Reembed
+from braid.reembedding.drifted_records import Reason, Reembed
 from braid.reembedding.workflow import Progress
 from braid.settings import EngineKind
 
@@ -177,8 +177,8 @@ def test_a_message_that_is_delivered_twice_writes_once(writing: Writing) -> None
 
 def test_what_the_schedule_starts_embeds_all_that_is_outdated_as_a_run_in_this_process_does(writing: Writing) -> None:
     here = writing.other().outdated()
-    tools = here.stages.reembedding
-    reembedding.run_to_end(tools, reembedding.plan(tools, tenant=here.tenant))
+    services = here.stages.reembedding
+    reembedding.run_to_end(services, reembedding.plan(services, tenant=here.tenant))
     writing.outdated()
     scheduler = writing.deployed.localstack.client("scheduler")
     target = scheduler.get_schedule(Name=writing.deployed.name_of("ReembedNightly"))["Target"]
@@ -197,15 +197,15 @@ def test_what_the_schedule_starts_embeds_all_that_is_outdated_as_a_run_in_this_p
 def test_a_stopped_execution_is_gone_on_with_by_the_next_one(writing: Writing) -> None:
     writing.outdated()
     first = writing.deployed.start("Reembed", {"tenant_id": writing.tenant})
-    tools = writing.stages.reembedding
+    services = writing.stages.reembedding
 
     def begun() -> list[Job]:
-        return [job for job in reembedding.status(tools) if job.status is Status.RUNNING and job.written]
+        return [job for job in reembedding.status(services) if job.status is Status.RUNNING and job.written]
 
     until(begun, "some records are embedded again")
     writing.deployed.localstack.client("stepfunctions").stop_execution(executionArn=first)
     assert writing.deployed.ended(first)["status"] == "ABORTED"
-    (stopped,) = (job for job in reembedding.status(tools) if job.status is Status.RUNNING)
+    (stopped,) = (job for job in reembedding.status(services) if job.status is Status.RUNNING)
     assert 0 < stopped.written < stopped.total == 60
     second = writing.deployed.start("Reembed", {"tenant_id": writing.tenant})
     report = Progress.model_validate(writing.deployed.output(second))

@@ -15,7 +15,7 @@ from braid.engines.embedded.message_queue import MAX_RECEIVES
 from braid.engines.opensearch.mapping import index_body
 from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.errors import StoreTooSlow
-from braid.ingestion.bulk.jobs import BatchPlace, Cursor, PageOut, Phase
+from braid.ingestion.bulk.jobs import BatchPlace, Cursor, PageResult, Phase
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.steps import BATCH_LINES, INBOX
 from braid.models import RerankerKind
@@ -560,7 +560,7 @@ def test_writing_a_file_stays_within_the_history_and_the_state_of_an_execution()
     assert pages * len(Phase) * (TASK + MAP + CHOICE + PASS) < EVENTS_AN_EXECUTION_HAS
     far = 80 * 1024**3  # bytes, as long as an object can be
     place = BatchPlace(number=lines, start=far, end=far, line=lines, lines=BATCH_LINES, phases=tuple(Phase))
-    page = PageOut(phase=Phase.ITEMS, batches=(place,) * PAGE_BATCHES, next=Cursor(), done=False)
+    page = PageResult(phase=Phase.ITEMS, batches=(place,) * PAGE_BATCHES, next=Cursor(), done=False)
     assert len(page.model_dump_json()) < 80 * 1024  # of 256, with what is said of the job
 
 

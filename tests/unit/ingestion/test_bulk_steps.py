@@ -14,7 +14,7 @@ import pytest
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
 from braid.ingestion.bulk import manifest, steps
-from braid.ingestion.bulk.jobs import BatchOut, BatchPlace, Cursor, Finish, Lost, Page, Phase, Split
+from braid.ingestion.bulk.jobs import BatchPlace, BatchResult, Cursor, Finish, Lost, Page, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ports.imports import Job, JobReport, JobStatus
 from braid.settings import Settings
@@ -206,9 +206,9 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
 ) -> None:
     job = written_whole(store)
     together = threading.Barrier(2, timeout=10)  # which no one who reads one after the other gets through
-    read, removed, requests = manifest.noted, store.objects.delete_many, list[int]()
+    read, removed, requests = manifest.result, store.objects.delete_many, list[int]()
 
-    def read_with_another(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchOut:
+    def read_with_another(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchResult:
         if place.number < 2:  # the first page's two
             together.wait()
         return read(job, phase, place, objects)
@@ -217,7 +217,7 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
         requests.append(len(keys))
         removed(tenant_id, keys)
 
-    monkeypatch.setattr(manifest, "noted", read_with_another)
+    monkeypatch.setattr(manifest, "result", read_with_another)
     monkeypatch.setattr(store.objects, "delete_many", count)
     report = steps.finish(Finish(job=job), store)
     assert (report.status, report.written) == (JobStatus.WRITTEN, 11)
@@ -247,15 +247,15 @@ def test_a_finish_that_another_one_overtook_tells_what_that_one_found(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = written_whole(store)
-    read, first = manifest.all_noted, list[JobReport]()
+    read, first = manifest.results, list[JobReport]()
 
-    def overtaken(*arguments: Any) -> Iterator[tuple[BatchPlace, BatchOut]]:
-        monkeypatch.setattr(manifest, "all_noted", read)
+    def overtaken(*arguments: Any) -> Iterator[tuple[BatchPlace, BatchResult]]:
+        monkeypatch.setattr(manifest, "results", read)
         places = [place for place, _ in read(*arguments)]
         first.append(steps.finish(Finish(job=job), store))
-        return iter([(place, BatchOut(lost="nothing is noted of it")) for place in places])
+        return iter([(place, BatchResult(lost="nothing is noted of it")) for place in places])
 
-    monkeypatch.setattr(manifest, "all_noted", overtaken)
+    monkeypatch.setattr(manifest, "results", overtaken)
     assert steps.finish(Finish(job=job), store) == first[0]
     assert (first[0].status, first[0].written) == (JobStatus.WRITTEN, 11)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.jobs import Lost, Phase
-from braid.ingestion.items import Items, write_items
+from braid.ingestion.inline_writes import write_items
+from braid.ingestion.items import Items
 from braid.ingestion.writing import MissingEnds
 from braid.ports.imports import JobStatus
 from braid.settings import Settings

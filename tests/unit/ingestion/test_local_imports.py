@@ -11,7 +11,7 @@ import pytest
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.errors import ObjectChanged, QueueFull, TransientStoreError
 from braid.ingestion.bulk import local_imports, steps
-from braid.ingestion.bulk.local_imports import ImportsHere
+from braid.ingestion.bulk.local_imports import LocalImports
 from braid.ports.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.settings import Settings
 
@@ -35,8 +35,8 @@ def library(tmp_path: Path) -> Iterator[DemoStages]:
 
 
 @pytest.fixture
-def imports(library: DemoStages) -> ImportsHere:
-    assert isinstance(library.imports, ImportsHere)
+def imports(library: DemoStages) -> LocalImports:
+    assert isinstance(library.imports, LocalImports)
     return library.imports
 
 
@@ -60,7 +60,7 @@ class Held:
 
 
 def test_it_can_be_asked_while_it_is_written_and_more_wait_for_their_turn(
-    imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(library, LINES)
     held = Held(monkeypatch)
@@ -76,15 +76,15 @@ def test_it_can_be_asked_while_it_is_written_and_more_wait_for_their_turn(
 
 
 def test_whoever_asks_while_the_note_is_written_again_sees_one_whole_note(
-    imports: ImportsHere, monkeypatch: pytest.MonkeyPatch
+    imports: LocalImports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    imports._note(ACME, "first", ImportStatus.RUNNING)
+    imports._put_state(ACME, "first", ImportStatus.RUNNING)
     whole, replaced = EmbeddedObjectStore._parts, list[str]()
 
     def parts(objects: EmbeddedObjectStore, tenant_id: str, info: ObjectInfo) -> Iterator[bytes]:
         if not replaced:
             replaced.append(info.key)
-            imports._note(ACME, "first", ImportStatus.FAILED, INCOMPLETE)
+            imports._put_state(ACME, "first", ImportStatus.FAILED, INCOMPLETE)
         yield from whole(objects, tenant_id, info)
 
     monkeypatch.setattr(EmbeddedObjectStore, "_parts", parts)
@@ -95,9 +95,9 @@ def test_whoever_asks_while_the_note_is_written_again_sees_one_whole_note(
 
 
 def test_a_note_that_changes_under_every_reading_is_given_up(
-    imports: ImportsHere, monkeypatch: pytest.MonkeyPatch
+    imports: LocalImports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    imports._note(ACME, "first", ImportStatus.RUNNING)
+    imports._put_state(ACME, "first", ImportStatus.RUNNING)
 
     def changed(*_: object) -> Iterator[bytes]:
         message = "changed"
@@ -109,7 +109,7 @@ def test_a_note_that_changes_under_every_reading_is_given_up(
 
 
 def test_no_more_wait_than_can_be_borne(
-    imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_imports, "WAITING", 1)
     put(library, LINES)
@@ -122,7 +122,7 @@ def test_no_more_wait_than_can_be_borne(
     ended(imports, "first")
 
 
-def test_tenants_take_turns(imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tenants_take_turns(imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
     for tenant in (ACME, "globex"):
         library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
     held, order = Held(monkeypatch), list[str]()
@@ -139,7 +139,7 @@ def test_tenants_take_turns(imports: ImportsHere, library: DemoStages, monkeypat
 
 
 def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_again(
-    imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "BATCH_LINES", 1)
     put(library, LINES)
@@ -153,7 +153,7 @@ def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_aga
     held.go.set()
     closing.join(10)
     assert not closing.is_alive()
-    after = ImportsHere(library)
+    after = LocalImports(library)
     for name in ("first", "second"):
         found = after.find(ACME, name)
         assert found
@@ -164,10 +164,10 @@ def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_aga
 
 
 def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
-    imports: ImportsHere, monkeypatch: pytest.MonkeyPatch
+    imports: LocalImports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getpid", os.getppid)  # which lives
-    imports._note(ACME, "theirs", ImportStatus.RUNNING)
+    imports._put_state(ACME, "theirs", ImportStatus.RUNNING)
     monkeypatch.undo()
     found = imports.find(ACME, "theirs")
     assert found
@@ -183,7 +183,7 @@ def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
 
 
 def test_a_batch_that_fails_leaves_the_others_and_says_so(
-    imports: ImportsHere, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "BATCH_LINES", 1)
     put(library, LINES)

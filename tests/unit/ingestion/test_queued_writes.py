@@ -11,7 +11,7 @@ import boto3
 import pytest
 from braid import app as wiring
 from braid.errors import InvalidRequest, TransientStoreError
-from braid.ingestion.queued_writes import write_message
+from braid.ingestion.inline_writes import write_message
 from braid.settings import Settings
 from moto import mock_aws
 

@@ -11,8 +11,7 @@ from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreReadOnly, TransientStoreError
 from braid.ports.message_queue import DEDUPLICATION_S
-from braid.reembedding.drifted_records import DriftedRecordQueue
-from braid.reembedding.messages import FoundBy, Reason, Reembed
+from braid.reembedding.drifted_records import DriftedRecordQueue, Reason, Reembed
 
 from tests.contract.shapes import Clock
 from tests.fakes import FakeReranker, found, fused, record, searched, walked
@@ -68,7 +67,7 @@ def test_an_answer_queues_what_it_left_out_and_what_it_marked_for_transformation
     assert queue.ids() == ["beyond", "v1", "v2", "v3"]
     assert all(
         (asked.tenant_id, asked.reason, asked.target_schema_version, asked.found_by)
-        == ("acme", Reason.SCHEMA, 5, FoundBy.SEARCH)
+        == ("acme", Reason.SCHEMA, 5, "search")
         for asked in queue.calls[0]
     )
     assert answer.counts["outdated"] == 4

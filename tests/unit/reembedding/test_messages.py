@@ -1,4 +1,4 @@
-"""What lies in the re-embedding queue."""
+"""Message schema of the re-embedding queue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from braid.errors import InvalidRequest
 from braid.models import MAX_ID_BYTES
 from braid.ports.message_queue import MAX_MESSAGE_BYTES, QueueMessage
-from braid.reembedding.messages import MAX_RECORDS, FoundBy, Reason, Reembed
+from braid.reembedding.drifted_records import MAX_RECORDS, Reason, Reembed
 
 ASKED = Reembed(tenant_id="acme", record_ids=("a", "b"), reason=Reason.SCHEMA, target_schema_version=5)
 
@@ -15,8 +15,8 @@ def test_a_message_is_read_back_as_it_was_written() -> None:
     assert Reembed.read(ASKED.message()) == ASKED
 
 
-def test_the_same_work_has_one_deduplication_id_whoever_finds_it_and_in_whatever_order() -> None:
-    same = ASKED.model_copy(update={"record_ids": ("b", "a"), "found_by": FoundBy.SCHEDULE})
+def test_the_same_work_has_one_deduplication_id_in_whatever_order() -> None:
+    same = ASKED.model_copy(update={"record_ids": ("b", "a")})
 
     assert same.message().deduplication_id == ASKED.message().deduplication_id
 

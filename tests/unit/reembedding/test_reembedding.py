@@ -10,7 +10,7 @@ from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, TakenOver
 from braid.models import Query
 from braid.reembedding import Budget, JobKind, Phase, Question, Status
-from braid.reembedding.messages import Reason, Reembed
+from braid.reembedding.drifted_records import Reason, Reembed
 from braid.retrieval import pipeline
 
 from tests.second_profile import SECOND, SECOND_MODEL, TENANT, demo_with_a_second_profile, raise_schema
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from braid.models import Record
     from braid.models.model_profiles import ModelConfig
-    from braid.reembedding import Job, Tools
+    from braid.reembedding import Job, Services
 
     from tests.stages import DemoStages, WordEncoder
 
@@ -37,7 +37,7 @@ def stages(tmp_path: Path) -> Iterator[DemoStages]:
 
 
 @pytest.fixture
-def tools(stages: DemoStages) -> Tools:
+def services(stages: DemoStages) -> Services:
     return stages.reembedding
 
 
@@ -58,16 +58,16 @@ def spaces(stages: DemoStages) -> set[frozenset[str]]:
     return {frozenset(each.space for each in record.embeddings) for record in records(stages).values()}
 
 
-def finish(tools: Tools, **asked: Any) -> Job:
-    return reembedding.run_to_end(tools, reembedding.plan(tools, **asked))
+def finish(services: Services, **asked: Any) -> Job:
+    return reembedding.run_to_end(services, reembedding.plan(services, **asked))
 
 
 class Killed(BaseException):
     """As if the process had died."""
 
 
-def killing(tools: Tools, after_texts: int) -> Tools:
-    """Return the same tools, but the process dies once so many texts were embedded."""
+def killing(services: Services, after_texts: int) -> Services:
+    """Return the same services, but the process dies once so many texts were embedded."""
     left = [after_texts]
 
     class Dying:
@@ -82,28 +82,28 @@ def killing(tools: Tools, after_texts: int) -> Tools:
             return self._encoder.encode(texts, instruction=instruction)
 
     def encoder_for(model: ModelConfig) -> Any:
-        return Dying(tools.encoder_for(model))  # type: ignore[arg-type]
+        return Dying(services.encoder_for(model))  # type: ignore[arg-type]
 
-    return dataclasses.replace(tools, encoder_for=encoder_for)
+    return dataclasses.replace(services, encoder_for=encoder_for)
 
 
 # --- what is outdated -------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_outdated_after_an_ingest(tools: Tools) -> None:
-    assert set(reembedding.outdated(tools, TENANT).values()) == {0}
-    job = finish(tools)
+def test_nothing_is_outdated_after_an_ingest(services: Services) -> None:
+    assert set(reembedding.outdated(services, TENANT).values()) == {0}
+    job = finish(services)
     assert (job.status, job.written, job.total) == (Status.FINISHED, 0, 0)
 
 
-def test_records_that_are_too_far_behind_are_embedded_and_raised(stages: DemoStages, tools: Tools) -> None:
+def test_records_that_are_too_far_behind_are_embedded_and_raised(stages: DemoStages, services: Services) -> None:
     before = records(stages)
     raise_schema(stages, 5)
     behind = [record for record in before.values() if record.schema_version <= 3]
     assert len(behind) == len(before) > 150
-    assert reembedding.outdated(tools, TENANT)["schema"] == len(behind)
+    assert reembedding.outdated(services, TENANT)["schema"] == len(behind)
     generation = stages.cache.generation(TENANT)
-    job = finish(tools)
+    job = finish(services)
     assert (job.status, job.written, job.total, job.lost) == (Status.FINISHED, len(behind), len(behind), 0)
     after = records(stages)
     assert {record.schema_version for record in after.values()} == {5}
@@ -113,37 +113,37 @@ def test_records_that_are_too_far_behind_are_embedded_and_raised(stages: DemoSta
     assert (stages.cache.generation(TENANT) or 0) > (generation or 0)
 
 
-def test_a_record_one_version_behind_is_left_and_two_behind_is_not(stages: DemoStages, tools: Tools) -> None:
+def test_a_record_one_version_behind_is_left_and_two_behind_is_not(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 3)
     counts = dict.fromkeys((1, 2), 0)
     for record in records(stages).values():
         counts[record.schema_version] += 1
-    assert finish(tools).written == counts[1]
+    assert finish(services).written == counts[1]
     assert {record.schema_version for record in records(stages).values()} == ({2, 3} if counts[2] else {3})
 
 
-def test_a_record_without_a_vector_of_the_model_gets_one(stages: DemoStages, tools: Tools) -> None:
+def test_a_record_without_a_vector_of_the_model_gets_one(stages: DemoStages, services: Services) -> None:
     some = list(records(stages).values())[:30]
     stages.index.upsert([record.model_copy(update={"embeddings": ()}) for record in some])
-    assert reembedding.outdated(tools, TENANT)[MODEL] == 30
-    assert finish(tools).written == 30
-    assert reembedding.outdated(tools, TENANT)[MODEL] == 0
+    assert reembedding.outdated(services, TENANT)[MODEL] == 30
+    assert finish(services).written == 30
+    assert reembedding.outdated(services, TENANT)[MODEL] == 0
 
 
-def test_a_transformation_changes_the_text_that_is_embedded(stages: DemoStages, tools: Tools) -> None:
+def test_a_transformation_changes_the_text_that_is_embedded(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 4)
 
     def renamed(record: Record, current: int) -> Record:
         return record.model_copy(update={"schema_version": current, "content": f"Quillfeather {record.content}"})
 
-    finish(dataclasses.replace(tools, transform=renamed))
+    finish(dataclasses.replace(services, transform=renamed))
     record = next(iter(records(stages).values()))
     assert record.content.startswith("Quillfeather")
     encoder = stages.encoder_for(stages.profiles.model(MODEL))
     assert record.embeddings[0].vector == encoder.encode([record.text()])[0]
 
 
-def test_a_record_written_while_it_is_embedded_keeps_what_was_written(stages: DemoStages, tools: Tools) -> None:
+def test_a_record_written_while_it_is_embedded_keeps_what_was_written(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 4)
     (victim, *_) = records(stages).values()
     newer = victim.model_copy(update={"content": "written meanwhile", "schema_version": 4})
@@ -152,85 +152,85 @@ def test_a_record_written_while_it_is_embedded_keeps_what_was_written(stages: De
         stages.index.upsert([newer])
         return stages.encoder_for(model)
 
-    job = finish(dataclasses.replace(tools, encoder_for=encoder_for))
+    job = finish(dataclasses.replace(services, encoder_for=encoder_for))
     assert (job.lost, job.status) == (1, Status.FINISHED)
     assert records(stages)[victim.id].content == "written meanwhile"
 
 
-def test_a_message_of_the_queue_is_worked_off_once_and_a_bad_one_stays(stages: DemoStages, tools: Tools) -> None:
+def test_a_message_of_the_queue_is_worked_off_once_and_a_bad_one_stays(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
     ids = tuple(sorted(records(stages)))[:12]
     asked = Reembed(tenant_id=TENANT, record_ids=(*ids, "gone"), reason=Reason.SCHEMA, target_schema_version=5)
     bad = asked.message().model_copy(update={"body": "{}", "deduplication_id": "bad"})
     stages.queue.send([bad, asked.message()])
     with pytest.raises(InvalidRequest, match="record_ids"):
-        reembedding.drain(tools, stages.queue)
+        reembedding.drain(services, stages.queue)
     assert stages.queue.depth() == 1
     assert {name for name, record in records(stages).items() if record.schema_version == 5} == set(ids)
-    assert reembedding.reembed(tools, asked).written == 0
+    assert reembedding.reembed(services, asked).written == 0
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_step_ends_with_its_budget_and_the_next_goes_on(stages: DemoStages, tools: Tools) -> None:
+def test_a_step_ends_with_its_budget_and_the_next_goes_on(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
-    job = reembedding.plan(tools)
+    job = reembedding.plan(services)
     assert (job.kind, job.phase, job.eta_s) == (JobKind.REFRESH, Phase.FILL, None)
     for texts, expected in ((1, 20), (30, 60), (None, job.total)):
-        job = reembedding.batch(tools, job.name, job.run, Budget(texts=texts))
+        job = reembedding.batch(services, job.name, job.run, Budget(texts=texts))
         assert job.written == expected
         if job.open:
             assert job.rate is not None
             assert job.eta_s == pytest.approx((job.total - job.written) / job.rate)
     assert (job.status, job.phase) == (Status.FINISHED, Phase.DONE)
     budget = Budget(tokens=1)
-    assert reembedding.batch(tools, job.name, job.run, budget) == job
+    assert reembedding.batch(services, job.name, job.run, budget) == job
 
 
 def test_a_job_of_more_tenants_than_can_be_counted_in_a_minute_begins_all_the_same(
-    stages: DemoStages, tools: Tools
+    stages: DemoStages, services: Services
 ) -> None:
     raise_schema(stages, 5)
-    whole = reembedding.plan(tools).total
+    whole = reembedding.plan(services).total
     minutes = iter(range(1_000))
-    slow = dataclasses.replace(tools, seconds=lambda: 61.0 * next(minutes))
-    finish(tools)
+    slow = dataclasses.replace(services, seconds=lambda: 61.0 * next(minutes))
+    finish(services)
     raise_schema(stages, 9)
     job = reembedding.plan(slow)
     assert (job.status, job.total) == (Status.RUNNING, 0)
-    assert reembedding.run_to_end(tools, job).written == whole > 0
+    assert reembedding.run_to_end(services, job).written == whole > 0
 
 
-def test_whoever_takes_a_job_over_goes_on_and_the_other_one_stops(stages: DemoStages, tools: Tools) -> None:
+def test_whoever_takes_a_job_over_goes_on_and_the_other_one_stops(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
-    first = reembedding.plan(tools)
-    reembedding.batch(tools, first.name, first.run, Budget(texts=1))
-    second = reembedding.plan(tools)
+    first = reembedding.plan(services)
+    reembedding.batch(services, first.name, first.run, Budget(texts=1))
+    second = reembedding.plan(services)
     assert (second.run, second.written) == (first.run + 1, 20)
     with pytest.raises(TakenOver):
-        reembedding.batch(tools, first.name, first.run)
-    assert reembedding.batch(tools, second.name, second.run).status is Status.FINISHED
+        reembedding.batch(services, first.name, first.run)
+    assert reembedding.batch(services, second.name, second.run).status is Status.FINISHED
 
 
-def test_a_paused_job_rests_until_it_is_resumed_by_hand(stages: DemoStages, tools: Tools) -> None:
+def test_a_paused_job_rests_until_it_is_resumed_by_hand(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
-    job = reembedding.plan(tools)
-    job = reembedding.batch(tools, job.name, job.run, Budget(texts=1))
-    reembedding.pause(tools, job.name)
-    assert reembedding.batch(tools, job.name, job.run).status is Status.PAUSED
-    assert reembedding.plan(tools, resume_paused=False).status is Status.PAUSED
-    assert [each.status for each in reembedding.status(tools)] == [Status.PAUSED]
-    assert finish(tools).status is Status.FINISHED
+    job = reembedding.plan(services)
+    job = reembedding.batch(services, job.name, job.run, Budget(texts=1))
+    reembedding.pause(services, job.name)
+    assert reembedding.batch(services, job.name, job.run).status is Status.PAUSED
+    assert reembedding.plan(services, resume_paused=False).status is Status.PAUSED
+    assert [each.status for each in reembedding.status(services)] == [Status.PAUSED]
+    assert finish(services).status is Status.FINISHED
     with pytest.raises(InvalidRequest, match="finished, not running"):
-        reembedding.pause(tools, job.name)
+        reembedding.pause(services, job.name)
 
 
-def test_a_throttled_job_embeds_no_more_than_its_rate(stages: DemoStages, tools: Tools) -> None:
+def test_a_throttled_job_embeds_no_more_than_its_rate(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
     slept: list[float] = []
-    limits = dataclasses.replace(tools.limits, texts_per_s=10.0)
-    slow = dataclasses.replace(tools, limits=limits, sleep=slept.append, seconds=lambda: 0.0)
+    limits = dataclasses.replace(services.limits, texts_per_s=10.0)
+    slow = dataclasses.replace(services, limits=limits, sleep=slept.append, seconds=lambda: 0.0)
     job = finish(slow)
     assert sum(slept) == pytest.approx(job.written / 10, abs=2.0)
 
@@ -242,16 +242,16 @@ def test_a_killed_job_resumes_and_ends_as_if_it_had_not_been(tmp_path: Path, sha
     for kill in (False, True):
         stages = demo_with_a_second_profile(tmp_path / str(kill))
         raise_schema(stages, 5)
-        tools = stages.reembedding
-        job = reembedding.plan(tools, profile=profile)
+        services = stages.reembedding
+        job = reembedding.plan(services, profile=profile)
         if kill:
             with pytest.raises(Killed):
-                reembedding.run_to_end(killing(tools, int(share * job.total)), job)
-            before = reembedding.status(tools)[0]
+                reembedding.run_to_end(killing(services, int(share * job.total)), job)
+            before = reembedding.status(services)[0]
             assert share - 0.1 <= before.written / job.total <= share
-            job = reembedding.plan(tools, profile=profile)
+            job = reembedding.plan(services, profile=profile)
             assert job.written == before.written
-        job = reembedding.run_to_end(tools, job)
+        job = reembedding.run_to_end(services, job)
         assert (job.status, job.written) == (Status.FINISHED, job.total)
         assert stages.active_profile() == (profile or "minilm")
         ended.append(records(stages))
@@ -263,10 +263,10 @@ def test_a_killed_job_resumes_and_ends_as_if_it_had_not_been(tmp_path: Path, sha
 
 
 def test_a_move_ends_with_every_record_in_the_new_space_and_questions_embedded_by_the_new_model(
-    stages: DemoStages, tools: Tools
+    stages: DemoStages, services: Services
 ) -> None:
     seen: list[Job] = []
-    job = reembedding.run_to_end(tools, reembedding.plan(tools, profile=SECOND), on_progress=seen.append)
+    job = reembedding.run_to_end(services, reembedding.plan(services, profile=SECOND), on_progress=seen.append)
     assert (job.status, job.phase, job.kind) == (Status.FINISHED, Phase.DONE, JobKind.MOVE)
     assert {phase for phase in Phase if phase in {each.phase for each in seen}} == set(Phase)
     assert job.check is not None
@@ -282,30 +282,34 @@ def test_a_move_ends_with_every_record_in_the_new_space_and_questions_embedded_b
     assert answer.degraded == ()
 
 
-def test_a_roll_back_restores_the_profile_and_a_second_one_gives_the_move_up(stages: DemoStages, tools: Tools) -> None:
-    finish(tools, profile=SECOND)
-    assert reembedding.rollback(tools).active == "minilm"
+def test_a_roll_back_restores_the_profile_and_a_second_one_gives_the_move_up(
+    stages: DemoStages, services: Services
+) -> None:
+    finish(services, profile=SECOND)
+    assert reembedding.rollback(services).active == "minilm"
     assert stages.active_profile() == "minilm"
-    assert reembedding.status(tools)[0].status is Status.ROLLED_BACK
-    assert finish(tools, profile=SECOND).status is Status.FINISHED
+    assert reembedding.status(services)[0].status is Status.ROLLED_BACK
+    assert finish(services, profile=SECOND).status is Status.FINISHED
     assert stages.active_profile() == SECOND
-    reembedding.rollback(tools)
-    assert reembedding.rollback(tools).mirrored is None
+    reembedding.rollback(services)
+    assert reembedding.rollback(services).mirrored is None
     assert spaces(stages) == {frozenset({FIRST_SPACE})}
     with pytest.raises(InvalidRequest, match="no previous index"):
-        reembedding.rollback(tools)
+        reembedding.rollback(services)
 
 
-def test_dropping_the_previous_profile_removes_its_vectors(stages: DemoStages, tools: Tools) -> None:
+def test_dropping_the_previous_profile_removes_its_vectors(stages: DemoStages, services: Services) -> None:
     with pytest.raises(InvalidRequest, match="no previous index"):
-        reembedding.drop_previous(tools)
-    finish(tools, profile=SECOND)
-    assert reembedding.drop_previous(tools).active == SECOND
+        reembedding.drop_previous(services)
+    finish(services, profile=SECOND)
+    assert reembedding.drop_previous(services).active == SECOND
     assert spaces(stages) == {frozenset({SECOND_SPACE})}
     assert {model.id for model in stages.models()} == {SECOND_MODEL}
 
 
-def test_a_move_whose_recall_falls_is_not_switched_and_can_be_tried_again(stages: DemoStages, tools: Tools) -> None:
+def test_a_move_whose_recall_falls_is_not_switched_and_can_be_tried_again(
+    stages: DemoStages, services: Services
+) -> None:
     class Blind:
         model_id, space, dimension = SECOND_MODEL, SECOND_SPACE, 512
 
@@ -316,47 +320,49 @@ def test_a_move_whose_recall_falls_is_not_switched_and_can_be_tried_again(stages
     def encoder_for(model: ModelConfig) -> Any:
         return Blind() if model.id == SECOND_MODEL else stages.encoder_for(model)
 
-    job = finish(dataclasses.replace(tools, encoder_for=encoder_for), profile=SECOND)
+    job = finish(dataclasses.replace(services, encoder_for=encoder_for), profile=SECOND)
     assert (job.status, job.phase) == (Status.FAILED, Phase.VERIFY)
     assert "recall of 100 questions fell" in job.message
     assert stages.active_profile() == "minilm"
-    again = reembedding.plan(tools, profile=SECOND)
-    assert reembedding.run_to_end(tools, again, tolerance=1.0).status is Status.FINISHED
+    again = reembedding.plan(services, profile=SECOND)
+    assert reembedding.run_to_end(services, again, tolerance=1.0).status is Status.FINISHED
 
 
-def test_a_move_is_verified_by_judged_questions_where_there_are_any(tools: Tools) -> None:
+def test_a_move_is_verified_by_judged_questions_where_there_are_any(services: Services) -> None:
     questions = [Question(tenant_id=TENANT, text="Wharfinger", relevant=("no such record",))]
-    job = reembedding.run_to_end(tools, reembedding.plan(tools, profile=SECOND), questions=questions)
+    job = reembedding.run_to_end(services, reembedding.plan(services, profile=SECOND), questions=questions)
     assert job.check is not None
     assert (job.check.judged, job.check.asked, job.check.recall_before) == (True, 1, 0.0)
 
 
-def test_what_is_written_without_the_new_vectors_is_found_before_the_switch(stages: DemoStages, tools: Tools) -> None:
-    job = reembedding.plan(tools, profile=SECOND)
+def test_what_is_written_without_the_new_vectors_is_found_before_the_switch(
+    stages: DemoStages, services: Services
+) -> None:
+    job = reembedding.plan(services, profile=SECOND)
     late = next(iter(records(stages).values())).model_copy(update={"content": "late"})
     while job.phase is not Phase.VERIFY:
-        job = reembedding.batch(tools, job.name, job.run, Budget(texts=1))
+        job = reembedding.batch(services, job.name, job.run, Budget(texts=1))
     stages.index.upsert([late])
-    job = reembedding.verify(tools, job.name, job.run)
+    job = reembedding.verify(services, job.name, job.run)
     assert (job.phase, job.rounds) == (Phase.FILL, 1)
-    assert reembedding.run_to_end(tools, job).status is Status.FINISHED
+    assert reembedding.run_to_end(services, job).status is Status.FINISHED
     assert {each.space for each in records(stages)[late.id].embeddings} == {FIRST_SPACE, SECOND_SPACE}
 
 
-def test_a_move_that_cannot_be_begun_says_why(stages: DemoStages, tools: Tools) -> None:
+def test_a_move_that_cannot_be_begun_says_why(stages: DemoStages, services: Services) -> None:
     with pytest.raises(InvalidRequest, match="minilm is the active profile already"):
-        reembedding.plan(tools, profile="minilm")
+        reembedding.plan(services, profile="minilm")
     with pytest.raises(ConfigurationError, match="unknown profile 'nothing'"):
-        reembedding.plan(tools, profile="nothing")
+        reembedding.plan(services, profile="nothing")
     with pytest.raises(InvalidRequest, match="of all tenants"):
-        reembedding.plan(tools, profile=SECOND, tenant=TENANT)
+        reembedding.plan(services, profile=SECOND, tenant=TENANT)
     with pytest.raises(ConfigurationError, match="BRAID_EMBEDDING_MODEL"):
-        reembedding.plan(dataclasses.replace(tools, forced_model=MODEL), profile=SECOND)
+        reembedding.plan(dataclasses.replace(services, forced_model=MODEL), profile=SECOND)
 
     def missing(model: ModelConfig) -> Any:
         raise ModelError(f"no folder {model.id}")
 
     with pytest.raises(ModelError):
-        reembedding.plan(dataclasses.replace(tools, encoder_for=missing), profile=SECOND)
+        reembedding.plan(dataclasses.replace(services, encoder_for=missing), profile=SECOND)
     assert stages.moves.serving().next is None
-    assert reembedding.status(tools) == []
+    assert reembedding.status(services) == []

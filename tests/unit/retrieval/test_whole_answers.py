@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.models import Embedding, EmbeddingType, Query, Record, SchemaWindow
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.messages import Reembed
+from braid.reembedding.drifted_records import Reembed
 from braid.settings import Settings
 
 from tests.fakes import NOW, TENANT

@@ -1,16 +1,20 @@
-"""The front door: HTTP requests in API Gateway's format, for whoever runs the function or a server on a laptop.
+"""HTTP API, in API Gateway's event format: the same in Lambda and in the laptop's server.
 
 ::
 
-    handler.py        one request from beginning to end: read it, know the caller, route it, log it
-    bodies.py         what may be read as a body at all
-    callers.py        whose request it is: verified claims, membership
-    resolver.py       Powertools' router, one a thread
-    questions.py  records.py  imports.py  housekeeping.py      the routes
-    shapes.py         what requests and answers look like
+    handler.py        handles one request: authentication, routing, response, logs
+    router.py         Powertools' router, one per thread
+    question_routes.py  record_routes.py  import_routes.py  service_routes.py      the routes
+    auth.py           authenticates the caller and resolves the tenant
+    json_bodies.py    parses and validates request bodies
+    schemas.py        request and response schemas
     problems.py       errors as RFC 9457 problem details
-    tokens.py         what is handed out signed and comes back
-    traces.py         what is kept of an answer
-    document.py       the OpenAPI document
+    idempotency.py    idempotency keys
+    quotas.py         quotas of tenants
+    audit.py          the audit log
+    signed_tokens.py  signed tokens and cursors
+    traces.py         traces of answers
+    openapi.py        the OpenAPI document
+    client.py         a client of the API
     page/             the page at /explorer
 """

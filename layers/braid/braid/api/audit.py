@@ -1,9 +1,9 @@
-"""Audit log: who was refused, and who wrote, deleted, listed or imported how much of which tenant; never content.
+"""Audit log: refused requests, and writes, deletes, lists and imports with their tenant and size; never content.
 
 One JSON object a line, each with ``"log": "audit"``. In Lambda the lines go to the function's log group, where a
-subscription or metric filter tells them by that field. Elsewhere they go to :data:`FILE` in the home folder, which only
-its owner may read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept. Requests of nobody known go to
-:data:`UNKNOWN_FILE`, so that however many of them push no other entry out.
+subscription or metric filter selects them by that field. Elsewhere they go to :data:`FILE` in the home folder, which
+only its owner can read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept. Unauthenticated requests
+go to :data:`UNKNOWN_FILE`, so that many of them push no other entry out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FILES: Final = 10
 
 
 class AuditEvent(StrEnum):
-    """What an entry is about."""
+    """Kind of an audit entry."""
 
     AUTHENTICATION_FAILED = "authentication_failed"
     REFUSED = "refused"
@@ -58,18 +58,18 @@ _EVENTS: Final[Mapping[tuple[str, str | None], AuditEvent]] = {
 
 
 class AuditEntry(Frozen):
-    """One request, as whoever accounts for it later needs it."""
+    """Audit entry of one request."""
 
     event: AuditEvent
     status: int
-    """HTTP status of its answer; 400 and above is an attempt that failed."""
+    """HTTP status of the response; 400 and above is a failed attempt."""
     method: str
     route: str | None
-    """The rule that the path belongs to, without ids; None when it is of none."""
+    """Route of the path, without ids; None if no route matches."""
     subject: str | None = None
     tenant_id: str | None = None
     count: int | None = None
-    """Items or ids that were sent or listed; None where the request was refused before that was known."""
+    """Number of items or ids sent or listed; None if the request was refused before it was known."""
     reason: str | None = None
     """Why it was refused, such as ``role``."""
     source_ip: str | None = None
@@ -77,7 +77,7 @@ class AuditEntry(Frozen):
 
 
 def audited(method: str, route: str | None, status: int) -> AuditEvent | None:
-    """Return what a request is in the audit log, by what was answered; None where it is not written there."""
+    """Return the kind of audit entry of a request, by its route and status; None if it is not audited."""
     match status:
         case HTTPStatus.UNAUTHORIZED:
             return AuditEvent.AUTHENTICATION_FAILED
@@ -88,14 +88,14 @@ def audited(method: str, route: str | None, status: int) -> AuditEvent | None:
 
 
 class AuditLog:
-    """Writes entries; one that cannot be written goes to standard error and fails no request.
+    """Writes audit entries; one that cannot be written goes to standard error and fails no request.
 
     Parameters
     ----------
     write_known, write_unknown
-        Write one line, given without its line feed, of somebody who was identified, and of nobody known.
+        Write one line, given without its line feed, of an authenticated caller, or of an unauthenticated one.
     clock
-        Returns the present moment, in UTC.
+        Returns the current time, in UTC.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class AuditLog:
 
 
 def open_audit_log(settings: Settings) -> AuditLog:
-    """Return the audit log of this process. Nothing is opened before something is written."""
+    """Return the audit log of this process. No file is opened before the first entry."""
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         return AuditLog(_to_standard_output, _to_standard_output)
     return AuditLog(_File(settings.home / FILE).add, _File(settings.home / UNKNOWN_FILE).add)
@@ -131,9 +131,9 @@ def _to_standard_output(line: str) -> None:
 
 
 class _File:
-    """A file that its owner alone may read; a full one is renamed, and the oldest of them goes.
+    """A log file with access for its owner only, rotated when full.
 
-    It is opened for each line, which is one write to its end: several processes may add to it.
+    It is opened for each line, which is one append: several processes may write to it.
     """
 
     def __init__(self, path: Path) -> None:

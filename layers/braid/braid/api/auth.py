@@ -1,7 +1,7 @@
-"""Whose request it is: what a verified token claims, what the memberships say, and for which tenant.
+"""Authenticates the caller and resolves the tenant.
 
-API Gateway verifies tokens and signatures and puts what it found into the request's context, where no caller can write;
-the server on a laptop does the same. A token is read here only to tell apart what the context writes alike.
+API Gateway verifies tokens and signatures and puts the claims into the request's context, which no caller can write;
+the laptop's server does the same. The token itself is read only where the context's text of a claim is ambiguous.
 """
 
 from __future__ import annotations
@@ -30,65 +30,65 @@ OPEN_PREFIX: Final = "/explorer/"
 _NO_MEMBER = "no member of this tenant"
 FRONT_HEADER = "braid-front"
 TENANT_HEADER = "braid-tenant"
-"""Names the tenant that is meant, where a caller belongs to several."""
+"""Header that selects the tenant of a caller who belongs to several."""
 _TENANT = TypeAdapter(TenantId)
 _SESSION = re.compile(r"^(arn:[a-z-]+:sts::[0-9]+:assumed-role/[^/]+)/.*$")
 _SUBJECT = TypeAdapter(Subject)
 
 
 class Refused(Problem):
-    """A caller asked for what is not theirs; answered with 403, and written to the log for whoever audits it."""
+    """An authenticated caller lacks the permission; answered with 403, and audited."""
 
     def __init__(self, detail: str, *, subject: str, tenant_id: str | None, reason: str) -> None:
-        """Say it; ``tenant_id`` is None where a name was asked for that is no tenant's, and may be anything."""
+        """Set the details; ``tenant_id`` is None if the requested name is not a valid tenant id."""
         super().__init__(HTTPStatus.FORBIDDEN, "forbidden", detail)
         self.audit: dict[str, str | None] = {"subject": subject, "tenant_id": tenant_id, "reason": reason}
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Who asks, as verified before the request got here."""
+    """Verified identity of a caller."""
 
     subject: str
     tenants: tuple[str, ...] | None
-    """Tenants that the token names; None when it names none, as requests signed with IAM never do."""
+    """Tenants in the token's claim; None without the claim, as in requests signed with IAM."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, for which tenant, and what they may do there."""
+    """A caller with the tenant of the request and the role in it."""
 
     subject: str
     tenant_id: str
     role: Role
 
     def must_write(self) -> None:
-        """Refuse whoever may only read.
+        """Require the writer role.
 
         Raises
         ------
         Refused
-            Always, for a reader.
+            For a reader.
         """
         if self.role is not Role.WRITER:
             detail = "this tenant may be asked, and not changed"
             raise Refused(detail, subject=self.subject, tenant_id=self.tenant_id, reason="role")
 
 
-def check_way(event: Mapping[str, Any], front_key: Callable[[], bytes] | None) -> None:
-    """Refuse a request that went round the firewall.
+def check_firewall_key(event: Mapping[str, Any], front_key: Callable[[], bytes] | None) -> None:
+    """Refuse a request that bypassed the firewall.
 
     Parameters
     ----------
     event
         In API Gateway's format 2.0.
     front_key
-        Returns what the firewall adds to every request that it lets through; None where there is no firewall.
+        Returns the key that the firewall adds to every request; None if there is no firewall.
 
     Raises
     ------
     Problem
-        403 if the request lacks it.
+        403 if the request lacks the key.
     StoreError
         If the key cannot be read.
     """
@@ -101,17 +101,17 @@ def check_way(event: Mapping[str, Any], front_key: Callable[[], bytes] | None) -
 
 
 def is_open(path: str) -> bool:
-    """Whether a path answers whoever asks."""
+    """Whether a path needs no authentication."""
     return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
 
 
 def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
-    """Return who asks.
+    """Return the identity of the caller.
 
     Raises
     ------
     Problem
-        401 if nobody verified it.
+        401 without verified credentials.
     """
     authorizer = event.get("requestContext", {}).get("authorizer") or {}
     claims = (authorizer.get("jwt") or {}).get("claims") or {}
@@ -120,30 +120,30 @@ def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
         return Identity(subject=_subject(f"user:{claims['sub']}"), tenants=named)
     arn = (authorizer.get("iam") or {}).get("userArn")
     if arn:
-        # A session's name changes with each session; the role is who it is.
+        # The name changes with each session; the role identifies the caller.
         role_or_user = _SESSION.sub(r"\1", str(arn))
         return Identity(subject=_subject(f"iam:{role_or_user}"), tenants=None)
     raise unauthenticated()
 
 
 def authorise(identity: Identity, asked: str | None, members: MembershipStore | None) -> Caller:
-    """Return who asks for which tenant.
+    """Return the caller with the tenant of the request.
 
     Parameters
     ----------
     identity
-        Who asks.
+        Identity of the caller.
     asked
-        Tenant that the request names; None leaves it to the token or to the only membership.
+        Tenant that the request names; None selects the only one of the token or of the memberships.
     members
-        Memberships that count beside the token's claim; None where the claim alone counts.
+        Memberships that count besides the token's claim; None if the claim alone counts.
 
     Raises
     ------
     Refused
         If the caller is no member of the tenant.
     Problem
-        422 if the tenant is to be named.
+        422 if the request has to name the tenant.
     StoreError
         If the memberships cannot be read.
     """
@@ -180,7 +180,7 @@ def _tenant(identity: Identity, asked: str | None, members: MembershipStore | No
 
 
 def _names(claim: object, name: str, event: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the tenants of a claim, None when it names none.
+    """Return the tenants of a claim; None if it is missing or empty.
 
     API Gateway writes the list ``["a", "b"]`` as ``[a b]``, and ``["a b"]`` too: that no one becomes a member of two
     tenants by a name with a space in it, such a list is read from the token itself, which API Gateway has verified.
@@ -201,7 +201,7 @@ def _names(claim: object, name: str, event: Mapping[str, Any]) -> tuple[str, ...
 
 
 def _listed(claim: str, event: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a list that the request's token claims; empty when it holds none. Whoever calls has it verified."""
+    """Return a list claim of the request's token; empty if it is none. API Gateway has verified the token."""
     token = str(event.get("headers", {}).get("authorization", "")).rpartition(" ")[2]
     try:
         _, payload, _ = token.split(".")

@@ -1,4 +1,4 @@
-"""One request from beginning to end: who asks, what they sent, the route, the answer, and what is written of it."""
+"""Handles one HTTP request: authentication, body, route, response, and its log lines."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from braid.api.audit import AuditEntry, audited, open_audit_log
-from braid.api.auth import TENANT_HEADER, Refused, authorise, check_way, identify, is_open
-from braid.api.import_routes import add_imports
+from braid.api.auth import TENANT_HEADER, Refused, authorise, check_firewall_key, identify, is_open
+from braid.api.import_routes import add_import_routes
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
-from braid.api.question_routes import add_questions
-from braid.api.record_routes import add_records
+from braid.api.question_routes import add_question_routes
+from braid.api.record_routes import add_record_routes
 from braid.api.router import Api
-from braid.api.service_routes import add_housekeeping
+from braid.api.service_routes import add_service_routes
 from braid.deadline import within
 from braid.errors import BraidError
 from braid.lambda_runtime.observability import request_log
@@ -48,13 +48,13 @@ def make_handler(library: Library) -> Handler:
     Parameters
     ----------
     library
-        What the routes ask.
+        The library that the routes call.
 
     Returns
     -------
     Callable
-        ``handler(event, context)`` for events of API Gateway's HTTP API, format 2.0. It never raises: what went wrong
-        is its answer, as RFC 9457 problem details.
+        ``handler(event, context)`` for events of API Gateway's HTTP API, format 2.0. It never raises: errors are
+        answered as RFC 9457 problem details.
     """
     log = request_log(SERVICE)
     audit = open_audit_log(library.settings)
@@ -66,7 +66,7 @@ def make_handler(library: Library) -> Handler:
         api: Api = routers.api
         return api
 
-    # This thread's, which in Lambda is the one that all requests come by.
+    # The router of this thread, which in Lambda handles all requests.
     open_beforehand(router)
 
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def make_handler(library: Library) -> Handler:
         try:
             with within(library.settings.request_timeout_s):
                 answer = request.respond(api, context)
-        except Exception as error:  # noqa: BLE001 - nobody but the log learns what a fault of ours looks like
+        except Exception as error:  # noqa: BLE001 - internal errors are answered without details, and logged
             answer = _problem(error, log, request_id).response()
             refused = error.audit if isinstance(error, Refused) else {}
         answer["headers"] = {**answer["headers"], "X-Content-Type-Options": "nosniff", **request.security_headers()}
@@ -112,21 +112,21 @@ def make_handler(library: Library) -> Handler:
 
 
 def make_api(library: Library) -> Api:
-    """Return a router with every route."""
+    """Return a router with all routes."""
     api = Api(library)
-    add_questions(api)
-    add_records(api)
-    add_imports(api)
-    add_housekeeping(api)
+    add_question_routes(api)
+    add_record_routes(api)
+    add_import_routes(api)
+    add_service_routes(api)
     return api
 
 
 class _Request:
-    """One request, and who asks once that is known."""
+    """One request, and its caller once authenticated."""
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         http = event["requestContext"]["http"]
-        # API Gateway writes names in lower case; whoever calls the function by itself may not.
+        # API Gateway writes names in lower case; other invokers of the function may not.
         headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
         self.event = {**event, "headers": headers}
         self.method = str(http["method"]).upper()
@@ -138,21 +138,21 @@ class _Request:
         self.caller: Caller | None = None
 
     def security_headers(self) -> dict[str, str]:
-        """Return the headers of an answer over HTTPS, as API Gateway says in a header; over HTTP they mean nothing."""
+        """Return the security headers of a response over HTTPS; over HTTP they have no effect."""
         if self.event.get("headers", {}).get("x-forwarded-proto") != "https":
             return {}
         return {"Strict-Transport-Security": "max-age=31536000"}
 
     def respond(self, api: Api, context: LambdaContext) -> dict[str, Any]:
-        """Return the answer.
+        """Return the response.
 
         Raises
         ------
         Exception
-            What is answered as a problem.
+            Errors, which are answered as problems.
         """
         api.counted = None
-        check_way(self.event, api.library.front_key)
+        check_firewall_key(self.event, api.library.front_key)
         if not is_open(self.path):
             self.caller = self._authorised(api)
         allowed = api.methods(self.path)
@@ -184,7 +184,7 @@ class _Request:
         return authorise(identity, asked, api.library.members if settings.membership is Membership.STORE else None)
 
     def _with_tag(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Tag what can be asked again, and leave out what the caller has already."""
+        """Add an ETag to a successful GET, and answer 304 if the caller has the same response."""
         if self.method != "GET" or answer["statusCode"] != HTTPStatus.OK:
             return answer
         tag = f'"{hashlib.sha256(answer["body"].encode()).hexdigest()[:32]}"'
@@ -209,7 +209,7 @@ def _of_bearable_size(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _problem(error: Exception, log: RequestLog, request_id: str | None) -> Problem:
-    """Return how an error is answered, and log what the caller is not told."""
+    """Return the problem of an error, and log internal ones."""
     match error:
         case Problem():
             return error

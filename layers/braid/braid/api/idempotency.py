@@ -1,9 +1,9 @@
-"""Idempotency keys: a request that is sent several times under one key is done once, and answered alike.
+"""Idempotency keys: a request sent several times under one key runs once, and gets the same answer each time.
 
-Whoever comes first claims the key in the cache before beginning, by a compare-and-set. Who comes while it is done is
-refused with 409, and afterwards is given what was answered. A claim ends with the request, or after :data:`CLAIM_S`
-where its process ended first. A cache that is lost makes a repeated request a repeated write, which every write here
-bears: it is the same record again.
+The first request claims the key in the cache by a compare-and-set. While it runs, others with the key are refused with
+409; afterwards they get its answer. A claim ends with the request, or after :data:`CLAIM_S` if its process ended first.
+Without a cache a repeated request is a repeated write, which is harmless: writing the same record again changes
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 KEPT_S: Final = 86_400
 CLAIM_S: Final = 60
-"""How long a key stays claimed by a request that never ends: above what a function has for one."""
+"""Lifetime of the claim of a request that never ends: above the function's timeout."""
 IdempotencyKey = Annotated[
     str | None,
     InHeader(
@@ -39,7 +39,7 @@ IdempotencyKey = Annotated[
 _Shape = TypeVar("_Shape", bound=Frozen)
 
 
-def once(
+def run_once(
     cache: ResilientCache,
     tenant_id: str,
     key: str | None,
@@ -48,27 +48,27 @@ def once(
     do: Callable[[], _Shape],
     shape: type[_Shape],
 ) -> _Shape:
-    """Do something, unless it was done under this key before.
+    """Run a request, or return its answer if it ran under this key before.
 
     Parameters
     ----------
     cache
-        Where claims and answers are kept.
+        Holds claims and answers.
     tenant_id
-        Whose key it is.
+        Owner of the key.
     key
-        As the caller sent it; None does it in any case.
+        As sent by the caller; None always runs the request.
     asked
-        The request that the key stands for.
+        The request under the key.
     do
-        What is done.
+        Runs the request.
     shape
-        What it returns.
+        Type of its answer.
 
     Raises
     ------
     Problem
-        422 if the key stood for another request, 409 while an equal request is being done.
+        422 if the key was used for another request, 409 while an equal request is running.
     """
     if key is None:
         return do()
@@ -80,7 +80,7 @@ def once(
         try:
             return _answered(kept, same, shape)
         except (ValueError, ValidationError):
-            # Written by another version: it is taken over.
+            # Written by another version of Braid: the claim is taken over.
             if cache.exchange(tenant_id, name, kept, claim, CLAIM_S) != kept:
                 raise _in_progress() from None
     try:
@@ -95,14 +95,14 @@ def once(
 
 
 def _answered(kept: bytes, same: str, shape: type[_Shape]) -> _Shape:
-    """Return the answer that is kept under a key.
+    """Return the answer stored under a key.
 
     Raises
     ------
     Problem
-        If the key stood for another request, or is claimed.
+        If the key was used for another request, or is claimed.
     ValueError
-        If something else is kept.
+        If the stored value has another format.
     """
     before, answer, *_ = json.loads(kept)
     if before != same:

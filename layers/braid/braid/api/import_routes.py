@@ -1,4 +1,4 @@
-"""Routes that have an object written, and say how far that is."""
+"""Routes that start imports and report their progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 
-from braid.api.idempotency import IdempotencyKey, once
+from braid.api.idempotency import IdempotencyKey, run_once
 from braid.api.problems import not_found
 from braid.api.schemas import ImportRequest, ImportSummary
 from braid.ports.imports import ImportStatus
@@ -22,8 +22,8 @@ WRITE = ["write"]
 ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="As the request for it was answered.")]
 
 
-def add_imports(api: Api) -> None:
-    """Add the routes."""
+def add_import_routes(api: Api) -> None:
+    """Add the routes of imports."""
     library = api.library
 
     @api.post(
@@ -44,7 +44,7 @@ def add_imports(api: Api) -> None:
             library.imports.start(api.tenant_id, import_id, asked.asked())
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
-        begun = once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
+        begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
         headers = {"Location": f"/imports/{begun.id}"}
         return Response(HTTPStatus.ACCEPTED.value, "application/json", begun, headers=headers)
 

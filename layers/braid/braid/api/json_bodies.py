@@ -1,4 +1,4 @@
-"""What may be read as a request's body: one JSON object in UTF-8, not too long, not too deep, each key once."""
+"""Parses and validates request bodies: one UTF-8 JSON object of bounded size and depth, with unique keys."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def check_body(event: Mapping[str, Any], *, limit_bytes: int) -> str:
-    """Return the body of a request as text that any JSON reader reads alike.
+    """Validate the body of a request and return its text.
 
     Parameters
     ----------
     event
         In API Gateway's format 2.0.
     limit_bytes
-        Longest body that is read.
+        Most bytes of a body.
 
     Raises
     ------
     Problem
-        413 if it is too long, 415 if its type is not JSON, 400 if it cannot be read.
+        413 if it is too long, 415 if its type is not JSON, 400 if it is malformed.
     """
     raw = _raw(event, limit_bytes)
     if not _is_json(str(event.get("headers", {}).get("content-type", ""))):
@@ -54,7 +54,7 @@ def check_body(event: Mapping[str, Any], *, limit_bytes: int) -> str:
 
 def _raw(event: Mapping[str, Any], limit_bytes: int) -> bytes:
     body = event.get("body") or ""
-    # Base64 has four characters for three bytes; no more of it is decoded than could be allowed.
+    # Base64 has four characters for three bytes; a body that must be too long is refused before it is decoded.
     if len(body) > limit_bytes * 4 // 3 + 4:
         raise too_large(limit_bytes)
     if event.get("isBase64Encoded"):

@@ -1,4 +1,4 @@
-"""The OpenAPI document, from the routes themselves."""
+"""Generates the OpenAPI document from the routes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TENANT_HEADER = {
 
 
 def document(api: Api) -> str:
-    """Return the document as JSON, its keys in order."""
+    """Return the document as JSON with sorted keys."""
     schema = json.loads(
         api.get_openapi_json_schema(
             title="Braid",
@@ -78,7 +78,7 @@ def _problem_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe_problems(operation: dict[str, Any]) -> None:
-    """Say how each route may refuse, in place of what Powertools assumes."""
+    """Set the error responses of a route, in place of the defaults of Powertools."""
     asked_by_anyone = operation.get("security") == []
     responses = {code: answer for code, answer in operation["responses"].items() if code != "422"}
     for code, description in PROBLEMS.items():

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details: what went wrong, in one format, and never more than the caller may know."""
+"""Errors as RFC 9457 problem details, without anything that the caller may not know."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:braid:problem:"
 RETRY_AFTER_S: Final = 1
-"""What a caller is asked to wait when trying again may help."""
+"""Default of the Retry-After header."""
 MAX_PART: Final = 256
-"""Characters of a field's name, which may be a caller's own."""
+"""Most characters of a field name, which the caller may have chosen."""
 MAX_SHOWN: Final = 100
-"""Fields that one problem names; a body may hold 100,000 that are wrong."""
+"""Most fields that one problem names; a body may have 100,000 invalid ones."""
 
 
 class FieldProblem(Frozen):
@@ -55,7 +55,7 @@ class ProblemDetails(Frozen):
 
 
 class Problem(Exception):
-    """An answer that is an error.
+    """An error response.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ class Problem(Exception):
     kind
         What follows ``urn:braid:problem:``.
     detail
-        One sentence for whoever reads it.
+        One sentence of explanation.
     errors
-        Fields that are wrong.
+        Invalid fields.
     headers
-        Headers of the answer, beside its type.
+        Headers of the response besides its type.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Problem(Exception):
         )
 
     def response(self) -> dict[str, Any]:
-        """Return the answer in API Gateway's format."""
+        """Return the response in API Gateway's format."""
         body = self.details.model_dump(mode="json", exclude_none=True, exclude={"errors"})
         if self.details.errors:
             body["errors"] = [error.model_dump() for error in self.details.errors]
@@ -107,12 +107,12 @@ class Problem(Exception):
 
 
 def malformed(detail: str) -> Problem:
-    """Return the problem of a body that cannot be read."""
+    """Return the problem of a malformed body."""
     return Problem(HTTPStatus.BAD_REQUEST, "malformed-body", detail)
 
 
 def unauthenticated() -> Problem:
-    """Return the problem of a request without a valid token; which of them it is, is not said."""
+    """Return the problem of a request without a valid token, without the reason."""
     return Problem(
         HTTPStatus.UNAUTHORIZED,
         "unauthenticated",
@@ -122,22 +122,22 @@ def unauthenticated() -> Problem:
 
 
 def not_found(what: str) -> Problem:
-    """Return the problem of something that is not there, or not this tenant's: nobody can tell which."""
+    """Return the problem of something that does not exist or is another tenant's; the caller cannot tell which."""
     return Problem(HTTPStatus.NOT_FOUND, "not-found", what)
 
 
 def too_large(limit_bytes: int) -> Problem:
-    """Return the problem of a body that is longer than is read."""
+    """Return the problem of a body above the size limit."""
     return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", f"the body may be {limit_bytes:,} bytes long")
 
 
 def too_many(detail: str, *, retry_after_s: int | None = RETRY_AFTER_S) -> Problem:
-    """Return the problem of a caller who asks more than is allowed; None where waiting does not help."""
+    """Return the problem of an exceeded quota; without a delay if waiting does not help."""
     return Problem(HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", detail, headers=_retry_after(retry_after_s))
 
 
 def unavailable(detail: str, *, retry_after_s: int | None = RETRY_AFTER_S) -> Problem:
-    """Return the problem of a request that cannot be answered now; None where waiting does not help."""
+    """Return the problem of an unavailable service; without a delay if waiting does not help."""
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers=_retry_after(retry_after_s))
 
 
@@ -146,12 +146,12 @@ def _retry_after(seconds: int | None) -> dict[str, str]:
 
 
 def internal() -> Problem:
-    """Return the problem of a fault that is ours; the log says more."""
+    """Return the problem of an internal error, whose details are in the log only."""
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the request failed; it has been logged")
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """Return the problem of fields that are wrong, as pydantic reports them; what was sent is not echoed."""
+    """Return the problem of pydantic's validation errors, without echoing the input."""
     shown = errors[:MAX_SHOWN]
     fields = tuple(FieldProblem(field=_place(error["loc"]), detail=plainly(error)) for error in shown)
     more = f"; the first {MAX_SHOWN} of {len(errors):,} are named" if len(errors) > MAX_SHOWN else ""
@@ -160,9 +160,9 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
 
 
 def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for each kind of error
-    """Return how an error of Braid's is answered.
+    """Return the problem of an error of the library.
 
-    A wrong request says which field; of a store's own trouble the caller learns only whether trying again may help.
+    An invalid request names its field; of a failed store the caller learns only whether a retry may help.
     """
     match error:
         case InvalidRequest():
@@ -185,16 +185,16 @@ def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for 
         case TransientStoreError():
             return unavailable("a store or model did not answer in time")
         case _:
-            # Read-only, full, damaged, misconfigured: an operator's to mend, and the log says which.
+            # Read-only, full, damaged or misconfigured: for the operator, who finds the cause in the log.
             return unavailable("a store or model cannot be used", retry_after_s=None)
 
 
 def _place(location: Sequence[str | int]) -> str:
-    """Return where a field stands, without ``body``, ``query`` or ``path`` in front of it."""
+    """Return the path of a field, without ``body``, ``query``, ``path`` or ``header`` in front."""
     parts = [str(part)[:MAX_PART] for part in location]
     return ".".join(parts[1:] if parts[0] in {"body", "query", "path", "header"} else parts) or "body"
 
 
 def _without(field: str, message: str) -> str:
-    """Return what a message says of its one field."""
+    """Return a message without its leading field name."""
     return message.removeprefix(f"{field}: ")

@@ -1,4 +1,4 @@
-"""Routes that ask: searches, the graph, entities, contexts."""
+"""Routes that answer questions: searches, graph queries, entities, contexts, traces."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ASK = ["ask"]
 TraceId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9:_-]{1,128}$")]
 
 
-def add_questions(api: Api) -> None:
-    """Add the routes."""
+def add_question_routes(api: Api) -> None:
+    """Add the routes that answer questions."""
     _add_searches(api)
     _add_entities(api)
 
@@ -114,7 +114,7 @@ def _add_entities(api: Api) -> None:
         except InvalidRequest as error:
             if error.field != "entity":
                 raise
-            # A record that the graph does not know of is one all the same, and nothing is related to it.
+            # A record without a vertex exists, and has no relations.
             if not can_be_id(entity_id) or _entity(api, entity_id) is None:
                 raise not_found("no entity of this id or name") from error
             return Related(hits=())
@@ -126,8 +126,8 @@ def _add_entities(api: Api) -> None:
     ) -> Entity:
         return _found(api, entity_id)
 
-    # API Gateway decodes a path, so that no encoding tells the id x/related from what is related to x. In a body an id
-    # may hold anything.
+    # API Gateway decodes paths, so no encoding distinguishes the id x/related from the relations of x. In a body an id
+    # may have any character.
     @api.post("/entities:read", operation_id="readEntity", summary="One entity or record of any id", tags=["ask"])
     def read_entity(asked: EntityId) -> Entity:
         return _found(api, asked.id)
@@ -148,7 +148,7 @@ def _found(api: Api, entity_id: str) -> Entity:
 
 
 def _entity(api: Api, entity_id: str) -> Entity | None:
-    """Return an entity from its record, or else from its vertex."""
+    """Return an entity from its record, or from its vertex if it has none."""
     library = api.library
     for record in library.index.get_many(api.tenant_id, [entity_id]):
         if record.tenant_id == api.tenant_id:

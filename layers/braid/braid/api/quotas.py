@@ -1,8 +1,8 @@
-"""Quotas of each tenant: questions and written items a minute, and money for hosted rerankers a day.
+"""Quotas of each tenant: questions and written items a minute, and US dollars for hosted rerankers a day.
 
-They are counted in the cache, over all processes, in fixed windows: whole minutes, and days in UTC. Where the counters
-cannot be reached a request goes on, as a lost cache is no error; only a hosted reranker is not asked then, as nobody
-would know what it costs.
+Usage is counted in the cache, across all processes, in fixed windows: whole minutes, and days in UTC. Without the
+counters requests go on, as a lost cache is no error; only hosted rerankers are not called then, as their cost could not
+be bounded.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 MINUTE_S: Final = 60
 DAY_S: Final = 86_400
 MICRO: Final = 1_000_000
-"""Money is counted in whole millionths of a US dollar."""
+"""Cost is counted in whole millionths of a US dollar."""
 _RERANKING: Final = "quota/rerank"
 
 
 class Quotas:
-    """Counts what tenants use of their quotas, and refuses what is above them.
+    """Counts each tenant's usage, and refuses requests above its quotas.
 
     Parameters
     ----------
     settings
         The quotas; 0 is no limit.
     cache
-        Where it is counted.
+        Holds the counters.
     clock
         Returns seconds since 1970.
     """
@@ -57,7 +57,7 @@ class Quotas:
         self._take(tenant_id, "questions", 1, self._settings.quota_questions_per_minute)
 
     def take_writes(self, tenant_id: str, items: int) -> None:
-        """Count items that are to be written or removed.
+        """Count items to be written or removed.
 
         Raises
         ------
@@ -82,14 +82,13 @@ class Quotas:
     def answer(self, query: Query, work_out: Callable[[Query], Answer]) -> Answer:
         """Answer a question within the tenant's budget for hosted rerankers.
 
-        The budget is looked at before, and what was spent is counted after: questions that are asked at the same time
-        may go beyond it by the price of one each. Beyond it, or where that is not known, the fused order stands and
-        the answer is degraded.
+        The budget is checked before and the cost counted after: concurrent questions may exceed it by the price of one
+        each. Above the budget, or without counters, the fused order stands and the answer is degraded.
 
         Raises
         ------
         InvalidRequest
-            If the question asks for a hosted reranker that may not be asked.
+            If the question names a hosted reranker that is not enabled.
         """
         check_reranker(query.reranker, self._settings)
         budget, kind = self._settings.quota_rerank_usd_per_day, query.reranker or self._settings.reranker
@@ -107,12 +106,12 @@ class Quotas:
 
 
 def check_reranker(asked: RerankerKind | None, settings: Settings) -> None:
-    """Refuse a hosted reranker that may not be asked.
+    """Refuse a hosted reranker that is not enabled.
 
     Raises
     ------
     InvalidRequest
-        With the rerankers that may.
+        With the enabled rerankers.
     """
     if asked and asked.is_hosted and asked not in settings.hosted_rerankers:
         may = ", ".join(kind for kind in RerankerKind if not kind.is_hosted or kind in settings.hosted_rerankers)

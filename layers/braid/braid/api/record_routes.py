@@ -1,4 +1,4 @@
-"""Routes over what is stored: records and schema versions."""
+"""Routes that write, list and delete records, register schema versions, and re-embed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
-from braid.api.idempotency import IdempotencyKey, once
+from braid.api.idempotency import IdempotencyKey, run_once
 from braid.api.problems import FieldProblem, Problem
 from braid.api.schemas import (
     MAX_RECORD_BYTES,
@@ -39,13 +39,13 @@ WRITE = ["write"]
 CURSOR: Final = "records"
 CURSOR_HOURS: Final = 24
 READ_AT_ONCE: Final = 20
-"""Records of a page that are read from the index together: what was written by older versions may have megabytes."""
+"""Records of a page that are read together: those written by older versions may have megabytes."""
 STUB_BYTES: Final = 20_000
-"""Most that a record has as JSON without its content, aliases and metadata."""
+"""Most bytes of a record as JSON without its content, aliases and metadata."""
 
 
-def add_records(api: Api) -> None:
-    """Add the routes."""
+def add_record_routes(api: Api) -> None:
+    """Add the routes of records, schema versions and re-embedding."""
     _add_writes(api)
     _add_deletion(api)
     _add_schemas(api)
@@ -65,7 +65,7 @@ def _add_writes(api: Api) -> None:
             library.quotas.take_writes(api.tenant_id, writes.size())
             return _written(library.write(request))
 
-        return once(
+        return run_once(
             library.cache,
             api.tenant_id,
             key,
@@ -101,7 +101,7 @@ def _add_deletion(api: Api) -> None:
         api.caller.must_write()
         api.counted = 1
         library.quotas.take_writes(api.tenant_id, 1)
-        # What is not there any more is deleted as well as can be: repeating a delete is no error.
+        # Deleting an unknown record is no error, so that a delete can be repeated.
         return library.delete(api.tenant_id, (record_id,))
 
     # In a body an id may hold anything. API Gateway decodes a path, and is reported to end it at an id's question
@@ -159,12 +159,12 @@ def _request(tenant_id: str, writes: Writes) -> WriteRequest:
 
 
 def _written(report: WriteReport) -> WriteSummary:
-    """Return what a write did.
+    """Return the summary of a write.
 
     Raises
     ------
     Problem
-        422 that names each item that is wrong; nothing was written then.
+        422 that names each invalid item; nothing was written then.
     """
     if report.errors:
         fields = [
@@ -178,7 +178,7 @@ def _written(report: WriteReport) -> WriteSummary:
 
 
 def _page(index: SearchIndex, tenant_id: str, after: str | None, limit: int) -> tuple[list[RecordSummary], str | None]:
-    """Return as many records as asked for, or as fit into an answer, and the cursor behind the last of them."""
+    """Return the next records, as many as requested or as fit into a response, and the cursor after the last."""
     kept: list[RecordSummary] = []
     size = 0
     while True:
@@ -200,17 +200,17 @@ def _page(index: SearchIndex, tenant_id: str, after: str | None, limit: int) -> 
 
 
 def _dotted(place: str) -> str:
-    """Return a place such as ``records[0]`` as the fields of a request are named."""
+    """Return a place such as ``records[0]`` as a field path, ``records.0``."""
     return place.replace("[", ".").removesuffix("]")
 
 
 def _opened(after: str, tenant_id: str, key: bytes, now: float) -> str | None:
-    """Return the cursor that a token holds.
+    """Return the cursor of a token.
 
     Raises
     ------
     Problem
-        422 if it was not handed out here to this tenant, or too long ago.
+        422 if the token is invalid, expired, or of another tenant.
     """
     try:
         content = verify(after, purpose=CURSOR, key=key, now=now)

@@ -1,7 +1,7 @@
-"""Powertools' router for API Gateway's HTTP API, as several threads may use it: one each.
+"""Powertools' router for API Gateway's HTTP API, made safe for several threads: one router per thread.
 
-Powertools keeps the request that it is routing in attributes of a class, as a Lambda function answers one at a time. A
-server on a laptop answers several, so here each router keeps its own.
+Powertools keeps the current request in attributes of a class, as a Lambda function answers one at a time. A server on a
+laptop answers several, so here each router keeps its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Library(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """Every number and address."""
+        """The settings."""
 
     @property
     def index(self) -> SearchIndex:
@@ -57,63 +57,63 @@ class Library(Protocol):
 
     @property
     def cache(self) -> ResilientCache:
-        """The cache; a lost one is a miss."""
+        """The cache; failures count as misses."""
 
     @property
     def members(self) -> MembershipStore:
-        """Who may ask for which tenant."""
+        """The memberships of callers in tenants."""
 
     @property
     def quotas(self) -> Quotas:
-        """What tenants have used of their quotas."""
+        """The quotas of tenants."""
 
     def answer(self, query: Query) -> Answer:
         """Answer a question."""
 
     def write(self, request: WriteRequest) -> WriteReport:
-        """Write records and what relates them."""
+        """Write records, vertices and relationships."""
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
         """Remove records for good."""
 
     def reembed(self, tenant_id: str) -> Job:
-        """Begin to embed again what is outdated, or go on."""
+        """Begin or resume re-embedding of a tenant's outdated records."""
 
     @property
     def imports(self) -> Imports:
-        """What writes objects while nobody waits."""
+        """Asynchronous imports of objects."""
 
     def cursor_key(self) -> bytes:
         """Return the key that cursors are signed with."""
 
     @property
     def front_key(self) -> Callable[[], bytes] | None:
-        """What returns the key that a firewall in front adds to requests; None where they may come by any way."""
+        """Returns the key that the firewall in front adds to requests; None without a firewall."""
 
     def context(self, request: ContextRequest) -> Context:
         """Build the context of the next answer."""
 
     def cache_counts(self) -> dict[str, int]:
-        """Return how often each cache was hit and missed since this was last asked, by the names of the metrics."""
+        """Return the hits and misses of each cache since the last call, by metric name."""
 
     def now(self) -> datetime:
-        """Return the present moment, in UTC."""
+        """Return the current time, in UTC."""
 
 
 class Api(APIGatewayHttpResolver):
-    """The routes, and the one request that this thread is answering."""
+    """The router, with the current request of its thread."""
 
     def __init__(self, library: Library) -> None:
         super().__init__(enable_validation=True)
         self.library = library
         self._caller: Caller | None = None
         self.counted: int | None = None
-        """Items or ids that the request sends or lists, once a route knows; for the audit log."""
+        """Number of items or ids that the request sends or lists, for the audit log; None until a route sets it."""
         self.exception_handler(Exception)(_raise)
 
     @property
     def caller(self) -> Caller:
-        """Who asks, on a route that nobody may use unknown."""
+        """The caller, on a route with authentication."""
         if self._caller is None:
             message = "this route answers anyone, and has no caller"
             raise LookupError(message)
@@ -125,14 +125,14 @@ class Api(APIGatewayHttpResolver):
         return self.caller.tenant_id
 
     def respond(self, event: Mapping[str, Any], context: LambdaContext, caller: Caller | None) -> dict[str, Any]:
-        """Route one request and return its answer in API Gateway's format.
+        """Route one request and return its response in API Gateway's format.
 
         Raises
         ------
         Exception
-            Whatever a route raises; :class:`NotFoundError` and :class:`RequestValidationError` of Powertools' own.
+            What a route raises; :class:`NotFoundError` and :class:`RequestValidationError` of Powertools' own.
         """
-        # Set on the instance they hide the class's, which another thread may overwrite.
+        # Set on the instance, they shadow those of the class, which another thread may overwrite.
         self.current_event = APIGatewayProxyEventV2(dict(event))
         self.lambda_context = context
         self._caller = caller
@@ -142,15 +142,15 @@ class Api(APIGatewayHttpResolver):
             self._caller = None
 
     def place(self, path: str) -> str | None:
-        """Return the rule that a path belongs to, such as ``/traces/<trace_id>``; None when it is of none."""
+        """Return the route that a path matches, such as ``/traces/<trace_id>``; None if there is none."""
         return next((route.path for route in self._routes() if route.rule.match(path)), None)
 
     def methods(self, path: str) -> tuple[str, ...]:
-        """Return the methods that a path answers."""
+        """Return the HTTP methods of a path."""
         return tuple(sorted({route.method for route in self._routes() if route.rule.match(path)}))
 
     def parameters(self, method: str, path: str) -> frozenset[str]:
-        """Return the names of the query parameters that a path reads."""
+        """Return the names of a route's query parameters."""
         found = next(route for route in self._routes() if route.method == method and route.rule.match(path))
         return frozenset(field.alias for field in found.dependant.query_params)
 
@@ -168,5 +168,5 @@ class Api(APIGatewayHttpResolver):
 
 
 def _raise(error: Exception) -> NoReturn:
-    """Leave every error to the handler: Powertools would log it with its message, which may quote what was asked."""
+    """Pass every error on to the handler: Powertools would log its message, which may quote the question."""
     raise error

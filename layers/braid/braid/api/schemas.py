@@ -1,4 +1,4 @@
-"""What requests and answers look like where they are not the shapes of the library itself."""
+"""Request and response schemas of the HTTP API that differ from the library's own models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from braid.ingestion.items import MAX_INLINE
+from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import (
     Citation,
     Frozen,

@@ -1,4 +1,4 @@
-"""Routes that anyone may ask: health, the OpenAPI document, the page."""
+"""Routes without authentication: health, the OpenAPI document, the explorer page."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ PAGE_HEADERS: Final = {
 }
 
 
-def add_housekeeping(api: Api) -> None:
-    """Add the routes."""
+def add_service_routes(api: Api) -> None:
+    """Add the routes without authentication."""
 
     @api.get("/health", operation_id="getHealth", summary="Whether the function runs", tags=["about"], security=[])
     def health() -> Health:
@@ -67,7 +67,7 @@ def _file(name: str) -> Response[str]:
 
 @cache
 def page_files() -> dict[str, str]:
-    """Return the files of the page by name, all of them text; no other can be asked for."""
+    """Return the files of the explorer page by name; no others are served."""
     folder = resources.files("braid.api").joinpath("page")
     return {
         entry.name: entry.read_text(encoding="utf-8")

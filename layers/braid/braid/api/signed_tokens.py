@@ -1,7 +1,7 @@
-"""What is handed out signed and comes back: cursors of lists, and tokens of a server on a laptop.
+"""Signed tokens: cursors of lists, and bearer tokens of a laptop's server.
 
-A token is readable by whoever holds it, and cannot be changed: HMAC-SHA256 over what it says, what it is for and until
-when it holds. A token of one purpose is none of another.
+A token is readable by its holder and cannot be changed: HMAC-SHA256 over its content, purpose and expiry. A token of
+one purpose is not valid for another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIGNATURE_BYTES = 32
 
 
 class InvalidToken(ValueError):
-    """A token was not signed with this key for this purpose, or holds no more."""
+    """A token is not signed with this key for this purpose, or has expired."""
 
 
 def sign(content: Mapping[str, str | None], *, purpose: str, key: bytes, expires_at: float) -> str:
@@ -30,25 +30,25 @@ def sign(content: Mapping[str, str | None], *, purpose: str, key: bytes, expires
     Parameters
     ----------
     content
-        What it says.
+        Claims of the token.
     purpose
-        What it is for.
+        Purpose that it is valid for.
     key
-        Whoever has it can make tokens.
+        Secret signing key.
     expires_at
-        Seconds since 1970 after which it no longer holds.
+        Expiry, in seconds since 1970.
     """
     body = json.dumps([int(expires_at), dict(content)], separators=(",", ":"), sort_keys=True).encode()
     return base64.urlsafe_b64encode(_signature(body, purpose, key) + body).rstrip(b"=").decode("ascii")
 
 
 def verify(token: str, *, purpose: str, key: bytes, now: float) -> dict[str, str | None]:
-    """Return what a token says.
+    """Return the content of a valid token.
 
     Raises
     ------
     InvalidToken
-        If it is none, was changed, is for something else, or has expired; which of them is not said.
+        If it is malformed, was changed, has another purpose, or has expired; the error does not tell which.
     """
     if len(token) > MAX_LENGTH:
         raise InvalidToken
@@ -59,7 +59,7 @@ def verify(token: str, *, purpose: str, key: bytes, now: float) -> dict[str, str
     signature, body = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
     if not hmac.compare_digest(signature, _signature(body, purpose, key)):
         raise InvalidToken
-    # Signed here, so it is what was written here.
+    # The signature is valid, so the body has the format of :func:`sign`.
     expires_at, content = json.loads(body)
     if now >= expires_at:
         raise InvalidToken

@@ -1,7 +1,7 @@
-"""What is kept of an answer for a while: how it came about, under its trace id and its tenant, in the cache.
+"""Traces of answers, kept in the cache for a while by trace id and tenant.
 
-Ids, scores, timings and the plan; neither the question nor anything that quotes it or a record, unless an operator lets
-logs hold the text of questions. A cache that is lost or not deployed keeps none.
+Ids, scores, timings and the plan; no text of the question or of a record, unless an operator lets logs hold the text of
+questions. Without a cache no traces are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def keep(library: Library, tenant_id: str, text: str, answer: Answer) -> None:
-    """Keep the trace of an answer for the time that the settings say."""
+    """Store the trace of an answer for ``trace_ttl_s`` seconds."""
     if library.settings.trace_ttl_s == 0:
         return
     with_text = library.settings.log_queries
@@ -41,14 +41,14 @@ def keep(library: Library, tenant_id: str, text: str, answer: Answer) -> None:
 
 
 def find(library: Library, tenant_id: str, trace_id: str) -> Trace | None:
-    """Return a tenant's trace; None when it is not kept, or not this tenant's."""
+    """Return a tenant's trace; None if it is not stored, or is another tenant's."""
     kept = library.cache.get(tenant_id, _key(trace_id))
     if kept is None:
         return None
     try:
         return Trace.model_validate_json(kept)
     except ValidationError:
-        # Written by another version.
+        # Written by another version of Braid.
         return None
 
 

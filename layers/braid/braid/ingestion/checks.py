@@ -1,13 +1,15 @@
-"""What a write may not contain, found before any of it is written, and the vertices that its records and edges need."""
+"""Validates a write request before anything is written, and resolves the ends of its edges."""
 
 from __future__ import annotations
 
+import sys
+from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from math import hypot, isfinite
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from braid.errors import InvalidRequest
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
-from braid.ingestion.supplied_vectors import NOT_ALLOWED, supplied_vector_problem
 from braid.models import Kind, Record, Relationship, Vertex
 from braid.models.record_limits import too_much
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -16,24 +18,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from braid.ingestion.supersession import Identity
+    from braid.models import Embedding
+    from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import WriteRequest, WriteStore
 
 DOCUMENT = "Document"
-"""Type of the vertex of a record that states none."""
+"""Entity type of the vertex of a record without one."""
+_NOT_ALLOWED: Final = (
+    "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
+)
+_NORM_TOLERANCE: Final = 0.01
+"""Allowed deviation of a vector's norm from 1: ten times that of rounding to 16 bits."""
 _Named = TypeVar("_Named", Record, Vertex)
 
 
 @dataclass
 class Accepted:
-    """What of a request is right, and so is to be written."""
+    """The valid part of a request, which is to be written, and the errors of the rest."""
 
     records: list[Record] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
-    """Those that are new or differ from the stored ones."""
+    """New vertices, and those that differ from the stored ones."""
     edges: list[Relationship] = field(default_factory=list)
     """Those that are new or differ from the stored ones."""
     stated: set[Identity] = field(default_factory=set)
-    """All that are right, those that are stored just so among them."""
+    """All valid edges, including those that are stored unchanged."""
     stubs: int = 0
     supersession: Supersession = field(default_factory=Supersession)
     errors: list[ItemError] = field(default_factory=list)
@@ -41,7 +50,7 @@ class Accepted:
 
 @dataclass
 class Given:
-    """What is left of a request while it is checked."""
+    """The items of a request that no check has refused so far."""
 
     request: WriteRequest
     records: dict[str, Record]
@@ -49,11 +58,11 @@ class Given:
     edges: dict[Identity, Relationship]
     edge_places: dict[Identity, str]
     in_graph: dict[str, Vertex] = field(default_factory=dict)
-    """What the graph holds under the ids of these records and vertices."""
+    """Stored vertices with the ids of these records and vertices."""
 
 
 def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
-    """Return the vertex through which edges lead to a record; names that only the stored one has are kept."""
+    """Return the vertex of a record; a name and aliases that only the stored vertex has are kept."""
     return Vertex(
         id=record.id,
         tenant_id=record.tenant_id,
@@ -68,12 +77,12 @@ def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
 
 
 def check(request: WriteRequest, store: WriteStore) -> Accepted:
-    """Return what of a request may be written and what is wrong with the rest; nothing is written here.
+    """Return the valid items of a request and the errors of the rest; nothing is written here.
 
     Raises
     ------
     InvalidRequest
-        If an item is another tenant's.
+        If an item belongs to another tenant.
     """
     _own(request)
     accepted = Accepted()
@@ -104,7 +113,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
 
 
 def _refuse_astray(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
-    """Refuse edges that supersede something and lead nowhere, so that nothing ends by what is not written."""
+    """Refuse superseding edges with a missing end, so that an edge that is not written ends nothing."""
     tenant_id = given.request.tenant_id
     ending = {name: edge for name, edge in given.edges.items() if edge.supersedes or edge.type == SUPERSEDES}
     absent = {end for edge in ending.values() for end in (edge.source, edge.target)}
@@ -119,7 +128,7 @@ def _refuse_astray(given: Given, store: WriteStore, errors: list[ItemError]) -> 
 
 
 def _refuse_unwritten(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
-    """Refuse records that an earlier request was to write and that are not there: they end nothing."""
+    """Refuse records that an earlier request should have written and did not: they supersede nothing."""
     names = sorted(given.records)
     present = store.index.written(given.request.tenant_id, names) if names else {}
     for name in [name for name in names if name not in present]:
@@ -129,12 +138,12 @@ def _refuse_unwritten(given: Given, store: WriteStore, errors: list[ItemError]) 
 
 
 def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> None:
-    """Find what is superseded, leaving out one after the other what is wrong about it."""
+    """Find what the request supersedes, refusing wrong items until the rest is consistent."""
     later = given.request.supersede_later
     refused_ids: set[str] = set()
     while True:
         records = given.records
-        if later:  # what they are superseded by counts nevertheless
+        if later:  # what supersedes them counts nevertheless
             records = {name: record.model_copy(update={"supersedes": ()}) for name, record in records.items()}
         found = find(records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids)
         for refused in found.refused:
@@ -153,7 +162,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
 
 
 def _place(request: WriteRequest, record_id: str) -> str:
-    """Return where the first record of an id stands."""
+    """Return the place of the first record with an id."""
     return next(request.place("records", at) for at, record in enumerate(request.records) if record.id == record_id)
 
 
@@ -165,7 +174,7 @@ def _own(request: WriteRequest) -> None:
 
 
 def _once(request: WriteRequest, what: str, items: Sequence[_Named], errors: list[ItemError]) -> dict[str, _Named]:
-    """Return items by their ids; one whose id stands there already is wrong."""
+    """Return items by id, refusing duplicates."""
     first: dict[str, str] = {}
     kept: dict[str, _Named] = {}
     for position, item in enumerate(items):
@@ -180,7 +189,7 @@ def _once(request: WriteRequest, what: str, items: Sequence[_Named], errors: lis
 
 
 def _refuse_too_much(given: Given, errors: list[ItemError]) -> None:
-    """Refuse records and vertices that hold more than one may."""
+    """Refuse records and vertices above the size limits."""
     if given.request.supersede_only:
         return  # an earlier request wrote these records
     kept: tuple[tuple[str, dict[str, Any]], ...] = (("records", given.records), ("vertices", given.vertices))
@@ -206,18 +215,44 @@ def _refuse_newer(given: Given, store: WriteStore, errors: list[ItemError]) -> N
 
 
 def _refuse_vectors(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
-    """Refuse records that bring vectors which they may not, or which are none of the model that they name."""
+    """Refuse records with supplied vectors that are not allowed, or that do not fit the model that they name."""
     for record in [record for record in given.records.values() if record.embeddings]:
-        problems = (supplied_vector_problem(one, store.spaces) for one in record.embeddings)
-        message = next(filter(None, problems), None) if store.allow_supplied_vectors else NOT_ALLOWED
+        problems = (_supplied_vector_problem(one, store.spaces) for one in record.embeddings)
+        message = next(filter(None, problems), None) if store.allow_supplied_vectors else _NOT_ALLOWED
         if message:
             del given.records[record.id]
             place = _place(given.request, record.id)
             errors.append(ItemError(place=place, id=record.id, field="embeddings", message=message))
 
 
+def _supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelConfig]) -> str | None:
+    """Return why a supplied vector is refused; None if it is valid.
+
+    Parameters
+    ----------
+    spaces
+        Every configured embedding space, with its model.
+    """
+    space, model = embedding.space, spaces.get(embedding.space)
+    if model is None:
+        return f"there is no embedding space {space!r}; the configured models have {', '.join(sorted(spaces))}"
+    if embedding.model_id != model.id:
+        return f"space {space} is that of the model {model.id}, not of {embedding.model_id!r}"
+    if embedding.dimension != model.dimension:
+        return f"space {space} holds vectors of {model.dimension} values, this has {embedding.dimension}"
+    values = array("f", embedding.vector)
+    if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
+        values.byteswap()
+    length = hypot(*values)
+    if not isfinite(length):
+        return f"the vector of space {space} has a value that is not finite"
+    if abs(length - 1.0) > _NORM_TOLERANCE:
+        return f"the vector of space {space} has the length {length:.4g}; divide it by that, so that it has length 1"
+    return None
+
+
 def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
-    """Join edges with what they lead to, and records with their vertices."""
+    """Resolve the ends of edges, and give records their vertices."""
     tenant_id, records, vertices = given.request.tenant_id, given.records, given.vertices
     ends = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
     outside = sorted(ends - set(records) - set(vertices))
@@ -248,7 +283,7 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
         before = stored.get(identity)
         meant = accepted.supersession.edge(edge.model_copy(update={"supersedes": ()}))
         if before is not None and (identity in accepted.supersession.edges or identity in given.request.ended_apart):
-            # What ends it may bear no date, and then ends it now: the first time counts.
+            # Whatever ends the edge may have no date and would then end it now; the stored end is the first one.
             meant = ended(meant, before.invalid_at)
         accepted.stated.add(identity)
         if rewrite or meant != before:
@@ -259,7 +294,7 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
 
 
 def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[Identity, Relationship]:
-    """Return what is stored of the edges of a request; none can be of which an end is not."""
+    """Return the stored versions of a request's edges; an edge is stored only if both its ends are."""
     possible = [edge for edge in given.edges.values() if edge.source in in_graph and edge.target in in_graph]
     stored = store.graph.as_stored(given.request.tenant_id, possible) if possible else []
     return {edge.identity(): edge for edge in stored}

@@ -1,7 +1,8 @@
-"""Deleting, for good and in both stores: records, and documents with their chunks.
+"""Deletes records, and documents with their chunks, from both stores.
 
-A page of records goes in one transaction: the graph first, then the index. Whoever is stopped between the two, where
-stores cannot commit together, finds what is left by the records that are still there, and repeats the delete.
+A page of records is deleted in one transaction: from the graph first, then from the index. Where the stores cannot
+commit together, a delete that was interrupted between the two is completed by repeating it: the records are still in
+the index.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ class DeleteReport(Frozen):
 
 
 class DeleteStore(Protocol):
-    """What is deleted from, such as :func:`braid.app.wired` returns."""
+    """The stores that records are deleted from, such as :func:`braid.app.wired` returns."""
 
     @property
     def index(self) -> SearchIndex:
-        """Where records are."""
+        """The search index."""
 
     @property
     def graph(self) -> WritableGraph:
-        """Where vertices and edges are."""
+        """The knowledge graph."""
 
     def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
-        """Commit what is deleted inside and a new write generation: together, where the stores can."""
+        """Commit the deletions inside and a new write generation: atomically, where the stores can."""
 
 
 def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> DeleteReport:
@@ -50,11 +51,11 @@ def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> De
     Parameters
     ----------
     tenant_id
-        Whose.
+        Owner of the records.
     ids
-        Of records, or of vertices without one. What is not there is no error.
+        Of records, or of vertices without one. An unknown id is no error.
     store
-        Where from.
+        Both stores.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def delete_document(tenant_id: str, document: str, store: DeleteStore) -> Delete
     Parameters
     ----------
     document
-        A record's id, what stands before the ``#`` in the ids of chunks, or the title of their source.
+        A record's id, the part before the ``#`` in the ids of its chunks, or the title of their source.
 
     Raises
     ------
@@ -93,7 +94,7 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
 
 
 def record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> Iterator[list[str]]:
-    """Yield the ids of a document's records, or of all of a tenant, page by page."""
+    """Yield the ids of a document's records, or of all records of a tenant, page by page."""
     cursor: str | None = None
     while True:
         page = store.index.scan(tenant_id, document=document, after=cursor, limit=_PAGE)

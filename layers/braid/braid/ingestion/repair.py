@@ -1,7 +1,8 @@
-"""Comparing the two stores of one tenant, and bringing the graph into line with the index.
+"""Compares both stores of one tenant and repairs the graph to match the index.
 
-The index has the last word: it holds the text. What writes that broke off had still to write to the graph is taken
-from their notes. An edge without one of its ends cannot be; both graphs remove it with the vertex.
+The index is authoritative, as it holds the text. Edges and vertices that interrupted writes left out of the graph are
+written from the intent log (:mod:`braid.ingestion.unfinished_writes`). Edges without an end do not occur: both graphs
+delete a vertex with its edges.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ if TYPE_CHECKING:
     from braid.ports.knowledge_graph import GraphPage
 
 SHOWN = 100
-"""Findings that a report names one by one."""
+"""Most findings that a report lists."""
 _PAGE = 500
 
 
 class Fault(StrEnum):
-    """How the stores can differ, and what repairing it does."""
+    """A kind of difference between the stores, and its repair."""
 
     NO_VERTEX = "no_vertex"
-    """An entity's record has no vertex: it is made of the record. Or a vertex of a write that broke off is missing."""
+    """The record of an entity has no vertex, or a vertex of an interrupted write is missing: it is created."""
     NOT_MARKED = "not_marked"
-    """A vertex does not know that it has a record: it is told, so that it can be an answer."""
+    """A vertex lacks the mark that it has a record: it is set, so that the vertex can be an answer."""
     OTHER_VALIDITY = "other_validity"
-    """A vertex does not begin or end when its record does: it gets the record's times."""
+    """A vertex has another validity than its record: it gets the record's."""
     NO_RECORD = "no_record"
-    """A vertex claims a record that is not there: it no longer does."""
+    """A vertex is marked as having a record that does not exist: the mark is removed."""
     NO_EDGE = "no_edge"
-    """An edge of a write that broke off is missing, though its records are there as that write had them: it is written.
+    """An edge of an interrupted write is missing, and its records are stored as in that write: it is written.
 
-    Known only where writes are noted while they are done."""
+    Found only where the intent log is kept."""
     NO_EVIDENCE = "no_evidence"
-    """An edge names as evidence a record that is not there: it no longer does."""
+    """An edge has as evidence a record that does not exist: the evidence is removed."""
 
 
 class Finding(Frozen):
-    """One difference."""
+    """One difference between the stores."""
 
     fault: Fault
     id: RecordId
@@ -57,7 +58,7 @@ class Finding(Frozen):
 
 
 class RepairReport(Frozen):
-    """What was compared and found."""
+    """Numbers of compared items, and the differences found."""
 
     tenant_id: TenantId
     records: int = 0
@@ -67,7 +68,7 @@ class RepairReport(Frozen):
     findings: tuple[Finding, ...] = ()
     """The first :data:`SHOWN`."""
     repaired: bool = False
-    """Whether what was found was repaired."""
+    """Whether the differences were repaired."""
 
 
 def repair(
@@ -79,24 +80,24 @@ def repair(
 ) -> RepairReport:
     """Compare every record, vertex and edge of a tenant, and repair the graph where it differs.
 
-    Meant for a tenant that nobody writes to at that moment: a record that is just being deleted looks like one that has
-    lost its vertex. Reads both stores page by page, so that memory does not grow with them.
+    Meant for a tenant without concurrent writes: a record that is just being deleted looks like one without its vertex.
+    Reads both stores page by page, so that memory does not grow with them.
 
     Parameters
     ----------
     tenant_id
-        Whose.
+        Owner of the data.
     store
         Both stores.
     dry_run
-        Whether differences are only found.
+        Whether differences are only reported.
     on_progress
         Called with the number of records and vertices compared.
 
     Raises
     ------
     StoreError
-        As the engines; repairing again goes on.
+        As the engines; repeating the repair completes it.
     """
     work = _Repair(tenant_id, store, dry_run=dry_run)
     done = records = vertices = relationships = 0
@@ -134,7 +135,7 @@ def repair(
 
 
 class _Repair:
-    """What was found so far."""
+    """The state of one repair: its findings so far."""
 
     def __init__(self, tenant_id: str, store: WriteStore, *, dry_run: bool) -> None:
         self.counts: dict[Fault, int] = {}
@@ -142,7 +143,7 @@ class _Repair:
         self._tenant_id, self._store, self._dry_run = tenant_id, store, dry_run
 
     def finish_writes(self) -> None:
-        """Write what is missing of the edges and vertices of writes that broke off, and remove the notes of these."""
+        """Write missing edges and vertices of interrupted writes, and delete their log entries."""
         if self._store.notes is None:
             return
         for key, begun in unfinished(self._tenant_id, self._store.notes):
@@ -173,12 +174,12 @@ class _Repair:
                 self._store.notes.delete(self._tenant_id, key)
 
     def _missing(self, begun: UnfinishedWrite, absent: set[str]) -> tuple[Vertex, ...]:
-        """Return the vertices of a write that are not in the graph, but for those of absent records."""
+        """Return the vertices of a write that are not in the graph, except those of absent records."""
         named = [vertex.id for vertex in begun.vertices]
         there = {vertex.id for vertex in self._store.graph.get_many(self._tenant_id, named)}
         missing = tuple(vertex for vertex in begun.vertices if vertex.id not in there | absent)
         for vertex in missing:
-            if not vertex.has_record:  # of the others their records tell
+            if not vertex.has_record:  # the others are found by their records
                 self._note(Fault.NO_VERTEX, vertex.id, "the write of the vertex broke off")
         return missing
 

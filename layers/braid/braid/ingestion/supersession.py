@@ -1,9 +1,8 @@
-"""What holds no longer since something else does: found before a write, ended by it, and never in a circle.
+"""Finds, checks and applies supersession: the end of validity of records and edges that newer ones replace.
 
-A record names what it supersedes, or a ``SUPERSEDES`` edge leads there; the graph keeps the edge, so that the older one
-stays ended when it is written again. With a record end its vertex and the edges that it alone is the evidence of,
-whichever of them is written first.
-Entities are not ended: a thing that another follows is still what it was.
+A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
+record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
+only evidence, in whichever order they are written. Cycles are refused. Entities are never ended.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
 
 @dataclass
 class Supersession:
-    """Since when what holds no longer."""
+    """Ends of validity that a request causes."""
 
     records: dict[str, datetime] = field(default_factory=dict)
     evidence: dict[str, datetime] = field(default_factory=dict)
-    """Stored records that ended before, and that the request's edges have as evidence."""
+    """Ends of stored records that ended before and are the evidence of the request's edges."""
     edges: dict[Identity, datetime] = field(default_factory=dict)
 
     def record(self, record: Record) -> Record:
@@ -45,18 +44,18 @@ class Supersession:
         return ended(vertex, self.records.get(vertex.id))
 
     def edge(self, edge: Relationship) -> Relationship:
-        """Return an edge with its end: its own, or that of its evidence."""
+        """Return an edge with its end: the earlier of its own and that of its evidence."""
         said = edge.evidence
         said_until = (self.records.get(said) or self.evidence.get(said)) if said else None
         return ended(ended(edge, self.edges.get(edge.identity())), said_until)
 
     def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[Identity]) -> int:
-        """End what is stored, but for the records and edges that were written just now.
+        """End the stored records, vertices and edges, except the records and edges that were just written.
 
         Returns
         -------
         int
-            How many records and edges this ended.
+            Number of records and edges ended.
         """
         others = sorted(set(self.records) - records)
         present = sorted(store.index.written(tenant_id, others)) if others else []
@@ -81,14 +80,14 @@ class Supersession:
 
 
 class RefusedRecord(NamedTuple):
-    """A record whose supersession is wrong."""
+    """A record whose supersession is invalid."""
 
     id: str
     message: str
 
 
 class RefusedEdge(NamedTuple):
-    """An edge whose supersession is wrong."""
+    """An edge whose supersession is invalid."""
 
     identity: Identity
     message: str
@@ -96,13 +95,13 @@ class RefusedEdge(NamedTuple):
 
 @dataclass
 class Found:
-    """What a request's items say of supersession."""
+    """The supersession that a request's items state."""
 
     supersession: Supersession
     made: list[Relationship]
-    """The ``SUPERSEDES`` edges, with the moment that each counts from."""
+    """The ``SUPERSEDES`` edges, each with the time from which it counts."""
     refused: list[RefusedRecord | RefusedEdge] = field(default_factory=list)
-    """Some that are wrong; without them the rest is to be looked at again."""
+    """Some invalid items; the rest is to be checked again without them."""
 
 
 def find(
@@ -114,18 +113,18 @@ def find(
     *,
     refused: Collection[str] = (),
 ) -> Found:
-    """Return what records and edges of one request supersede.
+    """Return the supersession that records and edges of one request state.
 
     Parameters
     ----------
     records, edges
-        Those of the request, by id and by identity.
+        Items of the request, by id and by identity.
     in_graph
         Records of the request that have a vertex already, and so may be superseded already.
     store
-        What is superseded may be stored.
+        Holds superseded items that are not in the request.
     refused
-        Records of the request that are wrong, and so are left out.
+        Records of the request that were refused before.
     """
     links, named = _links(records, edges, tenant_id)
     ends = {end for link in links.values() for end in (link.source, link.target)}
@@ -170,7 +169,7 @@ def _links(
 def _in_a_circle(
     links: Mapping[Identity, Relationship], named: Mapping[Identity, str], stored: Mapping[Identity, Relationship]
 ) -> list[RefusedRecord | RefusedEdge]:
-    """Refuse one item of the request that would close a circle, if any does."""
+    """Refuse one item of the request that would close a cycle, if any does."""
     circle = _circle([(link.source, link.target) for link in (*stored.values(), *links.values())])
     for identity, link in links.items():
         if (link.source, link.target) in circle:
@@ -185,14 +184,14 @@ def _in_a_circle(
 def _ended_evidence(
     edges: Iterable[Relationship], records: Collection[str], store: WriteStore, tenant_id: str
 ) -> dict[str, datetime]:
-    """Return since when which of the edges' evidence holds no longer, but for records of the request itself."""
+    """Return the ends of the stored records that are evidence of these edges."""
     evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
     links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
     return _ended_records(links, _stored_records(store, tenant_id, evidence & {link.target for link in links}))
 
 
 def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
-    """Return since when which of the known records hold no longer: the earliest that a link says."""
+    """Return the ends of known records: the earliest time that a link states."""
     until: dict[str, datetime] = {}
     for link in links:
         old, since = known.get(link.target), link.valid_at or link.timestamp
@@ -204,7 +203,7 @@ def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -
 def _find_edges(
     edges: Mapping[Identity, Relationship], store: WriteStore, tenant_id: str, supersession: Supersession
 ) -> RefusedEdge | None:
-    """Note which edges end because another edge says so."""
+    """Add the edges that other edges supersede; return one that is invalid, if any."""
     pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
     if not pairs:
         return None
@@ -224,7 +223,7 @@ def _find_edges(
 
 
 def ended(one: _Ending, at: datetime | None) -> _Ending:
-    """Return what holds until ``at`` at the latest, though never until before it began."""
+    """Return an item that ends at ``at`` at the latest, but not before it began."""
     if at is None:
         return one
     at = max(at, one.valid_at) if one.valid_at else at
@@ -232,7 +231,7 @@ def ended(one: _Ending, at: datetime | None) -> _Ending:
 
 
 def _differing(before: Sequence[_Ending], change: Callable[[_Ending], _Ending]) -> list[_Ending]:
-    """Return what is changed, as it is then."""
+    """Return the changed versions of the items that a change affects."""
     return [after for one in before if (after := change(one)) != one]
 
 
@@ -264,7 +263,7 @@ def _edges_named(identities: Collection[Identity], store: WriteStore, tenant_id:
 
 
 def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Identity, Relationship]:
-    """Return every stored ``SUPERSEDES`` edge that is reached from these ids along such edges."""
+    """Return every stored ``SUPERSEDES`` edge reachable from these ids along such edges."""
     found: dict[Identity, Relationship] = {}
     seen: set[str] = set()
     while ids:
@@ -279,7 +278,7 @@ _Node = TypeVar("_Node", bound="Hashable")
 
 
 def _circle(pairs: Sequence[tuple[_Node, _Node]]) -> dict[tuple[_Node, _Node], None]:
-    """Return the pairs of one circle among pairs of new and old, in order; none when there is no circle."""
+    """Return the pairs of one cycle among pairs of new and old, in order; none if there is no cycle."""
     sorter: TopologicalSorter[_Node] = TopologicalSorter()
     for new, old in pairs:
         if new == old:
@@ -294,7 +293,7 @@ def _circle(pairs: Sequence[tuple[_Node, _Node]]) -> dict[tuple[_Node, _Node], N
 
 
 def _way(circle: Mapping[tuple[str, str], None], start: str) -> list[str]:
-    """Return the way round a circle, from one of its members to the one before it."""
+    """Return the nodes of a cycle in order, from one of them to the one before it."""
     after = dict(circle.keys())
     way = [start]
     while after[way[-1]] != start:

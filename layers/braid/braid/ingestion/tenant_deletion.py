@@ -1,7 +1,7 @@
-"""Removing a tenant: all that any store holds of it, and a word on what no store lets be removed.
+"""Deletes all data of a tenant from every store, and reports what could not be deleted.
 
-Members first, so that nobody writes any more; then what would write again, such as jobs, messages and files that are
-being imported; then what there is. Whoever is stopped on the way repeats it.
+Memberships go first, so that no new writes begin; then sources of later writes (jobs, messages, objects that are being
+imported); then the data. An interrupted deletion is completed by repeating it.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ _MESSAGES = "messages that ask for records to be embedded again: they find none,
 
 
 class TenantReport(DeleteReport):
-    """How much there was of a tenant, and what is left."""
+    """Numbers of deleted items of a tenant, and what could not be deleted."""
 
     schemas: int = 0
     objects: int = 0
     members: int = 0
     """Memberships in the tenant."""
     jobs: int = 0
-    """Jobs of this tenant alone."""
+    """Jobs that concern this tenant alone."""
     messages: int = 0
     cached: int = 0
-    """Answers, contexts, vectors of questions, and answers to requests with an idempotency key."""
+    """Cached answers, contexts, vectors of questions, and answers under idempotency keys."""
     left: tuple[str, ...] = ()
-    """What could not be removed, or not be looked for, and why."""
+    """What could not be deleted, or not be searched for, and why."""
 
 
 class TenantStore(DeleteStore, Protocol):
-    """Everything that holds anything of a tenant, such as :func:`braid.app.wired` returns."""
+    """All stores with data of a tenant, such as :func:`braid.app.wired` returns."""
 
     @property
     def cache(self) -> ResilientCache:
-        """What is kept of the tenant's answers."""
+        """The cache."""
 
     @property
     def schemas(self) -> SchemaRegistry:
-        """Where schema versions are."""
+        """The schema versions."""
 
     @property
     def members(self) -> MembershipStore:
-        """Who may ask for which tenant."""
+        """The memberships of callers in tenants."""
 
     @property
     def jobs(self) -> JobStore:
@@ -64,28 +64,28 @@ class TenantStore(DeleteStore, Protocol):
 
     @property
     def objects(self) -> ObjectStore:
-        """Where files are."""
+        """The object store."""
 
     @property
     def queue(self) -> Queue:
-        """What is to be embedded again."""
+        """The re-embedding queue."""
 
 
 def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
-    """Delete all that is stored of a tenant.
+    """Delete all stored data of a tenant.
 
-    That is its members, jobs, messages, records, graph, files, schema versions and cached values. What stays is the
-    number of its write generation: no answer from before may be found by a tenant that is given the name anew.
+    That is its members, jobs, messages, records, graph, files, schema versions and cached values. Only the number of
+    its write generation stays, so that a new tenant of the same name finds no earlier answer.
 
-    An import that is running finds its object gone and ends; a batch that it has begun to write is written to its end,
-    and may be so after this.
+    A running import finds its object gone and ends; a batch that it is writing is written to the end, possibly after
+    this.
 
     Parameters
     ----------
     tenant_id
-        Whose.
+        The tenant.
     store
-        Where from. A store that the settings do not name is named in the report.
+        All stores. A store that the settings do not name is named in the report.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
         schemas = store.schemas.forget(tenant_id)
     finally:
         store.cache.advance(tenant_id)
-    # Last: an answer that was on its way may have been kept until now.
+    # Last, as an answer that was being made may have been cached until now.
     cached = _named("cached answers", left, lambda: store.cache.forget(tenant_id))
     return TenantReport(
         tenant_id=tenant_id,
@@ -129,7 +129,7 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
 
 
 def _named(what: str, left: list[str], remove: Callable[[], int]) -> int:
-    """Remove from a store, or note that the settings do not name it: that of this machine is another's."""
+    """Delete from a store, or report that the settings name none; the default on this machine is not the tenant's."""
     try:
         return remove()
     except ConfigurationError as error:
@@ -148,7 +148,7 @@ def _messages(tenant_id: str, store: TenantStore, left: list[str]) -> int:
 
 
 def _objects(tenant_id: str, store: TenantStore, left: list[str]) -> int:
-    """Remove the files, and say which imports had not ended: each batch of theirs that begins after this fails."""
+    """Delete the files, and report unfinished imports: every batch of theirs that starts after this fails."""
 
     def remove() -> int:
         objects = store.objects

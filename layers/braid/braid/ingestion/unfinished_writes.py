@@ -1,8 +1,8 @@
-"""Notes of writes to stores that cannot commit together, kept until each is done.
+"""Intent log of writes to stores that cannot commit together.
 
-Before such a write its edges and vertices are noted in the object store, with the hashes of its records; after it the
-note is removed. A note that stays tells of a write that broke off: of the records that have reached the index,
-``braid repair`` then writes the edges that have not reached the graph.
+Before such a write its edges, its vertices and the hashes of its records are logged in the object store; after it the
+entry is deleted. An entry that remains is that of an interrupted write: ``braid repair`` writes the edges that did not
+reach the graph, for the records that did reach the index.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from braid.ingestion.bulk.small_objects import read_object
+from braid.ingestion.bulk.manifest import read_object
 from braid.models import Frozen, RecordId, Relationship, TenantId, Vertex
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ _FOLDER = "ingest/unfinished/"  # the functions that write may write there
 
 
 class UnfinishedWrite(Frozen):
-    """What a write was about to write to the graph."""
+    """A log entry: what a write is about to write to the graph."""
 
     tenant_id: TenantId
     records: dict[RecordId, str]
-    """Hashes of all records of the write, by their ids."""
+    """Content hashes of all records of the write, by id."""
     vertices: tuple[Vertex, ...]
     relationships: tuple[Relationship, ...]
 
 
 @contextmanager
-def noted(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | None) -> Iterator[None]:
-    """Note a write while it is done; one that breaks off stays noted until it is repeated or repaired."""
+def logged(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | None) -> Iterator[None]:
+    """Log a write while it runs; the entry of an interrupted one stays until it is repeated or repaired."""
     if objects is None or not (write.vertices or write.relationships):
         yield
         return
@@ -46,13 +46,13 @@ def noted(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | 
 
 
 def unfinished(tenant_id: str, objects: ObjectStore) -> Iterator[tuple[str, UnfinishedWrite]]:
-    """Yield the writes of a tenant that broke off or are being done, with the keys of their notes."""
+    """Yield the interrupted and running writes of a tenant, with the keys of their log entries."""
     for info in list(objects.list(tenant_id, _FOLDER)):
         yield info.key, UnfinishedWrite.model_validate_json(read_object(objects, tenant_id, info.key))
 
 
 def _key(request: WriteRequest) -> str:
-    """Return the key of a write's note: the same when it is repeated, and when all of it is written anew."""
+    """Return the key of a write's log entry: the same if the write is repeated."""
     named = [[one.id for one in request.records], [one.id for one in request.vertices]]
     text = repr([*named, [edge.identity() for edge in request.relationships]])
     return _FOLDER + hashlib.sha256(text.encode()).hexdigest()[:32]

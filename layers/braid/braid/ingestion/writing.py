@@ -1,10 +1,10 @@
-"""Writing: records, vertices and relationships of one tenant into the search index and the knowledge graph.
+"""Writes records, vertices and relationships of one tenant to the search index and the knowledge graph.
 
-Checked as a whole first, then embedded, then written in one transaction: index, graph, what is superseded, and the
-tenant's generation. The embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
-written in that order: whoever is stopped between two of these repeats the write, and what was done already is found
-unchanged. A record is identified by its id and by the hash of what was given; one that is stored just so is neither
-embedded nor written again.
+The request is validated as a whole, then embedded, then written in one transaction: index, graph, supersession, and the
+tenant's write generation. Embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
+written in that order: an interrupted write is completed by repeating it, and finds what was written already unchanged.
+A record is identified by its id and its content hash; a record that is stored with the same hash is neither embedded
+nor written again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.unfinished_writes import UnfinishedWrite, noted
+from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import Embedding, Record
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 
@@ -40,15 +40,15 @@ __all__ = [
 ]
 
 BATCH = 512
-"""Records that are embedded, and sent to the index, at once."""
+"""Records that are embedded and sent to the index together."""
 _FORMAT = "1"
-"""Changes when what is written for the same input changes, so that it is written anew."""
+"""Version of the stored form; a new one makes unchanged input be written again."""
 _NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
-"""What is not part of a record as it was given: made here, or counted later."""
+"""Fields that are not input: computed here, or counted later."""
 
 
 def content_hash(record: Record) -> str:
-    """Return SHA-256, in hexadecimal, of a record as it is given to be written."""
+    """Return the SHA-256, in hexadecimal, of a record as given by the caller."""
     given = record.model_dump_json(exclude=_NOT_GIVEN if not record.embeddings else _NOT_GIVEN - {"embeddings"})
     return hashlib.sha256(f"{_FORMAT}\n{given}".encode()).hexdigest()
 
@@ -61,39 +61,39 @@ def write(
     batch: int = BATCH,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> WriteReport:
-    """Check and write; when it returns without raising, what it counts is durable and no older answer is kept.
+    """Validate and write; once it returns, what it counts is durable and older cached answers are invalid.
 
     Parameters
     ----------
     request
-        What to write.
+        The items to write.
     store
-        Where to, such as :func:`braid.app.wired` returns.
+        Both stores, such as :func:`braid.app.wired` returns.
     threads
         Threads of the encoder.
     batch
-        Records that are embedded, and sent to the index, at once.
+        Records that are embedded and sent to the index together.
     on_progress
-        Called with the number of records embedded and the number of all that have to be.
+        Called with the number of records embedded so far and in total.
 
     Returns
     -------
     WriteReport
-        With one error for each item that is wrong. Unless the request is ``partial``, nothing is written then.
+        With one error for each invalid item. Unless the request is ``partial``, nothing is written then.
 
     Raises
     ------
     InvalidRequest
-        If an item is another tenant's.
+        If an item belongs to another tenant.
     StoreError, ModelError
-        As the engines and the encoder. Of embedded stores nothing is written then; repeating the write completes it.
+        As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it.
     """
     tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
     version = store.version(tenant_id)
     accepted = check(request, store)
     if accepted.errors and not request.partial:
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
-    # Before the transaction: others write while the models work.
+    # Before the transaction, so that others can write while the models run.
     embedded = encoding.records(accepted.records, batch, on_progress)
     began = time.perf_counter()
     with store.transaction(tenant_id):
@@ -108,7 +108,7 @@ def write(
             vertices=tuple(accepted.vertices),
             relationships=tuple(accepted.edges),
         )
-        with noted(whole, request, store.notes):
+        with logged(whole, request, store.notes):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
     return WriteReport(
         tenant_id=tenant_id,
@@ -127,7 +127,7 @@ def write(
 
 
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:
-    """Write to the index, then to the graph, then what is superseded; return how much of that there was."""
+    """Write to the index, then to the graph, then apply supersession; return the number of items ended."""
     supersession = accepted.supersession
     records = [supersession.record(record) for record in embedded]
     for start in range(0, len(records), batch):
@@ -145,7 +145,7 @@ def require_written(report: WriteReport) -> WriteReport:
     Raises
     ------
     InvalidRequest
-        If it has any; names the first few items and their fields.
+        If it has any; names the first ten items and their fields.
     """
     if not report.errors:
         return report
@@ -157,18 +157,18 @@ def require_written(report: WriteReport) -> WriteReport:
 class _Prepared(NamedTuple):
     record: Record
     kept: dict[str, Embedding]
-    """Vectors that need not be made, by the id of their model."""
+    """Vectors that need no computing, by the id of their model."""
 
 
 class _Encoding:
-    """Gives the records of one write their vectors, each of which is made once.
+    """Computes the vectors of the records of one write, each once.
 
     Attributes
     ----------
     asked
-        Ids of the records for which a model was asked.
+        Ids of the records that a model embedded.
     seconds
-        Time that the models took.
+        Time spent in the models.
     """
 
     def __init__(self, store: WriteStore, threads: int | None) -> None:
@@ -186,7 +186,7 @@ class _Encoding:
         models = self._store.models()
         stored = self._store.index.written(given[0].tenant_id, [record.id for record in given])
         changed = _changed(given, stored, frozenset(model.id for model in models))
-        # Whatever model may be missing is looked for before the first write.
+        # All encoders are opened before the first write, so that a missing model is found early.
         encoders = [self._store.encoder_for(model, threads=self._threads) for model in models] if changed else []
         # Similar lengths together: padding is the cost of a batch.
         changed.sort(key=lambda record: (len(record.text()), record.id))
@@ -200,9 +200,9 @@ class _Encoding:
     def _batch(
         self, records: Sequence[Record], stored: Mapping[str, WrittenRecord], encoders: Sequence[Encoder]
     ) -> list[Record]:
-        """Return records with a vector of each model: the one given, the stored one of the same text, or a new one.
+        """Return records with a vector of each model: the supplied one, the stored one of the same text, or a new one.
 
-        A stored one that was given counts no more when it is not given again, nor does one whose model is gone.
+        A stored vector is not reused if it was supplied, or if its space is no longer configured.
         """
         old = {}
         if known := [record.id for record in records if record.id in stored and stored[record.id].model_ids]:
@@ -232,7 +232,7 @@ class _Encoding:
         ]
 
     def _encode(self, encoder: Encoder, lacking: Sequence[_Prepared]) -> None:
-        """Give what lacks the encoder's vector one."""
+        """Add the encoder's vector to the records that lack it."""
         new = [one for one in lacking if (encoder.model_id, one.record.id) not in self._made]
         vectors = encoder.encode([one.record.text() for one in new]) if new else []
         for one, vector in zip(new, vectors, strict=True):

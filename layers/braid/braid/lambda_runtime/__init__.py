@@ -1,1 +1,9 @@
-"""What Lambda handlers share: logs, metrics, traces, warm-up and batches."""
+"""Shared runtime of the Lambda handlers.
+
+::
+
+    observability.py   handlers of stages with logs, metrics and traces; the log of HTTP requests
+    answer_metrics.py  metrics of answers
+    fifo_batches.py    handlers of FIFO queue batches
+    warm_up.py         initialisation during a cold start
+"""

@@ -1,4 +1,4 @@
-"""What operators watch of answers: how long they took, what was lost, where candidates came from, what they cost."""
+"""Metrics of answers: latency, lost parts, candidates by source, cost of reranking."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LOST_PREFIX = "Lost"
 
 
 def figures(answer: Answer) -> dict[str, int | float]:
-    """Return the figures of one answer, by the names of their metrics.
+    """Return the metrics of one answer by name.
 
     Returns
     -------
     dict
-        ``AnswerLatency`` in ms, from the question to the answer; ``AnswerDegraded`` and ``AnswerEmpty``, 0 or 1, so
+        ``AnswerLatency`` in ms, end to end; ``AnswerDegraded`` and ``AnswerEmpty``, 0 or 1, so
         that their means are shares; ``LostRerank`` and the like, 1 for each part that was lost and not there otherwise;
         ``CandidatesVector`` and the like, hits by source; ``Superseded`` and ``OutdatedMet``, records;
         ``RerankCostUsd``.
@@ -36,5 +36,5 @@ def figures(answer: Answer) -> dict[str, int | float]:
 
 
 def lost_metric(part: str) -> str:
-    """Return the name under which a lost part is counted: ``vector_search`` as ``LostVectorSearch``."""
+    """Return the metric name of a lost part: ``LostVectorSearch`` for ``vector_search``."""
     return LOST_PREFIX + part.title().replace("_", "")

@@ -1,4 +1,4 @@
-"""Batches of messages from a FIFO queue: one that fails stays in the queue, and what does not wait for it is done."""
+"""Handlers of FIFO queue batches that report each failed message."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ if TYPE_CHECKING:
 def batch_handler(
     work_off: Callable[[str], object], on_failure: Callable[[str, Exception], None]
 ) -> Callable[[dict[str, Any], LambdaContext], PartialItemFailureResponse]:
-    """Make the handler of a batch of messages.
+    """Return the handler of a batch of messages.
 
-    Groups of messages are what must stay in order: one group's failure does not hold up the others.
+    After a failure the later messages of the same message group are not processed, so that order is kept; other groups
+    are.
 
     Parameters
     ----------
     work_off
-        Does what one message's body asks for.
+        Processes the body of one message.
     on_failure
-        Called with the id of a message and why it failed; the error's text may quote what was sent.
+        Called with the id of a failed message and the error, whose text may quote the message.
 
     Returns
     -------
     Callable
-        ``handler(event, context)``, which returns the messages that are to stay in the queue. Its redrive policy sets
-        them aside after some tries.
+        ``handler(event, context)``, which returns the messages that are to stay in the queue, until its redrive policy
+        moves them to the dead-letter queue.
     """
 
     def one(record: SQSRecord) -> None:
@@ -53,10 +54,10 @@ def batch_handler(
 
 
 def log_refused(stage: str) -> Callable[[str, Exception], None]:
-    """Return what writes a line of a stage's log about a message that failed, and nothing that the message said."""
+    """Return a function that logs a failed message without its content."""
 
     def log(message_id: str, error: Exception) -> None:
-        # Not the error's text: it may quote what was sent.
+        # Without the error's text, which may quote the message.
         fields = {"message_id": message_id, "error": type(error).__name__, "field": getattr(error, "field", None)}
         stage_logger(stage).warning("message refused", extra=fields)
 

@@ -1,7 +1,7 @@
-"""What every function shares: parse the event, run one stage, dump the result, and log, count and trace it on the way.
+"""Handlers of stages, which parse the event and serialise the response, with logs, metrics and traces.
 
-Nothing here writes the text of a question or of a record, unless ``BRAID_LOG_QUERIES`` is true. Outside Lambda, metrics
-and traces are off and logs go to standard error, so that a handler called in process leaves standard output alone.
+No text of a question or of a record is logged, unless ``BRAID_LOG_QUERIES`` is true. Outside Lambda, metrics and traces
+are off and logs go to standard error, so that a handler called in process leaves standard output alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Handler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 
 NAMESPACE = "Braid"
-"""Where metrics stand unless ``POWERTOOLS_METRICS_NAMESPACE`` names another place, as the template does."""
+"""Namespace of metrics unless ``POWERTOOLS_METRICS_NAMESPACE`` sets another, as the template does."""
 
 Request = TypeVar("Request", bound=Frozen)
 Response = TypeVar("Response", bound=Frozen)
@@ -47,29 +47,29 @@ def stage_handler(
     measure: Callable[[Response], Mapping[str, int | float]] | None = None,
     count: Callable[[], Mapping[str, int]] | None = None,
 ) -> Handler:
-    """Make the Lambda handler of one stage.
+    """Return the Lambda handler of one stage.
 
-    Called while ``app.py`` is imported, so that a wrong setting fails the cold start and not the first question.
+    Called while ``app.py`` is imported, so that an invalid setting fails the cold start and not the first question.
 
     Parameters
     ----------
     stage
         Name of the stage: the service of its logs, metrics and traces, and its key in ``slow_stage_ms``.
     request
-        What the event must be.
+        Model of the event.
     run
-        The stage itself; what it imports heavily it imports when it is first called.
+        Runs the stage; heavy imports happen in its first call.
     measure
-        Figures of a response, by the names of their metrics: whole numbers are counts, a ``…Latency`` is in ms.
+        Returns the metrics of a response by name: integers are counts, a ``…Latency`` is in ms.
     count
-        Returns what was counted since it was last called, by the names of the metrics, such as hits of caches.
+        Returns counters since its last call by metric name, such as hits of caches.
 
     Returns
     -------
     Callable
-        ``handler(event, context)`` that returns what ``run`` returned, as JSON values. It raises
-        :class:`~braid.errors.InvalidRequest`, naming the field, if the event is not a ``request``, and otherwise what
-        ``run`` raises: the state machine matches on the class names.
+        ``handler(event, context)`` that returns the result of ``run`` as JSON values. It raises
+        :class:`~braid.errors.InvalidRequest`, naming the field, if the event is not a valid ``request``, and otherwise
+        what ``run`` raises: the state machine matches on the class names.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def stage_handler(
 
     def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
         nonlocal cold
-        # One set of counters an invocation: in process, stages and questions overlap.
+        # One set of counters per invocation: in process, stages and questions overlap.
         metrics = _metrics(stage)
         if cold:
             metrics.add_metric(name="ColdStart", unit=MetricUnit.Count, value=1)
@@ -114,7 +114,7 @@ def stage_handler(
 
 
 class RequestLog:
-    """What is written of the requests of one function: figures, and never what was asked or answered.
+    """Logs and metrics of the HTTP requests of one function, without the text of questions or answers.
 
     Parameters
     ----------
@@ -137,14 +137,14 @@ class RequestLog:
         elapsed_ms: float,
         counts: Mapping[str, int],
     ) -> None:
-        """Write one request.
+        """Log one request.
 
         Parameters
         ----------
         route
-            The rule and not the path, which holds ids; None is a path that is none.
+            The route and not the path, which has ids; None if no route matches.
         counts
-            What was counted on the way, by the names of the metrics, such as hits of caches.
+            Counters by metric name, such as hits of caches.
         """
         fields = {"route": route, "method": method, "status": status, "tenant_id": tenant_id}
         self._logger.info(
@@ -162,18 +162,18 @@ class RequestLog:
     def failed(
         self, error: str, request_id: str | None, *, reason: str | None = None, where: Sequence[str] = ()
     ) -> None:
-        """Write a failure: the kind of error, and what a store said or the lines where it happened."""
+        """Log a failure: the kind of error, and the store's message or the lines where it happened."""
         fields = {"error": error, "reason": reason, "where": list(where), "function_request_id": request_id}
         self._logger.error("request failed", extra=fields)
 
 
 def request_log(service: str) -> RequestLog:
-    """Return what writes down the requests of one function.
+    """Return the request log of one function.
 
     Raises
     ------
     ConfigurationError
-        If a setting is missing or malformed: a function that answers requests reads its settings first of all.
+        If a setting is missing or malformed, so that it fails the cold start.
     """
     load_settings()
     return RequestLog(service)
@@ -194,9 +194,9 @@ def _in_lambda() -> bool:
 
 
 class _CurrentStream(logging.Handler):
-    """Write to what is standard output (in Lambda) or standard error (elsewhere) at that moment.
+    """Writes to the current standard output (in Lambda) or standard error (elsewhere).
 
-    Loggers live as long as the process; a stream remembered by one may have been replaced and closed since.
+    Loggers live as long as the process; a stream that one holds may have been replaced and closed since.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -209,14 +209,14 @@ class _CurrentStream(logging.Handler):
 def stage_logger(stage: str) -> Logger:
     """Return the logger of a stage or function.
 
-    Its times are written as Lambda reads them, which takes a line with any other for information, whatever its level.
+    Timestamps have the format that Lambda parses: lines with another one count as INFO, whatever their level.
     """
     return Logger(service=stage, logger_handler=_CurrentStream(), use_rfc3339=True)
 
 
 def _traced(stage: str, handler: Handler) -> Handler:
     if not _in_lambda():
-        # Even a tracer that is switched off imports the X-Ray SDK and botocore, a quarter of a second.
+        # Even a disabled tracer imports the X-Ray SDK and botocore, which takes a quarter of a second.
         return handler
     # Answers and errors may quote text, so both stay out. Nothing to patch: no stage calls through botocore.
     tracer = Tracer(service=stage, auto_patch=False)
@@ -238,7 +238,7 @@ def _log_failure(logger: Logger, error: Exception) -> None:
     elif isinstance(error, BraidError):
         logger.error("stage failed", extra=fields | {"reason": str(error)})
     else:
-        # A library's message may hold what it was given; the runtime reports the stack.
+        # The message of a library may quote its input; the runtime reports the stack.
         logger.error("stage failed", extra=fields)
 
 
@@ -260,7 +260,7 @@ def _log_slow_answer(logger: Logger, settings: Settings, parsed: Frozen, answer:
 
 
 def _described(parsed: Frozen, *, with_text: bool) -> Mapping[str, object]:
-    """Return the plan, and the question if it may be shown, of a request that carries them."""
+    """Return the log fields of a request: its plan, and its question if ``with_text``."""
     fields: dict[str, object] = {}
     plan = getattr(parsed, "plan", None)
     if isinstance(plan, Plan):

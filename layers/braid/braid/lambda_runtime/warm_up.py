@@ -1,4 +1,4 @@
-"""What a function does while Lambda starts its container, which its first question would wait for otherwise."""
+"""Initialises clients and models while Lambda starts a container, before its first request."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _KEPT_READY = "provisioned-concurrency"
-"""How Lambda says, in ``AWS_LAMBDA_INITIALIZATION_TYPE``, that nobody waits for this container yet."""
+"""Value of ``AWS_LAMBDA_INITIALIZATION_TYPE`` in a container that starts before any request waits for it."""
 
 
 def open_beforehand(*opens: Callable[[], object]) -> None:
-    """Open clients, and import what they need, while a container starts in Lambda; elsewhere what needs them does.
+    """Open clients, with their imports, while a container starts in Lambda; elsewhere they open on first use.
 
-    A container has a whole processor while it starts, and a function of 512 MB less than a third of one from then on:
-    importing OpenSearch's client and boto3 with the first question costs it seconds, and the question that stage.
+    A container has a whole processor while it starts, and a function of 512 MB less than a third of one afterwards:
+    importing OpenSearch's client and boto3 during the first question takes seconds, and loses the stage.
 
     Parameters
     ----------
     opens
-        Each opens something that is kept, such as a client; none asks a network.
+        Each opens and caches something, such as a client, without network calls.
     """
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         _run(opens)
 
 
 def load_beforehand(*loads: Callable[[], object]) -> None:
-    """Run loads, which may take long and may ask a network, where Lambda keeps this container ready.
+    """Run loads, which may be slow and may use the network, under provisioned concurrency only.
 
     Parameters
     ----------
     loads
-        Each loads something that is kept, such as a model.
+        Each loads and caches something, such as a model.
     """
     if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == _KEPT_READY:
         _run(loads)
@@ -44,6 +44,6 @@ def load_beforehand(*loads: Callable[[], object]) -> None:
 
 def _run(what: tuple[Callable[[], object], ...]) -> None:
     for each in what:
-        # Told of when it is asked for: a container that fails now is never there to be asked.
+        # Raised again on first use: a container that fails to start could not even report it.
         with contextlib.suppress(BraidError):
             each()

@@ -1,14 +1,14 @@
-"""Embedding stored records again: what is outdated where it stands, or all of it for another model profile.
+"""Re-embeds stored records: outdated ones in place, or all of them for another model profile.
 
-Every step is bounded, remembered and safe to repeat: a step that was cut off is simply taken again. Records are written
-back only if nobody changed them since they were read.
+Every step is bounded, persisted and safe to repeat: an interrupted step is simply taken again. Records are written back
+only if nobody changed them since they were read.
 """
 
 from braid.reembedding.jobs import Check, Job, JobKind, Phase, Status
 from braid.reembedding.migration import drop_previous, rollback, run_to_end, switch, verify
 from braid.reembedding.planning import MOVE, outdated, pause, plan, status
+from braid.reembedding.services import Budget, Limits, Services, raise_version
 from braid.reembedding.steps import batch
-from braid.reembedding.tools import Budget, Limits, Tools, raise_version
 from braid.reembedding.verification import Question
 from braid.reembedding.writing import drain, reembed, refresh
 
@@ -21,8 +21,8 @@ __all__ = [
     "Limits",
     "Phase",
     "Question",
+    "Services",
     "Status",
-    "Tools",
     "batch",
     "drain",
     "drop_previous",

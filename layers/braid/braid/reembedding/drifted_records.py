@@ -1,61 +1,125 @@
-"""Queues records of an older schema that answers found, to be re-embedded, without delaying the answers.
+"""Queue of drifted records: its message schema, and the sender of records of an older schema that answers found.
 
-The queue is asked on a thread of its own while the candidates are reranked, once an answer at most. An answer waits for
-it a little while and then goes without knowing. A queue that is lost is logged and counted, and degrades nothing: what
-it was not told, the scheduled scan finds.
+The queue delivers at least once and in no order, so its consumer checks each record again: by then it may be up to
+date, or deleted.
+
+The sender does not delay answers. It calls the queue on its own thread while the candidates are reranked, at most once
+an answer; an answer waits a short time for the call and then returns without its result. A queue that fails is logged
+and counted, and degrades nothing: the scheduled scan finds the same records.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from braid.ports.message_queue import DEDUPLICATION_S
-from braid.reembedding.messages import FoundBy, Reason, Reembed
+from pydantic import Field, ValidationError
+
+from braid.errors import InvalidRequest
+from braid.models import Frozen, RecordId, TenantId
+from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.ports.message_queue import Queue, QueueMessage
+    from braid.ports.message_queue import Queue
 
+MAX_RECORDS = 100
+"""Most ids in one message: with the longest ids it is a tenth of the queue's limit."""
 _LOG = logging.getLogger(__name__)
 _REMEMBERED = 10_000
 
 
+class Reason(StrEnum):
+    """Why records are to be re-embedded."""
+
+    SCHEMA = "schema"
+    """They were written with an older schema than the tenant's current one."""
+    MODEL = "model"
+    """They lack a vector of a model that questions are embedded with."""
+
+
+class _Body(Frozen):
+    """Body of a message: everything but the tenant, which the queue carries and checks."""
+
+    record_ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=MAX_RECORDS)]
+    reason: Reason
+    target_schema_version: Annotated[int, Field(ge=1)]
+    """The tenant's current schema version when the message was sent. Records of this version are skipped."""
+    found_by: Literal["search"] = "search"
+
+
+class Reembed(_Body):
+    """Records of one tenant that are to be re-embedded."""
+
+    tenant_id: TenantId
+
+    def message(self) -> QueueMessage:
+        """Return the queue's message.
+
+        Its deduplication id names the work and the state that it is for: the tenant, the records in any order, the
+        reason and the target version. A message with the id of one that the queue remembers adds nothing.
+        """
+        state = [self.reason.value, str(self.target_schema_version), *sorted(set(self.record_ids))]
+        digest = hashlib.sha256("\0".join(state).encode()).hexdigest()
+        return QueueMessage(
+            tenant_id=self.tenant_id,
+            deduplication_id=f"{self.tenant_id}/{digest[:32]}",
+            body=self.model_dump_json(exclude={"tenant_id"}),
+        )
+
+    @classmethod
+    def read(cls, message: QueueMessage) -> Reembed:
+        """Parse a message; the tenant is the message's own.
+
+        Raises
+        ------
+        InvalidRequest
+            If its body does not have the format of :meth:`message`; the error names the field.
+        """
+        try:
+            asked = _Body.model_validate_json(message.body)
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error) from None
+        return cls(tenant_id=message.tenant_id, **asked.model_dump())
+
+
 class Sending:
-    """A call to the queue that may still be under way."""
+    """A call to the queue that may still be running."""
 
     def __init__(self, wait_s: float) -> None:
         self._done = threading.Event()
         self._wait_s = wait_s
 
     def finish(self) -> None:
-        """Say that the call is over."""
+        """Mark the call as finished."""
         self._done.set()
 
     def wait(self) -> bool:
-        """Wait until the call is over, or for as long as an answer may, and return whether it is."""
+        """Wait for the call, at most as long as an answer may, and return whether it has finished."""
         return self._done.wait(self._wait_s)
 
 
 class DriftedRecordQueue:
-    """Sends each outdated record to the queue once, whoever meets it how often.
+    """Sends each outdated record to the queue once, however often answers find it.
 
     Parameters
     ----------
     open_queue
-        Returns the queue; called when there is something to send for the first time, on another thread.
+        Opens the queue; called on another thread before the first message is sent.
     per_answer
-        Most records of one answer that are sent; each is a message of its own.
+        Most records of one answer that are sent, each as a message of its own.
     wait_s
         Most seconds that an answer waits for the queue.
     rest_s
-        Seconds for which a queue that failed is not asked again.
+        Seconds for which a queue that failed is not called again.
     clock
-        Seconds of a clock that never goes back.
+        Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -79,9 +143,9 @@ class DriftedRecordQueue:
         self._counts = {"OutdatedQueued": 0, "OutdatedLost": 0}
 
     def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> Sending | None:
-        """Begin to send what is not known to be in the queue already, the first ids first; None when that is nothing.
+        """Start sending the records that are not known to be queued, in their order; None if there are none.
 
-        While a call is under way, or the queue rests, nothing is begun: what is met is met again.
+        Nothing is started while a call is running or after a failure: later answers find the same records.
         """
         messages = [
             Reembed(
@@ -89,7 +153,6 @@ class DriftedRecordQueue:
                 record_ids=(record_id,),
                 reason=Reason.SCHEMA,
                 target_schema_version=target_schema_version,
-                found_by=FoundBy.SEARCH,
             ).message()
             for record_id in dict.fromkeys(record_ids)
         ]
@@ -104,7 +167,7 @@ class DriftedRecordQueue:
         return sending
 
     def take_counts(self) -> dict[str, int]:
-        """Return how many records were queued and how many were not, since this was last asked, by metric."""
+        """Return the numbers of records queued and lost since the last call, by metric."""
         with self._lock:
             counts, self._counts = self._counts, {"OutdatedQueued": 0, "OutdatedLost": 0}
         return counts
@@ -118,7 +181,7 @@ class DriftedRecordQueue:
         try:
             self._open_queue().send(messages)
             queued = True
-        except Exception as error:  # noqa: BLE001 - nothing about a queue may reach an answer
+        except Exception as error:  # noqa: BLE001 - no failure of a queue may fail an answer
             _LOG.warning("%d outdated records not queued: %s: %s", len(messages), type(error).__name__, error)
         finally:
             with self._lock:

@@ -1,4 +1,4 @@
-"""What a re-embedding job is, and how it is remembered: any process can go on with it, and only one at a time does."""
+"""Re-embedding jobs and their persistence: any process can resume one, and only one at a time works on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _ATTEMPTS: Final = 20
-"""Between two notes of a worker lies a page of records."""
+"""A worker saves a job once a page of records, so conflicts are rare."""
 
 
 class JobKind(StrEnum):
@@ -59,47 +59,47 @@ class Status(StrEnum):
 
 
 class Check(Frozen):
-    """What verification before a switch found."""
+    """Result of the verification before a switch."""
 
     asked: int
-    """Questions that both profiles were asked."""
+    """Number of questions that both profiles were asked."""
     recall_before: float
-    """Share of the questions' known answers that the active profile's vectors have among the first ten."""
+    """Recall at ten of the active profile's vectors: the mean share of known answers among the first ten."""
     recall_after: float
-    """The same, of the next profile's vectors."""
+    """Recall at ten of the next profile's vectors."""
     overlap: float
-    """Mean share of the first ten that both have in common; how much answers will change, not how good they are."""
+    """Mean share of the first ten that both have in common: how much answers change, not how good they are."""
     judged: bool = False
-    """Whether the questions were judged ones rather than made from the records themselves."""
+    """Whether the questions were judged ones, rather than derived from the records."""
 
 
 class Job(Frozen):
-    """A job and how far it is."""
+    """A job and its progress."""
 
     name: JobName
     kind: JobKind
     status: Status = Status.RUNNING
     phase: Phase = Phase.FILL
     run: int = 1
-    """Grows whenever somebody takes the job over; whoever works under an older number stops."""
+    """Fencing number: grows whenever a worker takes the job over; workers with an older one stop."""
     revision: int = 0
     profile: ProfileName | None = None
-    """Where a move goes."""
+    """Target profile of a move."""
     only_tenant: TenantId | None = None
     tenant: TenantId | None = None
-    """Tenant whose records are worked on; None before the first."""
+    """Tenant whose records are being processed; None before the first."""
     cursor: str | None = None
     rounds: Annotated[int, Field(ge=0)] = 0
-    """How often a move began again because something was left."""
+    """Number of further passes of a move, each because records were left."""
     total: Annotated[int, Field(ge=0)] = 0
-    """Records to be embedded, as counted when the job was planned, for a minute at most."""
+    """Records to be embedded, as counted for at most a minute when the job was planned."""
     seen: Annotated[int, Field(ge=0)] = 0
     written: Annotated[int, Field(ge=0)] = 0
     lost: Annotated[int, Field(ge=0)] = 0
-    """Changed while they were embedded, and so left for the next pass."""
+    """Records that changed while they were embedded, and are left for the next pass."""
     repaired: Annotated[int, Field(ge=0)] = 0
     busy_s: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds at work, pauses between batches left out."""
+    """Seconds of work, without pauses between batches."""
     started_at: Timestamp
     updated_at: Timestamp
     check: Check | None = None
@@ -107,22 +107,22 @@ class Job(Frozen):
 
     @property
     def open(self) -> bool:
-        """Whether there is something left to do."""
+        """Whether work is left."""
         return self.status in {Status.RUNNING, Status.PAUSED, Status.FAILED} and self.phase is not Phase.DONE
 
     @property
     def rate(self) -> float | None:
-        """Records written a second, while at work."""
+        """Records written per second of work."""
         return self.written / self.busy_s if self.busy_s > 0 and self.written else None
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds of work left, as far as the count at the beginning tells."""
+        """Estimated seconds of work left, by the count at the beginning."""
         return None if self.rate is None else max(0, self.total - self.written) / self.rate
 
 
 def read(jobs: JobStore, name: str) -> Job | None:
-    """Return a job as last written, None when there is none."""
+    """Return a job as last saved; None if there is none."""
     record = jobs.get(name)
     return None if record is None else Job.model_validate_json(record.body)
 
@@ -135,7 +135,7 @@ def require(jobs: JobStore, name: str, run: int | None = None) -> Job:
     InvalidRequest
         If there is none.
     TakenOver
-        If somebody else took it over since ``run``.
+        If another worker took it over since ``run``.
     """
     job = read(jobs, name)
     if job is None:
@@ -147,12 +147,12 @@ def require(jobs: JobStore, name: str, run: int | None = None) -> Job:
 
 
 def save(jobs: JobStore, job: Job, *, now: datetime, **changes: object) -> Job:
-    """Write a job with changes and return it.
+    """Save a job with changes and return it.
 
     Raises
     ------
     TakenOver
-        If somebody else wrote it since it was read.
+        If another worker saved it since it was read.
     """
     following = Job.model_validate({**job.model_dump(), **changes, "revision": job.revision + 1, "updated_at": now})
     record = JobRecord(name=job.name, revision=following.revision, body=following.model_dump_json())
@@ -162,12 +162,12 @@ def save(jobs: JobStore, job: Job, *, now: datetime, **changes: object) -> Job:
 
 
 def stop(jobs: JobStore, name: str, status: Status, *, now: datetime) -> None:
-    """Write a status and a new run, so that whoever works on the job stops; nothing is done where there is no job.
+    """Save a status and a new run, so that workers on the job stop; no effect if there is no job.
 
     Raises
     ------
     TakenOver
-        If others write the job faster than it is read.
+        If others keep saving the job between its read and its write.
     """
     for attempt in Retrying(stop=stop_after_attempt(_ATTEMPTS), retry=retry_if_exception_type(TakenOver), reraise=True):
         with attempt:

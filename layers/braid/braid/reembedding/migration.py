@@ -1,4 +1,4 @@
-"""The end of a move: verification, the switch, going back, and clearing away."""
+"""Completes a move to another model profile: verification, switch, rollback, and removal of the previous index."""
 
 from __future__ import annotations
 
@@ -7,101 +7,101 @@ from typing import TYPE_CHECKING, Final
 from braid.reembedding import jobs, verification
 from braid.reembedding.jobs import Job, Phase, Status, require, save
 from braid.reembedding.planning import MOVE
+from braid.reembedding.services import Budget
 from braid.reembedding.steps import batch
-from braid.reembedding.tools import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.ports.index_migration import MigrationState
-    from braid.reembedding.tools import Tools
+    from braid.reembedding.services import Services
     from braid.reembedding.verification import Question
 
 MAX_ROUNDS: Final = 5
-"""How often a move looks for what was left before it gives up: something then changes faster than it is embedded."""
+"""Most further passes of a move; if records are left after them, they change faster than they are embedded."""
 _ROUNDING: Final = 1e-9
 
 
 def verify(
-    tools: Tools, name: str, run: int, *, questions: Sequence[Question] = (), tolerance: float | None = None
+    services: Services, name: str, run: int, *, questions: Sequence[Question] = (), tolerance: float | None = None
 ) -> Job:
-    """Look whether the next index is whole and finds what the active one finds.
+    """Verify that the next index is complete and has the recall of the active one.
 
-    A move of which something is left goes back to filling. One whose recall is lower by more than the tolerance fails,
-    and nothing of what is served changes.
+    If records are left, the move returns to filling. If recall is lower by more than the tolerance, it fails, and what
+    is served does not change.
 
     Parameters
     ----------
     questions
-        Judged questions; made from a sample of the records when there are none.
+        Judged questions; without any, they are derived from a sample of the records.
     tolerance
-        By how much recall may be lower; the settings tell when not given.
+        Allowed loss of recall; by default that of the settings.
 
     Raises
     ------
     TakenOver
-        If somebody else goes on with the job.
+        If another worker has taken the job over.
     """
-    job = require(tools.jobs, name, run)
+    job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.VERIFY or not job.profile:
         return job
-    left = _left(tools, job)
+    left = _left(services, job)
     if left:
         if job.rounds >= MAX_ROUNDS:
             message = (
                 f"{left} records still lack vectors after {job.rounds} more rounds; is something writing old ones?"
             )
-            return save(tools.jobs, job, now=tools.now(), status=Status.FAILED, message=message)
-        return save(tools.jobs, job, now=tools.now(), phase=Phase.FILL, rounds=job.rounds + 1)
-    tools.moves.prepare()
-    check = verification.compare(tools, tools.active_profile(), job.profile, questions)
-    allowed = tools.limits.tolerance if tolerance is None else tolerance
+            return save(services.jobs, job, now=services.now(), status=Status.FAILED, message=message)
+        return save(services.jobs, job, now=services.now(), phase=Phase.FILL, rounds=job.rounds + 1)
+    services.moves.prepare()
+    check = verification.compare(services, services.active_profile(), job.profile, questions)
+    allowed = services.limits.tolerance if tolerance is None else tolerance
     if check.recall_after < check.recall_before - allowed - _ROUNDING:
         message = (
             f"recall of {check.asked} questions fell from {check.recall_before:.3f} to {check.recall_after:.3f}, "
             f"by more than {allowed:g}"
         )
-        return save(tools.jobs, job, now=tools.now(), status=Status.FAILED, check=check, message=message)
-    return save(tools.jobs, job, now=tools.now(), phase=Phase.SWITCH, check=check)
+        return save(services.jobs, job, now=services.now(), status=Status.FAILED, check=check, message=message)
+    return save(services.jobs, job, now=services.now(), phase=Phase.SWITCH, check=check)
 
 
-def _left(tools: Tools, job: Job) -> int:
+def _left(services: Services, job: Job) -> int:
     left, after = 0, None
-    spaces = tools.spaces_of(job.profile or "")
-    while tenants := tools.moves.tenants(after=after):
-        left += tools.moves.count_pending(tenants, spaces)
+    spaces = services.spaces_of(job.profile or "")
+    while tenants := services.moves.tenants(after=after):
+        left += services.moves.count_pending(tenants, spaces)
         after = tenants[-1]
     return left
 
 
-def switch(tools: Tools, name: str, run: int) -> Job:
-    """Make a verified move's profile the active one, in one act; then comes a sweep of what was written past it.
+def switch(services: Services, name: str, run: int) -> Job:
+    """Atomically make a verified move's profile the active one; a sweep of records without its vectors follows.
 
     Raises
     ------
     TakenOver
-        If somebody else goes on with the job.
+        If another worker has taken the job over.
     """
-    job = require(tools.jobs, name, run)
+    job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
         return job
-    if tools.moves.serving().active != job.profile:  # a switch that was cut off after the act is only noted
-        tools.moves.switch()
-    _outdate_answers(tools)
-    tools.sleep(tools.moves.grace_s)
-    return save(tools.jobs, job, now=tools.now(), phase=Phase.SWEEP, tenant=None, cursor=None)
+    if services.moves.serving().active != job.profile:  # else it happened before an interruption, and is only saved
+        services.moves.switch()
+    _outdate_answers(services)
+    services.sleep(services.moves.grace_s)
+    return save(services.jobs, job, now=services.now(), phase=Phase.SWEEP, tenant=None, cursor=None)
 
 
-def _outdate_answers(tools: Tools) -> None:
+def _outdate_answers(services: Services) -> None:
     after = None
-    while tenants := tools.moves.tenants(after=after):
+    while tenants := services.moves.tenants(after=after):
         for tenant in tenants:
-            tools.advance(tenant)
+            services.advance(tenant)
         after = tenants[-1]
 
 
 def run_to_end(
-    tools: Tools,
+    services: Services,
     job: Job,
     *,
     budget: Budget | None = None,
@@ -109,38 +109,38 @@ def run_to_end(
     questions: Sequence[Question] = (),
     tolerance: float | None = None,
 ) -> Job:
-    """Take every step of a job that is left, in this process; the deployed workflow takes the same ones.
+    """Run the remaining steps of a job in this process; the deployed workflow runs the same ones.
 
     Parameters
     ----------
     budget
-        How much is done before this returns; what is left is left.
+        Bounds of the work before this returns; the job stays open if they are reached.
     on_progress
         Called with the job after every page.
     questions, tolerance
         As :func:`verify`.
     """
     budget = budget or Budget()
-    began, seen = tools.seconds(), job.seen
+    began, seen = services.seconds(), job.seen
     while job.status is Status.RUNNING and job.phase is not Phase.DONE:
         if job.phase is Phase.VERIFY:
-            job = verify(tools, job.name, job.run, questions=questions, tolerance=tolerance)
+            job = verify(services, job.name, job.run, questions=questions, tolerance=tolerance)
         elif job.phase is Phase.SWITCH:
-            job = switch(tools, job.name, job.run)
+            job = switch(services, job.name, job.run)
         else:
-            job = batch(tools, job.name, job.run, Budget(seconds=0))
+            job = batch(services, job.name, job.run, Budget(seconds=0))
         if on_progress:
             on_progress(job)
-        if budget.spent(texts=job.seen - seen, seconds=tools.seconds() - began):
+        if budget.spent(texts=job.seen - seen, seconds=services.seconds() - began):
             break
     return job
 
 
-def rollback(tools: Tools) -> MigrationState:
-    """Go back to the profile before the last switch; or, when a move is not switched yet, give it up.
+def rollback(services: Services) -> MigrationState:
+    """Return to the profile before the last switch; or, before the switch of a move, abandon the move.
 
-    After a roll-back the index that was active is kept and written to as the next one: going back to it needs another
-    verification only, and rolling back once more removes it. A roll-back that was cut off is finished by rolling back
+    After a roll-back the index that was active is kept and written to as the next one: returning to it needs another
+    verification only, and rolling back once more removes it. An interrupted roll-back is completed by rolling back
     again.
 
     Raises
@@ -148,42 +148,42 @@ def rollback(tools: Tools) -> MigrationState:
     InvalidRequest
         If there was no move.
     """
-    job = jobs.read(tools.jobs, MOVE)
+    job = jobs.read(services.jobs, MOVE)
     begun = job is not None and job.status is Status.ROLLING_BACK
-    serving = tools.moves.serving()
+    serving = services.moves.serving()
     giving_up = serving.next is not None and not begun
     if not giving_up and not begun:
         serving.rolled_back()  # raises where there is nothing to go back to
-    # Noted before anything is done: whoever works on the move stops, and a roll-back that is cut off is known as one.
-    jobs.stop(tools.jobs, MOVE, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=tools.now())
+    # Saved first: workers on the move stop, and an interrupted roll-back is known as one.
+    jobs.stop(services.jobs, MOVE, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=services.now())
     if giving_up:
-        return _drop(tools)
-    if serving.next is None:  # else it was cut off after the act, which then is only noted
-        tools.moves.announce_rollback()
-        # Questions that were embedded by the profile that goes are still answered in full by the index that goes.
-        tools.sleep(tools.moves.grace_s)
-        serving = tools.moves.rollback()
-    _outdate_answers(tools)
-    jobs.stop(tools.jobs, MOVE, Status.ROLLED_BACK, now=tools.now())
+        return _drop(services)
+    if serving.next is None:  # else it happened before an interruption, and is only saved
+        services.moves.announce_rollback()
+        # Meanwhile questions that the outgoing profile embedded are still answered in full by its index.
+        services.sleep(services.moves.grace_s)
+        serving = services.moves.rollback()
+    _outdate_answers(services)
+    jobs.stop(services.jobs, MOVE, Status.ROLLED_BACK, now=services.now())
     return serving
 
 
-def drop_previous(tools: Tools) -> MigrationState:
-    """Remove the index from before the last switch, and the vectors that only its profile has: no way back then.
+def drop_previous(services: Services) -> MigrationState:
+    """Delete the index from before the last switch, and the vectors of its profile alone; it cannot be undone.
 
     Raises
     ------
     InvalidRequest
-        If there is none, or a roll-back to it is under way.
+        If there is none, or a roll-back to it is running.
     """
-    serving = tools.moves.serving()
+    serving = services.moves.serving()
     serving.rolled_back()  # raises where there is no previous one
     serving.stay()
-    return _drop(tools)
+    return _drop(services)
 
 
-def _drop(tools: Tools) -> MigrationState:
-    serving = tools.moves.serving()
-    kept = set(tools.spaces_of(tools.active_profile()))
-    beside = tools.spaces_of(serving.mirrored) if serving.mirrored else []
-    return tools.moves.drop([space for space in beside if space not in kept])
+def _drop(services: Services) -> MigrationState:
+    serving = services.moves.serving()
+    kept = set(services.spaces_of(services.active_profile()))
+    beside = services.spaces_of(serving.mirrored) if serving.mirrored else []
+    return services.moves.drop([space for space in beside if space not in kept])

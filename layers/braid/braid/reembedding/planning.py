@@ -1,4 +1,4 @@
-"""Beginning a re-embedding job, taking it over, pausing it, and saying what there is to do."""
+"""Plans, resumes and pauses re-embedding jobs, and counts outdated records."""
 
 from __future__ import annotations
 
@@ -11,49 +11,51 @@ from braid.reembedding import jobs
 from braid.reembedding.jobs import Job, JobKind, Phase, Status, require, save
 
 if TYPE_CHECKING:
-    from braid.reembedding.tools import Tools
+    from braid.reembedding.services import Services
 
 COUNTED_S: Final = 60.0
-"""Seconds for which a new job's records are counted, tenant by tenant; well below what the first step may take."""
+"""Most seconds for counting a new job's records, tenant by tenant; well below the limit of the first step."""
 MOVE: Final = "move"
 
 
-def plan(tools: Tools, *, profile: str | None = None, tenant: str | None = None, resume_paused: bool = True) -> Job:
-    """Begin a job, or take over the one that is open and go on where it stopped.
+def plan(
+    services: Services, *, profile: str | None = None, tenant: str | None = None, resume_paused: bool = True
+) -> Job:
+    """Begin a job, or take over an open one and resume it where it stopped.
 
     Parameters
     ----------
     profile
-        Model profile to move to; None embeds what is outdated.
+        Model profile to move to; None re-embeds outdated records in place.
     tenant
-        Only this tenant's records; a move is always of all.
+        Only this tenant's records; a move is always of all tenants.
     resume_paused
-        Whether a paused job goes on. The schedule says no.
+        Whether a paused job is resumed. The schedule does not.
 
     Raises
     ------
     InvalidRequest
-        If the profile is active already, or another move is in the way.
+        If the profile is active already, or another move is open.
     ConfigurationError
         If there is no such profile, or a setting forces one model.
     """
     name = MOVE if profile else refresh_job(tenant)
-    job = jobs.read(tools.jobs, name)
-    now = tools.now()
+    job = jobs.read(services.jobs, name)
+    now = services.now()
     if job is not None and job.open and job.profile == profile:
         if job.status is Status.PAUSED and not resume_paused:
             return job
         from_the_start = job.status is Status.FAILED
-        if profile and profile not in _served(tools):
-            _begin_move(tools, profile)  # the index that was filled is gone
+        if profile and profile not in _served(services):
+            _begin_move(services, profile)  # the index that was filled is gone
             from_the_start = True
         again = {"phase": Phase.FILL, "tenant": None, "cursor": None} if from_the_start else {}
-        return save(tools.jobs, job, now=now, run=job.run + 1, status=Status.RUNNING, message="", rounds=0, **again)
+        return save(services.jobs, job, now=now, run=job.run + 1, status=Status.RUNNING, message="", rounds=0, **again)
     if profile:
         if tenant:
             message = "tenant: a move to another profile is of all tenants"
             raise InvalidRequest(message, field="tenant")
-        _begin_move(tools, profile)
+        _begin_move(services, profile)
     started = Job(
         name=name,
         kind=JobKind.MOVE if profile else JobKind.REFRESH,
@@ -62,73 +64,77 @@ def plan(tools: Tools, *, profile: str | None = None, tenant: str | None = None,
         started_at=now,
         updated_at=now,
     )
-    # The numbers of a finished job of this name go on, so that whoever still works on that one stops.
+    # The numbers of a finished job of this name continue, so that workers still on that one stop.
     before = {"run": job.run + 1, "revision": job.revision} if job else {}
-    return save(tools.jobs, started.model_copy(update=before), now=now, total=_total(tools, started))
+    return save(services.jobs, started.model_copy(update=before), now=now, total=_total(services, started))
 
 
-def _served(tools: Tools) -> set[str | None]:
-    serving = tools.moves.serving()
+def _served(services: Services) -> set[str | None]:
+    serving = services.moves.serving()
     return {serving.active, serving.next}
 
 
-def _begin_move(tools: Tools, profile: str) -> None:
-    if tools.forced_model != AUTO:
-        message = f"BRAID_EMBEDDING_MODEL forces {tools.forced_model}; a move needs {AUTO}, so that the profile chooses"
+def _begin_move(services: Services, profile: str) -> None:
+    if services.forced_model != AUTO:
+        message = (
+            f"BRAID_EMBEDDING_MODEL forces {services.forced_model}; a move needs {AUTO}, so that the profile chooses"
+        )
         raise ConfigurationError(message)
-    active = tools.active_profile()
+    active = services.active_profile()
     if profile == active:
         message = f"profile: {profile} is the active profile already"
         raise InvalidRequest(message, field="profile")
-    models = [*models_of(tools.profiles, active), *models_of(tools.profiles, profile)]
-    for model in models_of(tools.profiles, profile):
-        tools.encoder_for(model)  # a missing model is found before an index is made for it
-    tools.moves.begin(active, profile, {space_of(model): model.dimension for model in models})
+    models = [*models_of(services.profiles, active), *models_of(services.profiles, profile)]
+    for model in models_of(services.profiles, profile):
+        services.encoder_for(model)  # a missing model is found before an index is made for it
+    services.moves.begin(active, profile, {space_of(model): model.dimension for model in models})
 
 
-def _total(tools: Tools, job: Job) -> int:
-    """Count what there is to do, or what of it can be in the time there is: only an estimate hangs on it."""
-    began, total, after = tools.seconds(), 0, None
-    while tenants := tenants_of(tools, job, after):
+def _total(services: Services, job: Job) -> int:
+    """Count the records to embed, for at most :data:`COUNTED_S`: the count only serves an estimate."""
+    began, total, after = services.seconds(), 0, None
+    while tenants := tenants_of(services, job, after):
         for tenant in tenants:
-            if tools.seconds() - began > COUNTED_S:
+            if services.seconds() - began > COUNTED_S:
                 return total
             total += (
-                tools.index.stats(tenant).records if job.kind is JobKind.MOVE else sum(outdated(tools, tenant).values())
+                services.index.stats(tenant).records
+                if job.kind is JobKind.MOVE
+                else sum(outdated(services, tenant).values())
             )
         after = tenants[-1]
     return total
 
 
-def tenants_of(tools: Tools, job: Job, after: str | None, *, limit: int = 500) -> list[str]:
-    """Return the next of the tenants whose records a job works on."""
+def tenants_of(services: Services, job: Job, after: str | None, *, limit: int = 500) -> list[str]:
+    """Return the next of a job's tenants."""
     if job.only_tenant is None:
-        return tools.moves.tenants(after=after, limit=limit)
+        return services.moves.tenants(after=after, limit=limit)
     return [job.only_tenant] if after is None else []
 
 
-def outdated(tools: Tools, tenant: str) -> dict[str, int]:
-    """Return how many records of a tenant are to be embedded again, by reason; one with two reasons counts twice.
+def outdated(services: Services, tenant: str) -> dict[str, int]:
+    """Return the numbers of a tenant's outdated records by reason; one with two reasons counts twice.
 
     The reasons are ``schema`` and, for each model of the active profile, its id.
     """
-    below = tools.schema_below(tenant)
-    counts = {"schema": tools.moves.count(tenant, schema_below=below) if below else 0}
-    for model in tools.active_models():
-        counts[model.id] = tools.moves.count(tenant, model_missing=model.id)
+    below = services.schema_below(tenant)
+    counts = {"schema": services.moves.count(tenant, schema_below=below) if below else 0}
+    for model in services.active_models():
+        counts[model.id] = services.moves.count(tenant, model_missing=model.id)
     return counts
 
 
-def pause(tools: Tools, name: str) -> Job:
-    """Let a job rest until it is resumed by hand; its workers stop after the page that they are at."""
-    job = require(tools.jobs, name)
+def pause(services: Services, name: str) -> Job:
+    """Pause a job until it is resumed by hand; its workers stop after their current page."""
+    job = require(services.jobs, name)
     if job.status is not Status.RUNNING:
         message = f"job: {name} is {job.status.value}, not running"
         raise InvalidRequest(message, field="job")
-    return save(tools.jobs, job, now=tools.now(), status=Status.PAUSED)
+    return save(services.jobs, job, now=services.now(), status=Status.PAUSED)
 
 
-def status(tools: Tools) -> list[Job]:
-    """Return every job, open or done."""
-    found = (jobs.read(tools.jobs, name) for name in tools.jobs.names())
+def status(services: Services) -> list[Job]:
+    """Return every job, open or finished."""
+    found = (jobs.read(services.jobs, name) for name in services.jobs.names())
     return [job for job in found if job is not None]

@@ -1,4 +1,4 @@
-"""Which model profiles are served, as a warm process knows it: read now and then, never at a question's cost."""
+"""Cached read of the model profiles that the index serves."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _LOG = logging.getLogger(__name__)
 
 
 class ServedProfiles:
-    """What an index serves, read again after a while.
+    """The model profiles that an index serves, cached for some seconds.
 
     Parameters
     ----------
     read
-        Asks the index.
+        Reads the state from the index.
     default
-        Profile of an index that no move ever was on, and of one that does not answer and never did.
+        Profile of an index without a move so far, and of one that has never answered.
     keep_s
-        For how many seconds an answer counts, and for how many a failing index is not asked again.
+        Seconds for which a result is kept, and for which a failing index is not asked again.
     clock
-        Seconds of a clock that never goes back.
+        Monotonic clock, in seconds.
     """
 
     def __init__(

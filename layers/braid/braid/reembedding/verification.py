@@ -1,4 +1,4 @@
-"""Whether another profile finds what the active one finds: questions whose answers are known, asked of both."""
+"""Verifies a model profile against the active one by recall on questions with known answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from braid.models import Record
     from braid.ports.search_index import SearchHits
-    from braid.reembedding.tools import Tools
+    from braid.reembedding.services import Services
 
 FIRST: Final = 10
 _WORDS: Final = 12
@@ -25,34 +25,34 @@ _LOOKED_AT: Final = 500
 
 
 class Question(Frozen):
-    """A question and the records that answer it."""
+    """A question and the ids of the records that answer it."""
 
     tenant_id: TenantId
     text: Text
     relevant: tuple[RecordId, ...]
 
 
-def compare(tools: Tools, before: str, after: str, questions: Sequence[Question] = ()) -> Check:
-    """Ask both profiles and return how much of the known answers each has among its first ten by vectors alone.
+def compare(services: Services, before: str, after: str, questions: Sequence[Question] = ()) -> Check:
+    """Ask both profiles, by vectors alone, and return the recall at ten of each and their overlap.
 
     Parameters
     ----------
     before, after
         The active profile and the next one.
     questions
-        Judged ones; without any, each of a sample of the records is asked for by its name or its first words.
+        Judged questions; without any, a sample of the records is searched for, each by its first words.
     """
     judged = bool(questions)
-    asked = list(questions) or sample(tools)
+    asked = list(questions) or sample(services)
     if not asked:
         return Check(asked=0, recall_before=1.0, recall_after=1.0, overlap=1.0)
-    now = tools.now()
+    now = services.now()
     recalls: list[tuple[float, float]] = []
     overlaps: list[float] = []
-    old, new = _vectors(tools, before, asked), _vectors(tools, after, asked)
+    old, new = _vectors(services, before, asked), _vectors(services, after, asked)
     for question, old_vector, new_vector in zip(asked, old, new, strict=True):
-        found_before = _ids(tools.index.search(_request(question, old_vector, now)))
-        found_after = _ids(tools.moves.search_next(_request(question, new_vector, now)))
+        found_before = _ids(services.index.search(_request(question, old_vector, now)))
+        found_after = _ids(services.moves.search_next(_request(question, new_vector, now)))
         relevant = set(question.relevant)
         recalls.append((len(relevant & found_before) / len(relevant), len(relevant & found_after) / len(relevant)))
         most = max(len(found_before), len(found_after))
@@ -66,41 +66,41 @@ def compare(tools: Tools, before: str, after: str, questions: Sequence[Question]
     )
 
 
-def sample(tools: Tools) -> list[Question]:
-    """Return questions made from the records themselves: the same ones as long as the records are the same.
+def sample(services: Services) -> list[Question]:
+    """Return questions derived from the records; deterministic for the same records.
 
-    They are spread over the tenants; of each, the first records by the hash of their ids are taken.
+    They are spread over the tenants; from each, the first records by the hash of their ids are taken.
     """
-    tenants = tools.moves.tenants(limit=_LOOKED_AT)
+    tenants = services.moves.tenants(limit=_LOOKED_AT)
     tenants = tenants[:: max(1, len(tenants) // _TENANTS)][:_TENANTS]
     if not tenants:
         return []
-    each = -(-tools.limits.sample // len(tenants))
-    now = tools.now()
+    each = -(-services.limits.sample // len(tenants))
+    now = services.now()
     questions: list[Question] = []
     for tenant in tenants:
-        records = [record for record in tools.index.scan(tenant, limit=_LOOKED_AT).records if _answers(record, now)]
+        records = [record for record in services.index.scan(tenant, limit=_LOOKED_AT).records if _answers(record, now)]
         records.sort(key=lambda record: hashlib.sha256(record.id.encode()).digest())
         questions += [
             Question(tenant_id=tenant, text=_said(record), relevant=(record.id,)) for record in records[:each]
         ]
-    return questions[: tools.limits.sample]
+    return questions[: services.limits.sample]
 
 
 def _answers(record: Record, now: datetime) -> bool:
-    """Return whether a question could find the record: it is valid and has words."""
+    """Whether a question could find the record: it is currently valid and has text."""
     begun = record.valid_at is None or record.valid_at <= now
     return begun and (record.invalid_at is None or now < record.invalid_at) and bool(_said(record))
 
 
 def _said(record: Record) -> str:
-    """Return what somebody might ask who looks for the record: the beginning of its text, without its name if long."""
+    """Return a question for a record: the first words of its content, or of its text if it has none."""
     return " ".join((record.content or record.text()).split()[:_WORDS])
 
 
-def _vectors(tools: Tools, profile: str, questions: Sequence[Question]) -> list[Embedding]:
-    model = resolve(tools.profiles, profile, EmbeddingType.GENERAL)
-    encoder = tools.encoder_for(model)
+def _vectors(services: Services, profile: str, questions: Sequence[Question]) -> list[Embedding]:
+    model = resolve(services.profiles, profile, EmbeddingType.GENERAL)
+    encoder = services.encoder_for(model)
     vectors = encoder.encode(
         [question.text for question in questions], instruction=model.instruction(EmbeddingType.GENERAL)
     )

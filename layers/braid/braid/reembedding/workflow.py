@@ -1,4 +1,4 @@
-"""The deployed workflow's steps, and what a message of the low-priority queue asks for."""
+"""Steps of the deployed re-embedding workflow, and the consumer of the low-priority queue."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from braid.models import Frozen, TenantId
 from braid.ports.index_migration import ProfileName
 from braid.ports.job_store import JobName
 from braid.ports.message_queue import QueueMessage
+from braid.reembedding.drifted_records import Reembed
 from braid.reembedding.jobs import Check, JobKind, Phase, Status
-from braid.reembedding.messages import Reembed
 from braid.reembedding.migration import switch, verify
 from braid.reembedding.planning import plan
+from braid.reembedding.services import Budget
 from braid.reembedding.steps import batch
-from braid.reembedding.tools import Budget
 from braid.reembedding.writing import reembed
 
 if TYPE_CHECKING:
     from braid.reembedding.jobs import Job
-    from braid.reembedding.tools import Tools
+    from braid.reembedding.services import Services
 
 
 class StepName(StrEnum):
-    """What the workflow asks the function to do."""
+    """Name of a workflow step."""
 
     PLAN = "plan"
     BATCH = "batch"
@@ -35,17 +35,17 @@ class StepName(StrEnum):
 
 
 class Asked(Frozen):
-    """What an execution is started with; the schedule says only that it is the schedule."""
+    """Input of an execution; the schedule sets ``scheduled`` only."""
 
     profile: ProfileName | None = None
-    """Model profile to move to; None embeds what is outdated."""
+    """Model profile to move to; None re-embeds outdated records in place."""
     tenant_id: TenantId | None = None
     scheduled: bool = False
-    """Whether a job that was paused by hand is left alone."""
+    """Whether a paused job stays paused."""
 
 
 class Step(Frozen):
-    """One step, of a job or the first one."""
+    """Request of one step; every step but the first names its job and run."""
 
     step: StepName
     asked: Asked | None = None
@@ -63,7 +63,7 @@ class Step(Frozen):
 
 
 class Progress(Frozen):
-    """How far a job is: what flows through the workflow, and what it reports."""
+    """Progress of a job: the response of each step, and the output of the workflow."""
 
     job: JobName
     run: int
@@ -80,7 +80,7 @@ class Progress(Frozen):
 
     @classmethod
     def of(cls, job: Job) -> Progress:
-        """Return what is to be known of a job."""
+        """Return the progress of a job."""
         return cls(
             job=job.name,
             run=job.run,
@@ -97,40 +97,40 @@ class Progress(Frozen):
         )
 
 
-def take(step: Step, tools: Tools, *, step_s: float) -> Progress:
-    """Take one step of a job; taking it again is harmless.
+def take(step: Step, services: Services, *, step_s: float) -> Progress:
+    """Run one step of a job; repeating it is harmless.
 
     Parameters
     ----------
     step_s
-        Seconds after which a batch ends, below the time that the function has.
+        Seconds after which a batch ends; below the function's timeout.
 
     Raises
     ------
     TakenOver
-        If another execution goes on with the job.
+        If another execution has taken the job over.
     InvalidRequest, ConfigurationError
         As :func:`braid.reembedding.plan`.
     """
     if step.job is None or step.run is None or step.step is StepName.PLAN:
         asked = step.asked or Asked()
-        job = plan(tools, profile=asked.profile, tenant=asked.tenant_id, resume_paused=not asked.scheduled)
+        job = plan(services, profile=asked.profile, tenant=asked.tenant_id, resume_paused=not asked.scheduled)
     elif step.step is StepName.VERIFY:
-        job = verify(tools, step.job, step.run)
+        job = verify(services, step.job, step.run)
     elif step.step is StepName.SWITCH:
-        job = switch(tools, step.job, step.run)
+        job = switch(services, step.job, step.run)
     else:
-        job = batch(tools, step.job, step.run, Budget(seconds=step_s))
+        job = batch(services, step.job, step.run, Budget(seconds=step_s))
     return Progress.of(job)
 
 
-def work_off(text: str, tools: Tools) -> None:
-    """Embed again what a message of the low-priority queue asks for.
+def work_off(text: str, services: Services) -> None:
+    """Re-embed the records of a message of the low-priority queue.
 
     Raises
     ------
     InvalidRequest
-        If the message is none.
+        If the message is malformed.
     StoreError, ModelError
         As :func:`braid.reembedding.writing.reembed`.
     """
@@ -138,4 +138,4 @@ def work_off(text: str, tools: Tools) -> None:
         message = QueueMessage.model_validate_json(text)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-    reembed(tools, Reembed.read(message))
+    reembed(services, Reembed.read(message))

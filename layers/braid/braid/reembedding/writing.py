@@ -1,4 +1,4 @@
-"""Embedding records and writing them back where nobody changed them since they were read."""
+"""Embeds records and writes them back unless they changed since they were read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from braid.errors import BraidError
 from braid.models import Embedding
 from braid.models.model_profiles import models_of
 from braid.ports.index_migration import ReembeddedRecord, WriteBackResult
-from braid.reembedding.messages import Reason, Reembed
-from braid.reembedding.tools import Budget
+from braid.reembedding.drifted_records import Reason, Reembed
+from braid.reembedding.services import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from braid.models.model_profiles import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.message_queue import Queue
-    from braid.reembedding.tools import Tools
+    from braid.reembedding.services import Services
 
 
 def _embed(
     records: Sequence[Record], models: Sequence[ModelConfig], encoder_for: Callable[[ModelConfig], Encoder]
 ) -> list[Record]:
-    """Return records with one vector a model."""
+    """Return records with one vector per model."""
     texts = [record.text() for record in records]
     vectors: list[list[Embedding]] = [[] for _ in texts]
     for model in models:
@@ -44,88 +44,90 @@ def _embed(
 
 
 def _by_length(records: Sequence[Record]) -> list[Record]:
-    """Return records ordered by the length of their texts: padding is the cost of a batch."""
+    """Return records ordered by text length, which saves padding in a batch."""
     return sorted(records, key=lambda record: (len(record.text()), record.id))
 
 
-def fill(tools: Tools, tenant: str, records: Sequence[Record], profile: str) -> WriteBackResult:
-    """Embed records with a profile's models and write them to the next index, otherwise as they are."""
+def fill(services: Services, tenant: str, records: Sequence[Record], profile: str) -> WriteBackResult:
+    """Embed records with a profile's models and write them to the next index, otherwise unchanged."""
     ordered = _by_length(records)
-    embedded = _embed(ordered, models_of(tools.profiles, profile), tools.encoder_for)
-    return tools.moves.fill(
+    embedded = _embed(ordered, models_of(services.profiles, profile), services.encoder_for)
+    return services.moves.fill(
         tenant, [ReembeddedRecord(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
     )
 
 
 def refresh(
-    tools: Tools, tenant: str, records: Sequence[Record], models: Sequence[ModelConfig] | None = None
+    services: Services, tenant: str, records: Sequence[Record], models: Sequence[ModelConfig] | None = None
 ) -> WriteBackResult:
-    """Bring records to the tenant's current schema version, embed them, and write them where nobody changed them.
+    """Convert records to the tenant's current schema version, embed them, and write those back that did not change.
 
     Parameters
     ----------
     records
-        Of one tenant, as they were read; vectors do not matter.
+        Records of one tenant as read; their vectors are not used.
     models
-        Whose vectors they lack, where that is all; every served model when not given.
+        Models whose vectors they lack, if nothing else is outdated; by default every served model.
 
     Raises
     ------
     ModelError
         If a model cannot be used; nothing is written.
     StoreError
-        If the stores fail; what was written stays, and doing it again is safe.
+        If the stores fail; what was written stays, and repeating is safe.
     """
     if not records:
         return WriteBackResult(written=0)
-    current = tools.schemas.current(tenant)
+    current = services.schemas.current(tenant)
     ordered = _by_length(records)
-    wanted = [tools.transform(record, current) for record in ordered]
+    wanted = [services.transform(record, current) for record in ordered]
     if models is None or any(old.text() != new.text() for old, new in zip(ordered, wanted, strict=True)):
-        models = tools.models()
-    embedded = _embed(wanted, models, tools.encoder_for)
+        models = services.models()
+    embedded = _embed(wanted, models, services.encoder_for)
     changes = [ReembeddedRecord(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
-    settled = tools.moves.write_back(tenant, changes)
+    settled = services.moves.write_back(tenant, changes)
     if settled.written:
-        tools.advance(tenant)
+        services.advance(tenant)
     return settled
 
 
-def reembed(tools: Tools, asked: Reembed) -> WriteBackResult:
-    """Embed the records of a message again; what the queue asks for.
+def reembed(services: Services, asked: Reembed) -> WriteBackResult:
+    """Re-embed the records of a message.
 
-    Records that are gone, or have reached the schema version asked for, are passed over: a message that is delivered
-    twice costs nothing.
+    Records that were deleted, or have reached the target schema version, are skipped: a message that is delivered twice
+    costs nothing.
     """
-    records = tools.index.get_many(asked.tenant_id, asked.record_ids)
+    records = services.index.get_many(asked.tenant_id, asked.record_ids)
     if asked.reason is Reason.SCHEMA:
         records = [record for record in records if record.schema_version < asked.target_schema_version]
-    return refresh(tools, asked.tenant_id, records)
+    return refresh(services, asked.tenant_id, records)
 
 
-def drain(tools: Tools, queue: Queue, *, budget: Budget | None = None, visibility_s: int = 900) -> WriteBackResult:
-    """Work off the queue until it is empty or the budget spent; a message that fails stays, and the others go on.
+def drain(
+    services: Services, queue: Queue, *, budget: Budget | None = None, visibility_s: int = 900
+) -> WriteBackResult:
+    """Consume the queue until it is empty or the budget is spent; a message that fails stays queued.
 
     Raises
     ------
     StoreError, ModelError
-        The first failure, once every other message was tried.
+        The first failure, after every other message was tried.
     """
     budget = budget or Budget()
-    began, written = tools.seconds(), 0
+    began, written = services.seconds(), 0
     lost: list[str] = []
     failed: BraidError | None = None
     while deliveries := queue.receive(10, visibility_s):
         for delivery in deliveries:
             try:
-                settled = reembed(tools, Reembed.read(delivery.message))
+                settled = reembed(services, Reembed.read(delivery.message))
             except BraidError as error:
                 failed = failed or error
                 continue
             queue.delete([delivery.receipt])
             written += settled.written
             lost += settled.lost
-        if budget.spent(texts=written, seconds=tools.seconds() - began):
+        if budget.spent(texts=written, seconds=services.seconds() - began):
             break
     if failed is not None:
         raise failed

@@ -1,1 +1,11 @@
-"""Importing an object of many lines in repeatable steps."""
+"""Imports large JSON Lines objects in repeatable steps.
+
+::
+
+    jobs.py           requests and responses of the steps
+    steps.py          the steps of the workflow: split, page, batch, lost, finish
+    phases.py         selects the part of a batch that each phase writes
+    fingerprints.py   sorted 8-byte fingerprints of edges, with a membership test
+    manifest.py       state of a job in the object store: batches, results, report
+    local_imports.py  runs the steps on a thread of this process
+"""

@@ -1,4 +1,4 @@
-"""Eight bytes for each of many edges, to ask later whether one is among them."""
+"""Sorted 8-byte fingerprints of edges, with a membership test."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
     from braid.ingestion.supersession import Identity
 
 SIZE = 8
-"""Of 20 million edges and as many marks, two are taken for each other once in 50,000 files."""
+"""Bytes of a fingerprint: with 20 million edges and as many fingerprints, one file in 50,000 has a collision."""
 
 
-def mark_of(what: str, identity: Identity) -> bytes:
-    """Return the mark that says something of an edge."""
+def fingerprint_of(what: str, identity: Identity) -> bytes:
+    """Return the fingerprint of an edge and a statement about it."""
     return blake2b(json.dumps([what, *identity]).encode(), digest_size=SIZE).digest()
 
 
-class Marks:
-    """Marks as they come, in parts by their first byte, so that sorting them takes little more room than they do."""
+class Fingerprints:
+    """Collects fingerprints, partitioned by their first byte so that sorting needs little extra memory."""
 
     def __init__(self) -> None:
         self._parts = [bytearray() for _ in range(256)]
 
-    def add(self, mark: bytes) -> None:
-        """Take one more."""
-        self._parts[mark[0]] += mark
+    def add(self, fingerprint: bytes) -> None:
+        """Add a fingerprint."""
+        self._parts[fingerprint[0]] += fingerprint
 
     def in_order(self) -> bytes:
-        """Return them in order, each once, for :func:`marked`."""
+        """Return the distinct fingerprints, sorted, for :func:`contains`."""
         return b"".join(b"".join(sorted({*_each(part)})) for part in self._parts)
 
 
-def marked(marks: bytes, mark: bytes) -> bool:
-    """Whether a mark is among these, which are in order."""
-    count = len(marks) // SIZE
-    at = bisect_left(range(count), mark, key=lambda number: marks[number * SIZE : (number + 1) * SIZE])
-    return at < count and marks[at * SIZE : (at + 1) * SIZE] == mark
+def contains(fingerprints: bytes, fingerprint: bytes) -> bool:
+    """Whether a fingerprint is among sorted ones."""
+    count = len(fingerprints) // SIZE
+    at = bisect_left(range(count), fingerprint, key=lambda number: fingerprints[number * SIZE : (number + 1) * SIZE])
+    return at < count and fingerprints[at * SIZE : (at + 1) * SIZE] == fingerprint
 
 
 def _each(part: bytearray) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""What flows between the steps of writing an object of many lines; small, however long the object is."""
+"""Requests and responses of the import workflow's steps; their size does not grow with the object."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from braid.ingestion.writing import ItemError, WriteReport
 from braid.models import Frozen, TenantId
 from braid.ports.imports import Job, JobName, JobReport
+from braid.ports.ingestion import ItemError, WriteReport
 
 
 class Phase(StrEnum):
-    """What of the lines is written, in this order."""
+    """Part of the lines that is written; the phases run in this order."""
 
     ITEMS = "items"
     """Records and entities."""
     EDGES = "edges"
-    """Edges, but for those of the next phase."""
+    """Edges, except those of the next phase."""
     LINKS = "links"
-    """``SUPERSEDES`` edges: those that are stated, and what records say they supersede."""
+    """``SUPERSEDES`` edges: stated ones, and those that records imply."""
     ENDS = "ends"
-    """What edges supersede."""
+    """Supersession of edges by edges."""
 
 
 class BatchPlace(Frozen):
-    """Where one batch lies."""
+    """Position of one batch in the object, in bytes and lines."""
 
     number: int = Field(ge=0)
     start: int = Field(ge=0)
@@ -35,27 +35,27 @@ class BatchPlace(Frozen):
     """Number of its first line."""
     lines: int = Field(ge=1)
     phases: tuple[Phase, ...] = (Phase.ITEMS,)
-    """Those in which there may be something to write."""
+    """Phases in which the batch may have something to write."""
 
 
 class Split(Frozen):
-    """Find the batches of an object."""
+    """Request to split an object into batches."""
 
     name: Literal["split"] = "split"
     job: JobName
     event: dict[str, Any]
-    """EventBridge's event of an object that was created, or ``{"tenant_id": …, "key": …, "missing": …}``."""
+    """EventBridge's event of a created object, or ``{"tenant_id": …, "key": …, "missing": …}``."""
 
 
 class Cursor(Frozen):
-    """How far the batches were handed out."""
+    """Position in the iteration over phases and pages of batches."""
 
     phase: Phase = Phase.ITEMS
     page: int = Field(default=0, ge=0)
 
 
 class Page(Frozen):
-    """Hand out the next batches."""
+    """Request for the next batches."""
 
     name: Literal["page"] = "page"
     job: Job
@@ -63,7 +63,7 @@ class Page(Frozen):
 
 
 class Batch(Frozen):
-    """Write one batch."""
+    """Request to write one batch in one phase."""
 
     name: Literal["batch"] = "batch"
     job: Job
@@ -72,7 +72,7 @@ class Batch(Frozen):
 
 
 class Lost(Frozen):
-    """Note that a batch could not be written."""
+    """Request to record that a batch could not be written."""
 
     name: Literal["lost"] = "lost"
     job: Job
@@ -83,14 +83,14 @@ class Lost(Frozen):
 
 
 class Finish(Frozen):
-    """Gather what became of all batches."""
+    """Request to gather the results of all batches."""
 
     name: Literal["finish"] = "finish"
     job: Job
 
 
-class PageOut(Frozen):
-    """Batches that are next."""
+class PageResult(Frozen):
+    """The next batches, and the position after them."""
 
     phase: Phase
     batches: tuple[BatchPlace, ...] = ()
@@ -99,8 +99,8 @@ class PageOut(Frozen):
     """Whether these are the last."""
 
 
-class BatchOut(Frozen):
-    """What became of one batch, the last time that it was written; kept in the object store until the end."""
+class BatchResult(Frozen):
+    """Result of the last write of one batch in one phase; kept in the object store until the job ends."""
 
     written: int = 0
     unchanged: int = 0
@@ -112,15 +112,15 @@ class BatchOut(Frozen):
     """Name of the error that kept the whole batch from being written."""
 
 
-class Noted(Frozen):
-    """What a step says of a batch."""
+class BatchCounts(Frozen):
+    """Counts of one batch, as a step returns them."""
 
     written: int = 0
     errors: int = 0
 
 
-class Inline(Frozen):
-    """Write one call's items."""
+class InlineWrite(Frozen):
+    """Request to write the items of one call."""
 
     name: Literal["write"] = "write"
     tenant_id: TenantId
@@ -128,9 +128,9 @@ class Inline(Frozen):
 
 
 class Task(Frozen):
-    """One step, by its name."""
+    """Request of one step, discriminated by its name."""
 
-    task: Annotated[Split | Page | Batch | Lost | Finish | Inline, Field(discriminator="name")]
+    task: Annotated[Split | Page | Batch | Lost | Finish | InlineWrite, Field(discriminator="name")]
 
 
-TaskOut = Job | PageOut | Noted | JobReport | WriteReport
+TaskResult = Job | PageResult | BatchCounts | JobReport | WriteReport

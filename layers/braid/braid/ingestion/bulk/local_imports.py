@@ -1,6 +1,6 @@
-"""Objects written on a thread of this process, by the steps that the deployed workflow takes.
+"""Runs imports on a thread of this process, by the same steps as the deployed workflow.
 
-How it ended is noted beside the steps' own notes, so that it can be asked after a restart.
+The outcome is stored beside the job's manifest, so that it can be read after a restart.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, StoreError
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Lost, Page, Split
-from braid.ingestion.bulk.small_objects import read_object
 from braid.models import Frozen
 from braid.ports.imports import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
 
@@ -26,30 +25,30 @@ if TYPE_CHECKING:
     from braid.ports.imports import ImportAsked
 
 WAITING: Final = 20
-"""Objects that may be written or wait for it in one process."""
+"""Most imports that run or wait in one process."""
 WAITING_PER_TENANT: Final = 5
-"""Those of one tenant among them."""
+"""Most of them of one tenant."""
 RETRY_AFTER_S: Final = 10
-"""After which whoever was refused may ask again: an object takes seconds to minutes."""
+"""Suggested delay after a refusal: an import takes seconds to minutes."""
 
 
-class _Note(Frozen):
-    """What is kept of an import from here; ``process`` is the one that does it."""
+class _State(Frozen):
+    """Stored state of an import; ``process`` is the id of the process that runs it."""
 
     process: int
     status: ImportStatus
     error: str | None = None
 
 
-class ImportsHere:
-    """Writes objects on a thread of this process: of the tenants in turn, of each in the order in which it asked.
+class LocalImports:
+    """Runs imports on a thread of this process: tenants in turn, the imports of one in their order.
 
     Parameters
     ----------
     store
-        Where the objects are, and what is written to.
+        Holds the objects, and is written to.
     on_failure
-        Called with the id and the error of what failed for another reason than its content.
+        Called with the id and the error of an import that failed for another reason than its content.
     """
 
     def __init__(self, store: FileStore, on_failure: Callable[[str, Exception], None] = lambda *_: None) -> None:
@@ -62,19 +61,19 @@ class ImportsHere:
         self._stopping = threading.Event()
 
     def close(self) -> None:
-        """Stop after the batch that is being written; what is not done counts as interrupted."""
+        """Stop after the current batch; unfinished imports count as interrupted."""
         self._stopping.set()
         self._pool.shutdown(cancel_futures=True)
 
     def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
-        """Note the import and let it wait for its turn.
+        """Queue an import.
 
         Raises
         ------
         QuotaExceeded
-            If too many of this tenant wait already.
+            If too many imports of this tenant are waiting.
         QueueFull
-            If too many wait already.
+            If too many imports are waiting.
         """
         with self._lock:
             if sum(tenant == tenant_id for tenant, _ in self._mine) >= WAITING_PER_TENANT:
@@ -85,7 +84,7 @@ class ImportsHere:
                 raise QueueFull(message, retry_after_s=RETRY_AFTER_S)
             self._mine.add((tenant_id, import_id))
         try:
-            self._note(tenant_id, import_id, ImportStatus.RUNNING)
+            self._put_state(tenant_id, import_id, ImportStatus.RUNNING)
             with self._lock:  # held while it is submitted, so that the thread finds it in its turn
                 self._pool.submit(self._run_next)
                 self._turns.setdefault(tenant_id, deque()).append((import_id, asked))
@@ -94,21 +93,21 @@ class ImportsHere:
             raise
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:
-        """Return how far it is."""
+        """Return the state of an import; None if it is unknown."""
         with self._lock:
-            mine = (tenant_id, import_id) in self._mine  # before the note is read: it is written first
-        note = self._noted(tenant_id, import_id)
-        if note is None:
+            mine = (tenant_id, import_id) in self._mine  # before the state is read: it is written first
+        state = self._state(tenant_id, import_id)
+        if state is None:
             return None
-        if note.status is ImportStatus.RUNNING and not mine and not _runs_elsewhere(note.process):
+        if state.status is ImportStatus.RUNNING and not mine and not _runs_elsewhere(state.process):
             return Import(id=import_id, status=ImportStatus.FAILED, error=INTERRUPTED)
         report = None
-        if note.status in {ImportStatus.WRITTEN, ImportStatus.WITH_ERRORS}:
-            report = self._report(tenant_id, import_id)
-        return Import(id=import_id, status=note.status, error=note.error, report=report)
+        if state.status in {ImportStatus.WRITTEN, ImportStatus.WITH_ERRORS}:
+            report = manifest.report(tenant_id, import_id, self._store.objects)
+        return Import(id=import_id, status=state.status, error=state.error, report=report)
 
     def _run_next(self) -> None:
-        """Write the next object of the tenant that has waited the longest for its turn."""
+        """Run the next import of the tenant whose turn it is."""
         with self._lock:
             tenant_id = next(iter(self._turns))
             waiting = self._turns.pop(tenant_id)
@@ -127,16 +126,16 @@ class ImportsHere:
                 status = ImportStatus(report.status.value)
             else:
                 error = "ObjectChanged" if report.status is JobStatus.CHANGED else INCOMPLETE
-        except Exception as failure:  # noqa: BLE001 - nobody waits for it: it is noted, and whoever asks is told
+        except Exception as failure:  # noqa: BLE001 - no caller waits for it: it is stored as the import's error
             error = type(failure).__name__
             self._on_failure(import_id, failure)
         finally:
             with suppress(StoreError):
-                self._note(tenant_id, import_id, status, error)
+                self._put_state(tenant_id, import_id, status, error)
             self._forget(tenant_id, import_id)
 
     def _written(self, tenant_id: str, import_id: str, asked: ImportAsked) -> JobReport | None:
-        """Take the workflow's steps one after another; None when it is to stop."""
+        """Run the workflow's steps one after another; None if it was stopped."""
         event = {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value}
         job = steps.split(Split(job=import_id, event=event), self._store)
         cursor = Cursor()
@@ -148,8 +147,8 @@ class ImportsHere:
                 try:
                     steps.batch(Batch(job=job, phase=page.phase, batch=place), self._store)
                 except BraidError as error:
-                    note = Lost(job=job, phase=page.phase, batch=place, error=type(error).__name__)
-                    steps.lost(note, self._store)
+                    lost = Lost(job=job, phase=page.phase, batch=place, error=type(error).__name__)
+                    steps.lost(lost, self._store)
             if page.done:
                 return steps.finish(Finish(job=job), self._store)
             cursor = page.next
@@ -158,31 +157,25 @@ class ImportsHere:
         with self._lock:
             self._mine.discard((tenant_id, import_id))
 
-    def _note(self, tenant_id: str, import_id: str, status: ImportStatus, error: str | None = None) -> None:
-        note = _Note(process=os.getpid(), status=status, error=error)
-        self._store.objects.put(tenant_id, _note_key(import_id), note.model_dump_json().encode())
+    def _put_state(self, tenant_id: str, import_id: str, status: ImportStatus, error: str | None = None) -> None:
+        state = _State(process=os.getpid(), status=status, error=error)
+        self._store.objects.put(tenant_id, _state_key(import_id), state.model_dump_json().encode())
 
-    def _noted(self, tenant_id: str, import_id: str) -> _Note | None:
+    def _state(self, tenant_id: str, import_id: str) -> _State | None:
         try:
-            return _Note.model_validate_json(read_object(self._store.objects, tenant_id, _note_key(import_id)))
-        except ObjectMissing:
-            return None
-
-    def _report(self, tenant_id: str, import_id: str) -> JobReport | None:
-        try:
-            return JobReport.model_validate_json(
-                read_object(self._store.objects, tenant_id, f"ingest/{import_id}/report.json")
+            return _State.model_validate_json(
+                manifest.read_object(self._store.objects, tenant_id, _state_key(import_id))
             )
         except ObjectMissing:
             return None
 
 
-def _note_key(import_id: str) -> str:
+def _state_key(import_id: str) -> str:
     return f"ingest/{import_id}/import.json"
 
 
 def _runs_elsewhere(process: int) -> bool:
-    """Whether another process of this machine has this number; one that was started anew may have its old one."""
+    """Whether another process of this machine has this id; a restarted container may reuse its own."""
     if process == os.getpid():
         return False
     try:

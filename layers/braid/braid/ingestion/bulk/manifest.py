@@ -1,16 +1,16 @@
-"""What is noted of an object while it is written: where batches lie, which edges it ends, what became of a batch."""
+"""Manifest of an import in the object store: batch offsets, fingerprints, results of batches, and the report."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import TypeAdapter
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
-from braid.errors import ObjectMissing
-from braid.ingestion.bulk.jobs import BatchOut, BatchPlace, Noted
-from braid.ingestion.bulk.small_objects import read_object
+from braid.errors import ObjectChanged, ObjectMissing
+from braid.ingestion.bulk.jobs import BatchCounts, BatchPlace, BatchResult
 from braid.ports.imports import JobReport
 
 if TYPE_CHECKING:
@@ -21,33 +21,36 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectStore
 
 PAGE_BATCHES = 400
-"""Batches that one step hands out: their places take 50 KB of a state's 256, and each page 14 of the 25,000 events that
+"""Batches that one step returns: their offsets take 50 KB of a state's 256, and each page 14 of the 25,000 events that
 an execution may have."""
-NOTES_AT_ONCE = 10
-"""Notes that are read at the same time: as many as a client of AWS keeps connections."""
+READS_AT_ONCE = 10
+"""Results that are read in parallel: as many as an AWS client keeps connections."""
+_READ_ATTEMPTS: Final = 10
+"""Such an object is written a few times in its life; one that changes under every read is a fault."""
+_READ_WAIT_S: Final = 0.02
 _PLACES = TypeAdapter(tuple[BatchPlace, ...])
 
 
 def folder(job: Job) -> str:
-    """Return where all the notes are."""
+    """Return the folder of a job's objects."""
     return _folder(job.name)
 
 
-def report(job: Job, objects: ObjectStore) -> JobReport | None:
-    """Return the report of a job, None before there is one."""
+def report(tenant_id: str, name: str, objects: ObjectStore) -> JobReport | None:
+    """Return the report of a job; None if it has not finished."""
     try:
-        return JobReport.model_validate_json(read_object(objects, job.tenant_id, _report_key(job)))
+        return JobReport.model_validate_json(read_object(objects, tenant_id, _report_key(name)))
     except ObjectMissing:
         return None
 
 
 def put_report(found: JobReport, objects: ObjectStore) -> None:
-    """Keep the report: whoever finishes the job again is given it."""
-    objects.put(found.job.tenant_id, _report_key(found.job), found.model_dump_json().encode())
+    """Store the report, which repeated ``finish`` steps return."""
+    objects.put(found.job.tenant_id, _report_key(found.job.name), found.model_dump_json().encode())
 
 
 def unfinished(keys: Iterable[str]) -> list[str]:
-    """Return, of the keys of a tenant's objects, the names of jobs that have begun and have no report yet."""
+    """Return the names of the jobs among a tenant's object keys that have begun and have no report."""
     parts = [key.split("/") for key in keys if key.startswith("ingest/")]
     begun = {part[1] for part in parts if part[2:3] == ["pages"]}
     return sorted(begun - {part[1] for part in parts if part[2:] == ["report.json"]})
@@ -55,7 +58,7 @@ def unfinished(keys: Iterable[str]) -> list[str]:
 
 @contextmanager
 def begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
-    """Note that a job has begun; where it cannot, remove what is noted of it."""
+    """Mark a job as begun; if the block raises, delete what was stored of it."""
     objects.put(tenant_id, f"{_folder(name)}/pages/begun", b"")
     try:
         yield
@@ -65,7 +68,7 @@ def begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
 
 
 def forget(job: Job, objects: ObjectStore) -> None:
-    """Remove what nobody needs once there is a report."""
+    """Delete everything but the report and the errors."""
     for part in ("pages", "results"):
         _forget(job.tenant_id, job.name, part, objects)
 
@@ -78,15 +81,12 @@ def _folder(name: str) -> str:
     return f"ingest/{name}"
 
 
-def _report_key(job: Job) -> str:
-    return f"{folder(job)}/report.json"
-
-
-# --- where batches lie ------------------------------------------------------------------------------------------------
+def _report_key(name: str) -> str:
+    return f"{_folder(name)}/report.json"
 
 
 def put_places(job: Job, places: Iterable[BatchPlace], objects: ObjectStore) -> Job:
-    """Note where batches lie, holding no more than a page of them; return the job with their number and its lines."""
+    """Store batch offsets, holding one page of them in memory; return the job with its numbers of batches and lines."""
     batches = lines = 0
     page: list[BatchPlace] = []
     for place in places:
@@ -101,12 +101,12 @@ def put_places(job: Job, places: Iterable[BatchPlace], objects: ObjectStore) -> 
 
 
 def pages(job: Job) -> int:
-    """Return how many pages of places there are."""
+    """Return the number of pages of batch offsets."""
     return -(-job.batches // PAGE_BATCHES)
 
 
 def places(job: Job, page: int, objects: ObjectStore) -> tuple[BatchPlace, ...]:
-    """Return a page of places."""
+    """Return a page of batch offsets."""
     return _PLACES.validate_json(read_object(objects, job.tenant_id, _page_key(job, page)))
 
 
@@ -118,60 +118,54 @@ def _page_key(job: Job, page: int) -> str:
     return f"{folder(job)}/pages/{page:06}.json"
 
 
-# --- which edges it ends ----------------------------------------------------------------------------------------------
+def put_fingerprints(job: Job, fingerprints: bytes, objects: ObjectStore) -> Job:
+    """Store the sorted fingerprints of a job's edges; return the job with their object."""
+    return job.model_copy(update={"marks": objects.put(job.tenant_id, f"{folder(job)}/pages/marks", fingerprints)})
 
 
-def put_marks(job: Job, marks: bytes, objects: ObjectStore) -> Job:
-    """Store what :func:`~braid.ingestion.bulk.phases.marks_of` returned; return the job with its place."""
-    return job.model_copy(update={"marks": objects.put(job.tenant_id, f"{folder(job)}/pages/marks", marks)})
-
-
-def marks(job: Job, objects: ObjectStore) -> bytes:
-    """Return the marks of the object, in order.
+def fingerprints(job: Job, objects: ObjectStore) -> bytes:
+    """Return the sorted fingerprints of the object's edges.
 
     Raises
     ------
     ObjectChanged
-        If they are gone.
+        If they were deleted.
     """
     if job.marks is None:
         return b""
     return objects.read(job.tenant_id, job.marks, 0, job.marks.size_bytes)
 
 
-# --- what became of a batch -------------------------------------------------------------------------------------------
-
-
-def note(job: Job, phase: Phase, place: BatchPlace, out: BatchOut, objects: ObjectStore) -> Noted:
-    """Note what became of a batch in a phase."""
+def put_result(job: Job, phase: Phase, place: BatchPlace, out: BatchResult, objects: ObjectStore) -> BatchCounts:
+    """Store the result of a batch in a phase."""
     objects.put(job.tenant_id, _result_key(job, phase, place), out.model_dump_json().encode())
-    return Noted(written=out.written, errors=len(out.errors))
+    return BatchCounts(written=out.written, errors=len(out.errors))
 
 
-def noted(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchOut:
-    """Return what became of a batch in a phase; one of which nothing is noted is lost."""
+def result(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchResult:
+    """Return the result of a batch in a phase; a batch without one is lost."""
     try:
-        # A step that is done twice may note its result again at this very moment.
+        # A repeated step may store its result again at this very moment.
         text = read_object(objects, job.tenant_id, _result_key(job, phase, place))
     except ObjectMissing:
-        return BatchOut(lost="nothing is noted of it")
-    return BatchOut.model_validate_json(text)
+        return BatchResult(lost="nothing is noted of it")
+    return BatchResult.model_validate_json(text)
 
 
-def all_noted(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchOut]]:
-    """Yield what became of every batch in every phase, in order; no more than a page of it is held.
+def results(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchResult]]:
+    """Yield the result of every batch in every phase, in order, holding one page of them in memory.
 
     Raises
     ------
     ObjectMissing
-        If a page of places is gone.
+        If a page of batch offsets is gone.
     """
 
-    def read(task: tuple[Phase, BatchPlace]) -> BatchOut:
+    def read(task: tuple[Phase, BatchPlace]) -> BatchResult:
         phase, place = task
-        return noted(job, phase, place, objects)
+        return result(job, phase, place, objects)
 
-    with ThreadPoolExecutor(NOTES_AT_ONCE, thread_name_prefix="braid-notes") as pool:
+    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="braid-notes") as pool:
         for page in range(pages(job)):
             tasks = [(phase, place) for place in places(job, page, objects) for phase in place.phases]
             yield from ((place, out) for (_, place), out in zip(tasks, pool.map(read, tasks), strict=True))
@@ -179,3 +173,26 @@ def all_noted(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, Batc
 
 def _result_key(job: Job, phase: Phase, place: BatchPlace) -> str:
     return f"{folder(job)}/results/{place.number:08}-{phase.value}.json"
+
+
+def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
+    """Return the whole of one version of a small object, starting over if it is replaced meanwhile.
+
+    Lines are joined without their line feeds.
+
+    Raises
+    ------
+    ObjectMissing
+        If it does not exist.
+    ObjectChanged
+        If it was replaced during each of ten reads.
+    StoreError
+        As the store.
+    """
+    attempts = Retrying(
+        stop=stop_after_attempt(_READ_ATTEMPTS),
+        wait=wait_random(0, _READ_WAIT_S),
+        retry=retry_if_exception_type(ObjectChanged),
+        reraise=True,
+    )
+    return attempts(lambda: b"".join(objects.open(tenant_id, key)))

@@ -1,8 +1,8 @@
-"""What of a file's batch is written when, so that the order of the lines does not matter.
+"""Selects the part of a batch that each phase writes, so that the order of the lines does not matter.
 
-All records and entities first; then all edges; then what records supersede; then what edges supersede, which writes
-none of these edges again. An edge that the file ends keeps the end that is stored of it, which is there when the file
-was written before.
+All records and entities first; then all edges; then supersession by records; then supersession by edges, which writes
+none of these edges again. An edge that the file itself ends keeps its stored end, which exists if the file was imported
+before.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from braid.ingestion.bulk.fingerprints import mark_of, marked
+from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
 from braid.ingestion.bulk.jobs import Phase
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.writing import Places, WriteRequest
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
 _ENDED, _STATED = "ended", "stated"
 _ESCAPED = re.compile(rb"\\u00[4-7]")
-"""A letter of ASCII that JSON has as a number, as it may in any word; no writer does that to plain text."""
+"""An ASCII letter as a JSON escape, which may hide a keyword; no common writer escapes letters."""
 
 
 def phases_of(line: bytes) -> set[Phase]:
-    """Return the phases in which a line may have something to write, without reading it; any where that is hidden."""
+    """Return the phases in which a line may write something, without parsing it; all of them if escapes may hide it."""
     if _ESCAPED.search(line):
         return set(Phase)
     edge, ending = _EDGE in line, _ENDING in line
@@ -41,38 +41,40 @@ def phases_of(line: bytes) -> set[Phase]:
     return {phase for phase, holds in may.items() if holds}
 
 
-def marked_by(line: bytes) -> bool:
-    """Whether :func:`marks_of` may have anything of a line, without reading it."""
+def has_fingerprints(line: bytes) -> bool:
+    """Whether :func:`fingerprints_of` may yield anything for a line, without parsing it."""
     phases = phases_of(line)
     return Phase.EDGES in phases and bool(phases & {Phase.LINKS, Phase.ENDS})
 
 
-def marks_of(request: WriteRequest) -> Iterator[bytes]:
-    """Yield marks of which edges the edges of a request supersede, and of its ``SUPERSEDES`` edges."""
+def fingerprints_of(request: WriteRequest) -> Iterator[bytes]:
+    """Yield the fingerprints of the edges that a request's edges supersede, and of its ``SUPERSEDES`` edges."""
     for _, edge in _last(request):
-        yield from (mark_of(_ENDED, key.identity()) for key in edge.supersedes)
+        yield from (fingerprint_of(_ENDED, key.identity()) for key in edge.supersedes)
         if edge.type == SUPERSEDES:
-            yield mark_of(_STATED, edge.identity())
+            yield fingerprint_of(_STATED, edge.identity())
 
 
-def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], marks: bytes) -> WriteRequest:
-    """Return what of a batch is written in a phase.
+def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], fingerprints: bytes) -> WriteRequest:
+    """Return the part of a batch that is written in a phase.
 
     Parameters
     ----------
     refused
-        Places of which something was refused in a phase before; nothing more of them is written.
-    marks
-        Those of all lines of the file, as :func:`marks_of` has them, in order; the last phase needs none.
+        Places of items that an earlier phase refused; nothing more of them is written.
+    fingerprints
+        Sorted :func:`fingerprints_of` all lines of the file; the last phase needs none.
     """
     if phase is Phase.ITEMS:
         places = Places(records=request.places.records, vertices=request.places.vertices)
         return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
     chosen = [(place, edge) for place, edge in _edges(request, phase) if place not in refused]
-    superseding = _superseding(request, refused, marks) if phase is Phase.LINKS else []
+    superseding = _superseding(request, refused, fingerprints) if phase is Phase.LINKS else []
     return WriteRequest(
         tenant_id=request.tenant_id,
-        ended_apart=frozenset(edge.identity() for _, edge in chosen if marked(marks, mark_of(_ENDED, edge.identity()))),
+        ended_apart=frozenset(
+            edge.identity() for _, edge in chosen if contains(fingerprints, fingerprint_of(_ENDED, edge.identity()))
+        ),
         records=tuple(record for _, record in superseding),
         relationships=tuple(edge for _, edge in chosen),
         places=Places(
@@ -87,7 +89,7 @@ def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], marks
 def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relationship]]:
     """Yield the edges of a phase with their places.
 
-    What they themselves supersede may be written by another batch at this moment, until the last phase.
+    Until the last phase without what they supersede, which another batch may be writing at the same time.
     """
     for place, edge in _last(request):
         if phase is Phase.ENDS:
@@ -98,19 +100,23 @@ def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relations
 
 
 def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
-    """Return edges with their places; of one identity the last stands."""
+    """Return edges with their places; of several with one identity the last counts."""
     placed = zip(request.places.relationships, request.relationships, strict=True)
     return {edge.identity(): (place, edge) for place, edge in placed}.values()
 
 
-def _superseding(request: WriteRequest, refused: Collection[str], marks: bytes) -> list[tuple[str, Record]]:
-    """Return the records that supersede others with their places, without what an edge of the file states as well.
+def _superseding(request: WriteRequest, refused: Collection[str], fingerprints: bytes) -> list[tuple[str, Record]]:
+    """Return the superseding records with their places, without supersession that an edge of the file states as well.
 
-    What is stated is so, whatever a record makes of it.
+    The stated edge takes precedence over the one that a record implies.
     """
     found: list[tuple[str, Record]] = []
     for place, record in zip(request.places.records, request.records, strict=True):
-        left = tuple(old for old in record.supersedes if not marked(marks, mark_of(_STATED, _link(record.id, old))))
+        left = tuple(
+            old
+            for old in record.supersedes
+            if not contains(fingerprints, fingerprint_of(_STATED, _link(record.id, old)))
+        )
         if left and place not in refused:
             found.append((place, record.model_copy(update={"supersedes": left})))
     return found

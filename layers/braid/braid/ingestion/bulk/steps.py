@@ -1,10 +1,10 @@
-"""Writing an object of many lines, in steps that a workflow calls and that each may be repeated.
+"""Steps of the import workflow, each of which may be repeated.
 
-``split`` reads the object once and notes where its batches lie; ``page`` hands out some of them; ``batch`` writes one;
-``lost`` notes one that failed; ``finish`` gathers what they noted into a report. Everything is of the one version
+``split`` reads the object once and stores the offsets of its batches; ``page`` returns the next of them; ``batch``
+writes one; ``lost`` records one that failed; ``finish`` gathers the results into a report. All steps read the version
 of the object that ``split`` saw.
 
-It is written in the phases of :mod:`braid.ingestion.bulk.phases`, so that the order of the lines does not matter.
+The lines are written in the phases of :mod:`braid.ingestion.bulk.phases`, so that their order does not matter.
 """
 
 from __future__ import annotations
@@ -16,70 +16,71 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, ObjectChanged
 from braid.ingestion.bulk import manifest
-from braid.ingestion.bulk.fingerprints import Marks
+from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.jobs import (
     Batch,
-    BatchOut,
+    BatchCounts,
     BatchPlace,
+    BatchResult,
     Cursor,
     Finish,
-    Inline,
+    InlineWrite,
     Lost,
-    Noted,
     Page,
-    PageOut,
+    PageResult,
     Phase,
     Split,
 )
-from braid.ingestion.bulk.phases import marked_by, marks_of, part_of, phases_of
-from braid.ingestion.items import read_lines, write_body
+from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_of, phases_of
+from braid.ingestion.inline_writes import write_body
+from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, WriteStore, write
 from braid.ports.imports import Job, JobReport, JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.bulk.jobs import Task, TaskOut
+    from braid.ingestion.bulk.jobs import Task, TaskResult
     from braid.ports.cache import ResilientCache
     from braid.ports.object_store import ObjectLines, ObjectStore
 
 BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024
 INBOX = "inbox/"
-"""Where a file is put that is to be written as it arrives, behind the tenant."""
+"""Key prefix, after the tenant, of objects that are imported on arrival."""
 _IN_MEMORY = 8 * 1024 * 1024
 
 
 class FileStore(WriteStore, Protocol):
-    """What is written to, with the files."""
+    """The stores that are written to, and the object store."""
 
     @property
     def cache(self) -> ResilientCache:
-        """What has to learn of the end of an import."""
+        """The cache, whose write generation an import advances."""
 
     @property
     def objects(self) -> ObjectStore:
-        """Where the object is, and what is noted of its batches."""
+        """Holds the object and the job's manifest."""
 
 
 def split(task: Split, store: FileStore) -> Job:
-    """Read an object once, and note where its batches lie.
+    """Read an object once, and store the offsets of its batches.
 
-    No more than a line of it is held, beside eight bytes for each edge that another ends, or that ends a record.
+    Memory holds one line, and eight bytes for each edge that another edge ends or that ends a record.
 
     Raises
     ------
     InvalidRequest
         If the event names no object.
     ObjectMissing
-        If there is none.
+        If it does not exist.
     ObjectChanged
-        If it is not, or while it is read is no longer, the version that the event tells of.
+        If it is not, or while being read ceases to be, the version that the event names.
     StoreError
         If a line is longer than 10 MB; the message has its number.
     """
     tenant_id, key, etag, missing = _asked(task.event)
-    # Before the object is opened: whoever then removes the tenant knows of the job, or its object is missing here.
+    # Before the object is opened, so that a deletion of the tenant either sees the job or removes its object first.
     with manifest.begun(tenant_id, task.job, store.objects):
         lines = store.objects.open(tenant_id, key)
         if etag is not None and lines.info.version.strip('"') != etag:
@@ -92,15 +93,15 @@ def split(task: Split, store: FileStore) -> Job:
 
 
 def _split(job: Job, lines: ObjectLines, store: FileStore) -> Job:
-    marks = Marks()
-    read = _each_marked(iter(lines), job.tenant_id, marks)
+    fingerprints = Fingerprints()
+    read = _collecting_fingerprints(iter(lines), job.tenant_id, fingerprints)
     job = manifest.put_places(job, _places(read, lines.info.size_bytes), store.objects)
-    found = marks.in_order()
-    return manifest.put_marks(job, found, store.objects) if found else job
+    found = fingerprints.in_order()
+    return manifest.put_fingerprints(job, found, store.objects) if found else job
 
 
-def page(task: Page, store: FileStore) -> PageOut:
-    """Return where the next batches lie, without those that hold nothing of the phase, and pages of such alone."""
+def page(task: Page, store: FileStore) -> PageResult:
+    """Return the offsets of the next batches, skipping those with nothing to write in the phase."""
     phase, number = task.cursor.phase, task.cursor.page
     pages = manifest.pages(task.job)
     batches: tuple[BatchPlace, ...] = ()
@@ -112,7 +113,7 @@ def page(task: Page, store: FileStore) -> PageOut:
     phases = list(Phase)
     if last and phase is not phases[-1]:
         following = Cursor(phase=phases[phases.index(phase) + 1])
-    return PageOut(
+    return PageResult(
         phase=phase,
         batches=batches,
         next=following,
@@ -120,15 +121,15 @@ def page(task: Page, store: FileStore) -> PageOut:
     )
 
 
-def batch(task: Batch, store: FileStore) -> Noted:
-    """Write what is right of one batch, and note the rest.
+def batch(task: Batch, store: FileStore) -> BatchCounts:
+    """Write the valid lines of one batch, and store its result with the errors of the rest.
 
     Raises
     ------
     ObjectChanged
         If the object is no longer the version that was split.
     StoreError, ModelError
-        As :func:`braid.ingestion.writing.write`; nothing is noted then, and the step is to be repeated.
+        As :func:`braid.ingestion.writing.write`; no result is stored then, and the step is to be repeated.
     """
     place = task.batch
     content = store.objects.read(task.job.tenant_id, task.job.object, place.start, place.end)
@@ -137,11 +138,11 @@ def batch(task: Batch, store: FileStore) -> Noted:
     items = read_lines(numbered, task.job.tenant_id)
     request = items.request(partial=True, missing=task.job.missing)
     before = [phase for phase in list(Phase)[: list(Phase).index(task.phase)] if phase in place.phases]
-    noted = [manifest.noted(task.job, phase, place, store.objects) for phase in before]
-    refused = {error.place for out in noted for error in out.errors}
-    marks = manifest.marks(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
-    report = write(part_of(request, task.phase, refused, marks), store)
-    out = BatchOut(
+    earlier = [manifest.result(task.job, phase, place, store.objects) for phase in before]
+    refused = {error.place for out in earlier for error in out.errors}
+    fingerprints = manifest.fingerprints(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
+    report = write(part_of(request, task.phase, refused, fingerprints), store)
+    out = BatchResult(
         written=report.written,
         unchanged=report.unchanged,
         embedded=report.embedded,
@@ -149,24 +150,24 @@ def batch(task: Batch, store: FileStore) -> Noted:
         superseded=report.superseded,
         errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
     )
-    return manifest.note(task.job, task.phase, place, out, store.objects)
+    return manifest.put_result(task.job, task.phase, place, out, store.objects)
 
 
-def lost(task: Lost, store: FileStore) -> Noted:
-    """Note a batch that could not be written at all."""
-    return manifest.note(task.job, task.phase, task.batch, BatchOut(lost=task.error), store.objects)
+def lost(task: Lost, store: FileStore) -> BatchCounts:
+    """Store that a batch could not be written at all."""
+    return manifest.put_result(task.job, task.phase, task.batch, BatchResult(lost=task.error), store.objects)
 
 
 def finish(task: Finish, store: FileStore) -> JobReport:
-    """Gather what became of every batch, write the report, begin a new generation, and tidy up.
+    """Gather the results of all batches, store the report, begin a new write generation, and clean up.
 
-    A batch of which nothing is noted counts as lost. Repeating it returns the report that is there.
+    A batch without a result counts as lost. Repeating the step returns the stored report.
     """
-    report = manifest.report(task.job, store.objects)
+    report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
     if report is None:
         gathered = _gathered(task.job, store)
-        # Whoever was given up may have finished meanwhile, and then notes were removed that were still to be read.
-        report = manifest.report(task.job, store.objects)
+        # A step that timed out may have finished meanwhile and deleted results that were still to be read here.
+        report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
         if report is None:
             store.cache.advance(task.job.tenant_id)
             manifest.put_report(gathered, store.objects)
@@ -175,8 +176,8 @@ def finish(task: Finish, store: FileStore) -> JobReport:
     return report
 
 
-def run(request: Task, store: FileStore) -> TaskOut:
-    """Run one step, whichever it is."""
+def run(request: Task, store: FileStore) -> TaskResult:
+    """Run one step."""
     match request.task:
         case Split() as task:
             return split(task, store)
@@ -188,15 +189,12 @@ def run(request: Task, store: FileStore) -> TaskOut:
             return lost(task, store)
         case Finish() as task:
             return finish(task, store)
-        case Inline() as task:
+        case InlineWrite() as task:
             return write_body(task.body, task.tenant_id, store)
 
 
-# --- the object -------------------------------------------------------------------------------------------------------
-
-
 def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
-    """Return tenant, key, version if it is told, and what becomes of edges that lead nowhere."""
+    """Return tenant, key, version if the event names one, and the handling of edges with missing ends."""
     detail = event.get("detail")
     if isinstance(detail, dict):
         told = detail.get("object")
@@ -214,17 +212,17 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
     return event["tenant_id"], event["key"], None, MissingEnds(missing)
 
 
-def _each_marked(lines: Iterator[bytes], tenant_id: str, marks: Marks) -> Iterator[bytes]:
-    """Yield lines, and take their marks."""
+def _collecting_fingerprints(lines: Iterator[bytes], tenant_id: str, fingerprints: Fingerprints) -> Iterator[bytes]:
+    """Yield lines, and collect the fingerprints of their edges."""
     for line in lines:
-        if marked_by(line):
-            for mark in marks_of(read_lines([("", line)], tenant_id).request(partial=True)):
-                marks.add(mark)
+        if has_fingerprints(line):
+            for fingerprint in fingerprints_of(read_lines([("", line)], tenant_id).request(partial=True)):
+                fingerprints.add(fingerprint)
         yield line
 
 
 def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
-    """Yield where batches lie: whole lines, as many as fit into both bounds and at least one."""
+    """Yield batch offsets: whole lines, as many as fit into both bounds and at least one."""
     number = start = end = 0
     first, size = 1, 0
     phases = set[Phase]()
@@ -244,16 +242,13 @@ def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
         yield place()
 
 
-# --- the report -------------------------------------------------------------------------------------------------------
-
-
 def _gathered(job: Job, store: FileStore) -> JobReport:
-    """Write the object of errors, and return what became of all batches."""
+    """Write the object of errors, and return the report of all batches."""
     totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
     errors, causes = 0, list[str]()
     report_key = f"{manifest.folder(job)}/errors.jsonl"
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as lines:
-        for place, out in manifest.all_noted(job, store.objects):
+        for place, out in manifest.results(job, store.objects):
             for name in totals:
                 totals[name] += getattr(out, name)
             found = out.errors

@@ -1,4 +1,4 @@
-"""What re-embedding works with, and how much it may do."""
+"""The services and limits of re-embedding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Budget(Frozen):
-    """How much one step may do; what is None does not bound it."""
+    """Bounds of one step; None is no bound."""
 
     texts: int | None = None
     tokens: int | None = None
@@ -37,54 +37,54 @@ class Budget(Frozen):
 
 @dataclass(frozen=True)
 class Limits:
-    """What the settings say."""
+    """Limits of re-embedding, from the settings."""
 
     page: int = 100
     """Records that are read, embedded and written together."""
     texts_per_s: float = 0.0
     """Most records embedded a second, to leave room for questions; 0 means as fast as it goes."""
     min_drift: int = 2
-    """Records at least so many schema versions behind are embedded again."""
+    """Records at least this many schema versions behind are re-embedded."""
     sample: int = 100
-    """Questions that a switch is verified with."""
+    """Number of questions that a switch is verified with."""
     tolerance: float = 0.01
-    """By how much recall may be lower than before."""
+    """Allowed loss of recall."""
 
 
 def raise_version(record: Record, current: int) -> Record:
-    """Return a record in the current schema version; what else changes between versions is the caller's to say."""
+    """Return a record with the current schema version and no other change."""
     return record.model_copy(update={"schema_version": max(record.schema_version, current)})
 
 
 @dataclass(frozen=True)
-class Tools:
-    """What re-embedding works with."""
+class Services:
+    """The services that re-embedding uses."""
 
     index: SearchIndex
     moves: IndexMigration
     jobs: JobStore
     schemas: SchemaRegistry
     advance: Callable[[str], int]
-    """Begins a new write generation of a tenant, so that no answer from before is given again."""
+    """Begins a new write generation of a tenant, which invalidates its cached answers."""
     encoder_for: Callable[[ModelConfig], Encoder]
     profiles: Profiles
     profile: str
-    """Profile that is active where no move ever was."""
+    """Active profile of an index without a move so far."""
     now: Callable[[], datetime]
     seconds: Callable[[], float]
-    """A clock that never goes back."""
+    """Monotonic clock, in seconds."""
     sleep: Callable[[float], None]
     forced_model: str = AUTO
     limits: Limits = field(default_factory=Limits)
     transform: Callable[[Record, int], Record] = raise_version
-    """Makes a record of an older schema version one of the current version, before it is embedded."""
+    """Converts a record of an older schema version to the current one, before it is embedded."""
 
     def active_profile(self) -> str:
         """Return the profile that embeds questions."""
         return self.moves.serving().active or self.profile
 
     def models(self) -> tuple[ModelConfig, ...]:
-        """Return the models in whose spaces a record has to have vectors now: those of every profile that is served."""
+        """Return the models of every served profile: a record needs a vector of each."""
         serving = self.moves.serving()
         served = [serving.active or self.profile, *([serving.mirrored] if serving.mirrored else [])]
         found = [model for name in served for model in models_of(self.profiles, name, self.forced_model)]
@@ -99,6 +99,6 @@ class Tools:
         return [space_of(model) for model in models_of(self.profiles, profile)]
 
     def schema_below(self, tenant_id: str) -> int | None:
-        """Return the schema version below which a tenant's records are outdated, None when none can be."""
+        """Return the schema version below which a tenant's records are outdated; None if none can be."""
         below = self.schemas.current(tenant_id) - self.limits.min_drift + 1
         return below if below > 1 else None

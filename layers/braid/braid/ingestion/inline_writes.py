@@ -1,0 +1,139 @@
+"""Writes the items of one call or of one message of the ingestion queue.
+
+A message is the body of one call, with its tenant. A message that fails stays in the queue until its redrive policy
+moves it to the dead-letter queue; the other messages of its batch are written. Delivery is at least once, and writing a
+message again changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from braid.errors import InvalidRequest
+from braid.ingestion.items import KINDS, Items
+from braid.ingestion.writing import require_written, write
+from braid.ports.ingestion import MissingEnds, WriteReport
+from braid.strict_json import NotJson, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from braid.ports.ingestion import WriteStore
+
+MAX_INLINE = 100
+"""Most items of one synchronous call."""
+
+
+def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fields: Any) -> WriteReport:  # noqa: ANN401 - WriteRequest checks them
+    """Write parsed items.
+
+    Parameters
+    ----------
+    items
+        The parsed items.
+    store
+        Both stores.
+    partial
+        Whether the valid items are written if others are invalid; otherwise nothing is.
+    fields
+        Further fields of :class:`~braid.ingestion.writing.WriteRequest`.
+
+    Raises
+    ------
+    StoreError, ModelError
+        As :func:`braid.ingestion.writing.write`.
+    """
+    if items.errors and not partial:
+        return WriteReport(tenant_id=items.tenant_id, errors=tuple(items.errors))
+    report = write(items.request(partial=partial, **fields), store)
+    return report.model_copy(update={"errors": (*items.errors, *report.errors)})
+
+
+def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLINE) -> tuple[Items, dict[str, Any]]:
+    """Parse the body of one call: lists ``records``, ``entities``, ``relationships``, and options.
+
+    Parameters
+    ----------
+    body
+        Besides the lists it may have ``missing`` (``refuse`` or ``stub``) and ``partial``.
+    tenant_id
+        From the verified token, never from the body.
+    limit
+        Most items of all lists together.
+
+    Returns
+    -------
+    tuple
+        The items, and the arguments ``missing`` and ``partial`` of :func:`write_items`.
+
+    Raises
+    ------
+    InvalidRequest
+        If the body is not of this form, is empty or too long; names the field.
+    """
+    unknown = sorted(set(body) - {*KINDS.values(), "missing", "partial"})
+    if unknown:
+        raise InvalidRequest(f"{unknown[0]}: unknown field", field=unknown[0])
+    options = {"missing": body.get("missing", MissingEnds.REFUSE.value), "partial": body.get("partial", False)}
+    if options["missing"] not in set(MissingEnds):
+        raise InvalidRequest("missing: must be refuse or stub", field="missing")
+    if not isinstance(options["partial"], bool):
+        raise InvalidRequest("partial: must be true or false", field="partial")
+    items = Items(tenant_id)
+    count = 0
+    for kind, name in KINDS.items():
+        rows = body.get(name) or []
+        if not isinstance(rows, list):
+            raise InvalidRequest(f"{name}: must be a list", field=name)
+        count += len(rows)
+        if count > limit:
+            message = f"{name}: more than {limit} items; write a file of lines to the object store instead"
+            raise InvalidRequest(message, field=name)
+        for position, row in enumerate(rows):
+            items.add(f"{name}[{position}]", row, kind)
+    if not count:
+        raise InvalidRequest("records: there is nothing to write", field="records")
+    return items, options
+
+
+def write_body(body: Mapping[str, Any], tenant_id: str, store: WriteStore) -> WriteReport:
+    """Write the body of one call, as :func:`read_body` parses it; if the report has errors, nothing was written.
+
+    Raises
+    ------
+    InvalidRequest
+        As :func:`read_body`.
+    StoreError, ModelError
+        As :func:`braid.ingestion.writing.write`.
+    """
+    items, options = read_body(body, tenant_id)
+    return write_items(items, store, **options)
+
+
+def write_message(text: str, store: WriteStore) -> WriteReport:
+    """Write the items of one message.
+
+    Parameters
+    ----------
+    text
+        JSON: the body of :func:`write_body`, and ``tenant_id``. Senders to the queue are
+        trusted with every tenant.
+
+    Raises
+    ------
+    InvalidRequest
+        If any item is invalid; nothing of the message is written.
+    StoreError, ModelError
+        As :func:`braid.ingestion.writing.write`.
+    """
+    try:
+        body = read_json(text)
+    except json.JSONDecodeError:
+        raise InvalidRequest("body: not JSON", field="body") from None
+    except NotJson as error:
+        raise InvalidRequest(f"body: {error}", field="body") from None
+    if not isinstance(body, dict) or not isinstance(body.get("tenant_id"), str):
+        raise InvalidRequest("tenant_id: missing", field="tenant_id")
+    tenant_id = body.pop("tenant_id")
+    return require_written(write_body(body, tenant_id, store))
