@@ -1,6 +1,6 @@
-"""What the adapters of AWS services share: clients bounded in time, and errors named as Braid's.
+"""Clients of AWS services: time limits, retries, and their errors as Braid's.
 
-``boto3`` is imported when the first client is opened: that takes longer than all else here.
+``boto3`` is imported when the first client is opened, because that import is slow.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _TOO_MANY = 429
 def open_client(
     service: Literal["dynamodb", "lambda", "sqs", "s3", "stepfunctions"], *, timeout_s: float, attempts: int
 ) -> Any:  # noqa: ANN401 - its methods are made at run time
-    """Return a client; nothing is asked yet.
+    """Return a client; no request is sent yet.
 
     Parameters
     ----------
     service
-        Which one.
+        Name of the AWS service.
     timeout_s
-        Bound on connecting, and on each wait for an answer.
+        Limit in seconds on connecting, and on each wait for an answer.
     attempts
         How often a request is sent at most, with the client's jittered pauses of up to 1 s, then 2 s, between.
 
@@ -77,19 +77,19 @@ def open_client(
 
 @contextmanager
 def named_errors(what: str) -> Iterator[None]:
-    """Turn the client's exceptions into Braid's; the client tries again by itself, so nothing is tried again here.
+    """Convert the client's exceptions to Braid's. The client itself retries; nothing is retried here.
 
     Parameters
     ----------
     what
-        The table, queue or bucket, for the message.
+        Name of the table, queue or bucket, for the message.
 
     Raises
     ------
     TransientStoreError
-        If the store was throttled, unreachable or failed in itself.
+        If the service throttled the request, was unreachable, or failed internally.
     StoreError
-        If it refused.
+        If the service refused the request.
     """
     try:
         yield
