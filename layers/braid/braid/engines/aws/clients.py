@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 from botocore.exceptions import ConnectionError as NoConnection
@@ -123,27 +123,3 @@ def retrying(attempts: int) -> Retrying:
         retry=retry_if_exception_type(TransientStoreError),
         reraise=True,
     )
-
-
-class _Table(Protocol):
-    """The call of a DynamoDB client that reads a table through."""
-
-    def scan(self, **request: object) -> dict[str, Any]: ...
-
-
-def scanned(client: _Table, table: str, **request: object) -> Iterator[dict[str, Any]]:
-    """Yield the items of a table that a request asks for, page by page: nothing that was put before is overlooked.
-
-    Raises
-    ------
-    StoreError
-        If a page could not be read; see :func:`named_errors`.
-    """
-    request |= {"TableName": table, "ConsistentRead": True}
-    while True:
-        with named_errors(f"table {table}"):
-            page = client.scan(**request)
-        yield from page["Items"]
-        if not page.get("LastEvaluatedKey"):
-            return
-        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
