@@ -28,8 +28,8 @@ from braid.engines.opensearch.client import (
 from braid.engines.opensearch.dual_write import everywhere, placed
 from braid.engines.opensearch.embedding_spaces import Spaces
 from braid.engines.opensearch.multi_search import strands
-from braid.engines.opensearch.scan import page
 from braid.errors import StoreError
+from braid.ports.scan_cursor import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
 from braid.settings import OpenSearchService, Refresh
 
@@ -261,22 +261,20 @@ class OpenSearchIndex:
         with_vectors: bool = False,
     ) -> ScanPage:
         """Return the next records in the order of their ids, each page as the index is then."""
-        return page(
-            self._client,
-            self._alias,
-            tenant_id=tenant_id,
-            query=query.outdated_clause(
-                tenant_id,
-                schema_below=schema_below,
-                space_missing=space_missing,
-                model_missing=model_missing,
-                document=document,
-            ),
-            after=after,
-            limit=limit,
-            with_vectors=with_vectors,
-            attempts=self._attempts,
+        clause = query.outdated_clause(
+            tenant_id,
+            schema_below=schema_below,
+            space_missing=space_missing,
+            model_missing=model_missing,
+            document=document,
         )
+        body = query.scan_page(
+            clause, limit=check_limit(limit), after=decode(tenant_id, after), with_vectors=with_vectors
+        )
+        answer = call(self._attempts, lambda: complete(self._client.search(index=self._alias, body=body)))
+        records = tuple(mapping.record_of(hit["_source"]) for hit in answer["hits"]["hits"])
+        more = len(records) > limit
+        return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts."""
