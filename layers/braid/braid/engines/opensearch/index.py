@@ -25,7 +25,7 @@ from braid.engines.opensearch.client import (
     open_client,
     refusal,
 )
-from braid.engines.opensearch.dual_write import everywhere, placed
+from braid.engines.opensearch.dual_write import dual_write, indexes_by_alias
 from braid.engines.opensearch.embedding_spaces import Spaces
 from braid.engines.opensearch.multi_search import strands
 from braid.errors import StoreError
@@ -138,7 +138,9 @@ class OpenSearchIndex:
             beside = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
             return write(self._beside.setdefault(alias, beside))
 
-        return everywhere(self._alias, lambda: placed(self._client, self._alias, attempts=self._attempts), through)
+        return dual_write(
+            self._alias, lambda: indexes_by_alias(self._client, self._alias, attempts=self._attempts), through
+        )
 
     def upsert_here(self, records: Sequence[Record]) -> None:
         """Write records to this index alone."""

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch import queries as query
 from braid.engines.opensearch.client import IndexMissing, P, R, call, change_timeout_s, open_client
-from braid.engines.opensearch.conditional_writes import ConditionalWriter
-from braid.engines.opensearch.dual_write import next_alias, previous_alias
+from braid.engines.opensearch.dual_write import ConditionalWriter, next_alias, previous_alias
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
 from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
@@ -190,7 +189,7 @@ class OpenSearchMoves:
             self._refresh()
         if number == 0:
             page = self._index.scan(tenant_id, after=cursor, limit=limit)
-            there = self._writer.states(self._next, tenant_id, [record.id for record in page.records])
+            there = self._writer.existing(self._next, tenant_id, [record.id for record in page.records])
             records = tuple(record for record in page.records if record.id not in there)
         else:
             page = self._beside[self._next].scan(tenant_id, space_missing=spaces[number - 1], after=cursor, limit=limit)
