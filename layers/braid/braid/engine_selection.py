@@ -248,9 +248,9 @@ class Engines:
             if not isinstance(index, EmbeddedSearchIndex):
                 index = EmbeddedSearchIndex(self.store, self.profiles.dimensions())
             return EmbeddedMoves(self.store, index)
-        from braid.engines.opensearch.migration import OpenSearchMoves
+        from braid.engines.opensearch.migration import OpenSearchMigration
 
-        return OpenSearchMoves.connect(self.settings, self.profiles.dimensions())
+        return OpenSearchMigration.connect(self.settings, self.profiles.dimensions())
 
     @cached_property
     def jobs(self) -> JobStore:

@@ -11,7 +11,7 @@ from braid.engines.opensearch import queries as query
 from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, _chunks
 from braid.engines.opensearch.client import open_client, refusal
 from braid.engines.opensearch.index import OpenSearchIndex
-from braid.engines.opensearch.migration import OpenSearchMoves
+from braid.engines.opensearch.migration import OpenSearchMigration
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.models import Filters, TimeRange
 from braid.ports.search_index import SearchRequest
@@ -223,7 +223,7 @@ class Counting:
 
 def test_what_is_left_of_a_move_is_counted_by_two_requests_however_many_tenants_there_are() -> None:
     client = Counting()
-    moves = OpenSearchMoves(client, Settings(), {})  # type: ignore[arg-type]
+    moves = OpenSearchMigration(client, Settings(), {})  # type: ignore[arg-type]
     tenants = [f"tenant-{number:03}" for number in range(500)]
     assert moves.count_pending(tenants, ("wide",)) == 10 + 499 * 2  # the first is missing as a whole
     assert client.calls == ["refresh", "search", "search"]

@@ -48,7 +48,7 @@ class _AliasedIndex(NamedTuple):
         return self.meta.get(_PROFILE)
 
 
-class OpenSearchMoves:
+class OpenSearchMigration:
     """Migrates the index between profiles; implements :class:`braid.ports.index_migration.IndexMigration`.
 
     Parameters
@@ -76,7 +76,7 @@ class OpenSearchMoves:
         self.grace_s = settings.profile_cache_s
 
     @classmethod
-    def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchMoves:
+    def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchMigration:
         """Return the migration of the index that the settings name; no request is sent yet.
 
         Raises
