@@ -1,4 +1,4 @@
-"""The OpenSearch client: signed, bounded in time, its errors named as Braid's."""
+"""OpenSearch client: signed requests, time limits, retries, and its errors as Braid's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MISSING = "index_not_found_exception"
 
 
 class IndexMissing(StoreError):
-    """The index does not exist: nothing was ever written, or somebody removed it."""
+    """The index does not exist: nothing was written yet, or it was removed."""
 
 
 _LEAST_S = 0.001
@@ -44,12 +44,12 @@ _LEAST_S = 0.001
 
 
 def open_client(settings: Settings) -> OpenSearch:
-    """Return a client that retries nothing by itself; :func:`retrying` does.
+    """Return a client without retries of its own; :func:`call` retries.
 
     Raises
     ------
     ConfigurationError
-        If requests must be signed and there are no credentials or no region.
+        If requests must be signed and credentials or the region are missing.
     """
     endpoint = settings.opensearch_endpoint
     signer = None
@@ -82,7 +82,7 @@ def _signer(service: str) -> Urllib3AWSV4SignerAuth:
         missing = "AWS credentials" if credentials is None else "an AWS region"
         message = f"requests to OpenSearch are signed, and there are no {missing}".replace("no an", "is no")
         raise ConfigurationError(message)
-    # The credentials object refreshes itself, and every request is signed when it is sent.
+    # The credentials refresh themselves, and every request is signed when it is sent.
     return Urllib3AWSV4SignerAuth(credentials, region, service)
 
 
@@ -97,12 +97,12 @@ def retrying(attempts: int) -> Retrying:
 
 
 def change_timeout_s(settings: Settings) -> float:
-    """Return how long a write, or a change of an index, may take in seconds: nodes have to agree on it."""
+    """Return the timeout in seconds of a write or a change of an index, which nodes have to agree on."""
     return 5 * settings.opensearch_timeout_s
 
 
 def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call the client, try again what passes by itself, and name what does not."""
+    """Call the client, retry transient errors, and convert the client's errors to Braid's."""
     for attempt in retrying(attempts):
         with attempt, named_errors():
             return function(*args, **kwargs)
@@ -150,14 +150,14 @@ class Patience:
 
 @contextlib.contextmanager
 def named_errors() -> Iterator[None]:
-    """Turn the client's exceptions into Braid's."""
+    """Convert the client's exceptions to Braid's."""
     try:
         yield
     except SSLError as error:
         message = "the search index's certificate was refused"
         raise StoreError(message) from error
     except UnreachableError as error:
-        # Time-outs are among them.
+        # Includes timeouts.
         message = f"the search index is unreachable or too slow: {type(error).__name__}"
         raise TransientStoreError(message) from error
     except TransportError as error:
@@ -172,7 +172,7 @@ def named_errors() -> Iterator[None]:
 
 
 def reason_of(info: object) -> str:
-    """Return the first reason inside an error body."""
+    """Return the first reason in an error body."""
     if isinstance(info, dict):
         error = info.get("error", info)
         if isinstance(error, dict):
@@ -183,9 +183,9 @@ def reason_of(info: object) -> str:
 
 
 def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
-    """Return the exception for one refused request, or one refused item of several."""
+    """Return the exception for a refused request, or a refused item of a multi-item request."""
     text = f"the search index answered {status}: {error.get('type', '')}: {str(error.get('reason', ''))[:300]}"
-    # Items of a reading of several carry no status: a shard of an index that was made just now may not serve yet.
+    # Items of a multi-get carry no status: a shard of a new index may not serve yet.
     if status in TRANSIENT_STATUSES or error.get("type") in _NOT_YET:
         return TransientStoreError(text)
     if error.get("type") == _MISSING:
@@ -194,12 +194,12 @@ def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
 
 
 def complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a search's response if all of the index answered.
+    """Return a search's response if every shard answered.
 
     Raises
     ------
     TransientStoreError
-        If some shards did not: half an answer looks like a whole one.
+        If some shards did not: a partial response looks like a complete one.
     StoreError
         If the search was refused.
     """

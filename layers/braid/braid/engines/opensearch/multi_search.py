@@ -168,7 +168,7 @@ def _body(query: dict[str, Any], k: int) -> dict[str, Any]:
 
 
 def knn(embedding: Embedding, k: int, clause: dict[str, Any]) -> dict[str, Any]:
-    """Return the search for the ``k`` nearest vectors within a filter."""
+    """Return the search for the ``k`` nearest vectors within a filter, which is applied before ``k``, not after."""
     field = vector_field(embedding.space)
     vector = {"vector": floats(embedding.vector), "k": max(_EXPLORED, 2 * k), "filter": clause}
     return _body({"knn": {field: vector}}, k)
