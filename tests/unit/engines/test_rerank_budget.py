@@ -7,11 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.rerankers.budget import Budget, Deadline, TryAgain
+from braid.engines.rerankers.budget import Budget, TryAgain
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from braid.engines.retrying import Deadline
 
 
 @pytest.fixture

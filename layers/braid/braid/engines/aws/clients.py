@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 from botocore.exceptions import ConnectionError as NoConnection
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from braid.errors import StoreError, TransientStoreError
 
@@ -113,13 +112,3 @@ def code_of(error: ClientError) -> str:
 def status_of(error: ClientError) -> int:
     """Return the HTTP status, 0 when there is none."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
-def retrying(attempts: int) -> Retrying:
-    """Return the policy of what the client does not try again by itself: transient errors, jittered, so often."""
-    return Retrying(
-        stop=stop_after_attempt(attempts),
-        wait=wait_random_exponential(multiplier=0.1, max=2.0),
-        retry=retry_if_exception_type(TransientStoreError),
-        reraise=True,
-    )

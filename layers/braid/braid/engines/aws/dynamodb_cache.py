@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from braid.engines.aws.clients import code_of, open_client, retrying
+from braid.engines.aws.clients import code_of, open_client
 from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
+from braid.engines.retrying import retrying
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
 

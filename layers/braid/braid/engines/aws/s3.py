@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from botocore.exceptions import ClientError
 
-from braid.engines.aws.clients import TRANSIENT_CODES, code_of, named_errors, open_client, retrying, status_of
+from braid.engines.aws.clients import TRANSIENT_CODES, code_of, named_errors, open_client, status_of
+from braid.engines.retrying import retrying
 from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 from braid.ports.keys import check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of

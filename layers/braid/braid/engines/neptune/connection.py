@@ -9,11 +9,10 @@ the socket away. What is worth trying again is tried on a new one, signed anew.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
-import time
 import uuid
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -22,9 +21,9 @@ from gremlin_python.driver.serializer import GraphBinarySerializersV1
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import TraversalStrategies, Traverser
 from gremlin_python.structure.graph import Graph
-from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
-from braid.errors import StoreError, StoreTooSlow, TransientStoreError
+from braid.engines.retrying import Deadline, retrying, too_slow_after
+from braid.errors import StoreError, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -122,21 +121,11 @@ class GremlinConnection:
         """
         bytecode = build(GraphTraversalSource(Graph(), TraversalStrategies())).bytecode
         budget_s = min(self._budget_s, within_s or self._budget_s)
-        deadline = time.monotonic() + budget_s
-        retrying = Retrying(
-            stop=lambda state: state.attempt_number >= self._attempts or time.monotonic() >= deadline,
-            wait=wait_random_exponential(multiplier=0.05, max=1.0),
-            retry=retry_if_exception_type(TransientStoreError),
-            sleep=lambda seconds: time.sleep(max(0.0, min(seconds, deadline - time.monotonic()))),
-            reraise=True,
-        )
-        try:
-            return retrying(self._attempt, bytecode, deadline)
-        except TransientStoreError as error:
-            if within_s is None or time.monotonic() < deadline:
-                raise
-            message = f"the knowledge graph did not answer within {budget_s:.1f} s"
-            raise StoreTooSlow(message) from error
+        until = Deadline.after(budget_s)
+        policy = retrying(self._attempts, until=until, pause_s=0.05, longest_pause_s=1.0)
+        message = f"the knowledge graph did not answer within {budget_s:.1f} s"
+        with nullcontext() if within_s is None else too_slow_after(until, message):
+            return policy(self._attempt, bytecode, until)
 
     def close(self) -> None:
         """Close the socket and end the thread that reads it; the next traversal opens a new one."""
@@ -146,12 +135,12 @@ class GremlinConnection:
             if loop is not None and self._loop_pid == os.getpid():
                 loop.call_soon_threadsafe(loop.stop)
 
-    def _attempt(self, bytecode: object, deadline: float) -> list[Any]:
-        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+    def _attempt(self, bytecode: object, until: Deadline) -> list[Any]:
+        if not self._lock.acquire(timeout=until.left()):
             message = "the knowledge graph was busy until it was too late to ask it"
             raise TransientStoreError(message)
         try:
-            remaining = max(0.001, deadline - time.monotonic())
+            remaining = max(0.001, until.left())
             try:
                 return self._await(self._exchange(bytecode, remaining), remaining)
             except BaseException:
@@ -242,7 +231,7 @@ class GremlinConnection:
         loop = self._loop
         if session is None or loop is None or self._loop_pid != os.getpid():
             return
-        with contextlib.suppress(Exception):
+        with suppress(Exception):
             asyncio.run_coroutine_threadsafe(_hang_up(session, socket), loop).result(timeout=1.0)
 
 

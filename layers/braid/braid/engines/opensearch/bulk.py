@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.opensearch.client import TRANSIENT_STATUSES, named_errors, refusal, retrying
+from braid.engines.opensearch.client import TRANSIENT_STATUSES, named_errors, refusal
+from braid.engines.retrying import Deadline, retrying
 from braid.errors import StoreError, TransientStoreError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def write_items(
     results = [Outcome("")] * len(lines)
     for chunk in _chunks(lines):
         pending = list(chunk)
-        for attempt in retrying(attempts):
+        for attempt in retrying(attempts, until=Deadline.of_request()):
             with attempt, named_errors():
                 answer = client.bulk(
                     body="".join(lines[position] for position in pending),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from opensearchpy import OpenSearch, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
@@ -17,10 +16,10 @@ from opensearchpy.exceptions import (
     SSLError,
     TransportError,
 )
-from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
 from braid import deadline
-from braid.errors import ConfigurationError, StoreError, StoreTooSlow, TransientStoreError
+from braid.engines.retrying import Deadline, retrying, too_slow_after
+from braid.errors import ConfigurationError, StoreError, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +39,7 @@ class IndexMissing(StoreError):
 
 
 _LEAST_S = 0.001
-"""A request may not have no time at all."""
+"""Shortest timeout of a request in seconds: the client refuses 0."""
 
 
 def open_client(settings: Settings) -> OpenSearch:
@@ -86,16 +85,6 @@ def _signer(service: str) -> Urllib3AWSV4SignerAuth:
     return Urllib3AWSV4SignerAuth(credentials, region, service)
 
 
-def retrying(attempts: int) -> Retrying:
-    """Return the policy of every call: transient errors again, with full jitter, a bounded number of times."""
-    return Retrying(
-        stop=lambda state: state.attempt_number >= attempts or deadline.is_over(),
-        wait=wait_random_exponential(multiplier=0.1, max=2.0),
-        retry=retry_if_exception_type(TransientStoreError),
-        reraise=True,
-    )
-
-
 def change_timeout_s(settings: Settings) -> float:
     """Return the timeout in seconds of a write or a change of an index, which nodes have to agree on."""
     return 5 * settings.opensearch_timeout_s
@@ -103,49 +92,32 @@ def change_timeout_s(settings: Settings) -> float:
 
 def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call the client, retry transient errors, and convert the client's errors to Braid's."""
-    for attempt in retrying(attempts):
+    for attempt in retrying(attempts, until=Deadline.of_request()):
         with attempt, named_errors():
             return function(*args, **kwargs)
     raise AssertionError  # pragma: no cover - Retrying returns or raises
 
 
-class Patience:
-    """The time that a question has for the search index, whatever the number of requests and of their attempts."""
+def question_deadline(settings: Settings) -> Deadline:
+    """Return the deadline of all requests that a question sends to the search index."""
+    return Deadline.after(min(settings.opensearch_question_s, deadline.left()))
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._deadline = time.monotonic() + min(settings.opensearch_question_s, deadline.left())
 
-    def call(self, function: Callable[..., R], **kwargs: Any) -> R:  # noqa: ANN401 - the client's
-        """Call the client as :func:`call`, with what is left of the time.
+def call_until(until: Deadline, settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
+    """Call the client as :func:`call`, within a question's deadline.
 
-        Raises
-        ------
-        StoreTooSlow
-            If it is over.
-        """
-        attempts = self._settings.opensearch_attempts
-        policy = retrying(attempts).copy(
-            stop=lambda state: state.attempt_number >= attempts or self._over(),
-            sleep=lambda seconds: time.sleep(min(seconds, self._left())),
-        )
-        try:
-            for attempt in policy:
-                with attempt, named_errors():
-                    timeout_s = min(self._settings.opensearch_timeout_s, self._left())
-                    return function(**kwargs, request_timeout=timeout_s)
-        except TransientStoreError as error:
-            if not self._over():
-                raise
-            message = f"the search index did not answer within {self._settings.opensearch_question_s:.1f} s"
-            raise StoreTooSlow(message) from error
-        raise AssertionError  # pragma: no cover - Retrying returns or raises
-
-    def _over(self) -> bool:
-        return time.monotonic() >= self._deadline
-
-    def _left(self) -> float:
-        return max(_LEAST_S, self._deadline - time.monotonic())
+    Raises
+    ------
+    StoreTooSlow
+        If the deadline is over.
+    """
+    message = f"the search index did not answer within {settings.opensearch_question_s:.1f} s"
+    with too_slow_after(until, message):
+        for attempt in retrying(settings.opensearch_attempts, until=until):
+            with attempt, named_errors():
+                timeout_s = min(settings.opensearch_timeout_s, max(_LEAST_S, until.left()))
+                return function(**kwargs, request_timeout=timeout_s)
+    raise AssertionError  # pragma: no cover - Retrying returns or raises
 
 
 @contextlib.contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch import mapping
-from braid.engines.opensearch.client import IndexMissing, P, Patience, R, call, change_timeout_s
+from braid.engines.opensearch.client import IndexMissing, P, R, call, call_until, change_timeout_s
 from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch, StoreError
 from braid.settings import OpenSearchService
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
+    from braid.engines.retrying import Deadline
     from braid.models import Embedding, Record
     from braid.settings import Settings
 
@@ -67,7 +69,7 @@ class EmbeddingSpaces:
             self.forget()
             raise
 
-    def has(self, embedding: Embedding, patience: Patience) -> bool:
+    def has(self, embedding: Embedding, until: Deadline) -> bool:
         """Return whether the vector is not all zeros and the index has a field for its space.
 
         Raises
@@ -80,9 +82,10 @@ class EmbeddingSpaces:
             If there is no index.
         """
         field = mapping.vector_field(embedding.space)
-        known = self._read(patience.call) if self._dimensions is None else self._dimensions
+        read = partial(self._read, partial(call_until, until, self._settings))
+        known = read() if self._dimensions is None else self._dimensions
         if field not in known:
-            known = self._read(patience.call)
+            known = read()
         if field not in known:
             return False
         _require(embedding, known[field])

@@ -16,12 +16,13 @@ from braid.engines.opensearch.bulk import write
 from braid.engines.opensearch.client import (
     IndexMissing,
     P,
-    Patience,
     R,
     call,
+    call_until,
     change_timeout_s,
     complete,
     open_client,
+    question_deadline,
     refusal,
 )
 from braid.engines.opensearch.dual_write import dual_write, indexes_by_alias
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
+    from braid.engines.retrying import Deadline
     from braid.models import Record
     from braid.settings import Settings
 
@@ -195,27 +197,27 @@ class OpenSearchIndex:
 
         Only when no vector is found, a second request asks whether the tenant has any in that space.
         """
-        patience = Patience(self._settings)
-        with_vector = request.embedding is not None and self._spaces.has(request.embedding, patience)
+        until = question_deadline(self._settings)
+        with_vector = request.embedding is not None and self._spaces.has(request.embedding, until)
         asked = strands(request, with_vector=with_vector)
         if request.ids == ():
             return SearchHits()
         bodies = asked.bodies()
         if not bodies:
-            return SearchHits(space_empty=self._space_empty(request, patience))
-        answers = self._ask(bodies, patience)
+            return SearchHits(space_empty=self._space_empty(request, until))
+        answers = self._ask(bodies, until)
         hits = asked.hits(answers)
         if asked.any_near(answers):
             return hits
-        return hits.model_copy(update={"space_empty": self._space_empty(request, patience)})
+        return hits.model_copy(update={"space_empty": self._space_empty(request, until)})
 
-    def _space_empty(self, request: SearchRequest, patience: Patience) -> bool:
+    def _space_empty(self, request: SearchRequest, until: Deadline) -> bool:
         """Return whether the tenant has vectors, but none in the question's space."""
         embedding = request.embedding
         if embedding is None:
             return False
         asked = [query.any_vector(request.tenant_id, space) for space in (embedding.space, None)]
-        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(asked, patience))
+        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(asked, until))
         return anywhere and not here
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
@@ -295,9 +297,9 @@ class OpenSearchIndex:
         timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
         return self._call(self._answers, bodies, request_timeout=timeout_s)
 
-    def _ask(self, bodies: Sequence[dict[str, Any]], patience: Patience) -> list[Mapping[str, Any]]:
+    def _ask(self, bodies: Sequence[dict[str, Any]], until: Deadline) -> list[Mapping[str, Any]]:
         with self._spaces.forgotten_on_failure():
-            return patience.call(self._answers, bodies=bodies)
+            return call_until(until, self._settings, self._answers, bodies=bodies)
 
     def _answers(self, bodies: Sequence[dict[str, Any]], *, request_timeout: float) -> list[Mapping[str, Any]]:
         lines = [line for body in bodies for line in ("{}", json.dumps(body))]

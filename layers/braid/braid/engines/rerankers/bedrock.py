@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from botocore.exceptions import ClientError
 
-    from braid.engines.rerankers.budget import Deadline
     from braid.engines.rerankers.texts import Prepared
+    from braid.engines.retrying import Deadline
     from braid.settings import Settings
 
 CHUNKS_A_QUERY = 100

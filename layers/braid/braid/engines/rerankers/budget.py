@@ -10,8 +10,9 @@ import random
 import threading
 import time
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from braid.engines.retrying import Deadline
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
@@ -37,21 +38,6 @@ class TryAgain(Exception):
     def __init__(self, message: str, *, after_s: float = 0.0) -> None:
         super().__init__(message)
         self.after_s = after_s
-
-
-class Deadline(NamedTuple):
-    """A moment of the monotonic clock, in seconds."""
-
-    at: float
-
-    @classmethod
-    def after(cls, seconds: float) -> Deadline:
-        """Return the deadline that many seconds from now."""
-        return cls(time.monotonic() + seconds)
-
-    def left(self) -> float:
-        """Return the remaining seconds, 0 after the deadline."""
-        return max(0.0, self.at - time.monotonic())
 
 
 class Budget:

@@ -18,8 +18,8 @@ from braid.errors import RerankFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.engines.rerankers.budget import Deadline
     from braid.engines.rerankers.texts import Prepared
+    from braid.engines.retrying import Deadline
     from braid.settings import Settings
 
 URL = "https://api.voyageai.com/v1/rerank"
