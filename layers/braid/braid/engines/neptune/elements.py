@@ -16,6 +16,7 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import Cardinality, Direction, P, T
 from gremlin_python.statics import long
 
+from braid.ranking.graph_walks import Node
 from braid.understanding.name_forms import stored_forms
 from braid.understanding.tokens import normalise
 
@@ -187,6 +188,11 @@ def read_edge(row: str) -> Step:
     """Read what :func:`write_edges` wrote as ``row``."""
     source, kind, target, predicate, confidence, evidence = row.split(_SEPARATOR)
     return Step(source, kind, target, predicate, float(confidence), evidence)
+
+
+def node_of(vertex: Reached) -> Node:
+    """Return a vertex as graph walks rank it."""
+    return Node(vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None)
 
 
 def _vertex_row(vertex: Vertex) -> str:

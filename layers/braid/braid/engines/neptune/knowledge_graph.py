@@ -15,11 +15,8 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import P
 
 from braid import deadline
-from braid.engines.neptune import elements, reading
-from braid.engines.neptune import neighbourhood as gremlin_neighbourhood
-from braid.engines.neptune import query as gremlin_query
+from braid.engines.neptune import elements, expansion, graph_query, reading
 from braid.engines.neptune.connection import GremlinConnection
-from braid.engines.neptune.expansion import expansion, neighbourhood
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats
@@ -206,8 +203,8 @@ class GremlinGraph:
         if not request.seeds:
             return Expansion()
         with self._bounded():
-            (collected,) = self._ask(lambda g: neighbourhood(g, request))
-            return expansion(collected, request)
+            (collected,) = self._ask(lambda g: expansion.expansion_traversal(g, request))
+            return expansion.read_expansion(collected, request)
 
     def propagate(self, request: PropagateRequest) -> Expansion:
         """Spread names and hits over their neighbourhood. One traversal whatever the number of seeds."""
@@ -216,15 +213,15 @@ class GremlinGraph:
         from braid.ranking.pagerank import personalised_pagerank
 
         with self._bounded():
-            (collected,) = self._ask(lambda g: gremlin_neighbourhood.traversal(g, request))
-            nodes, edges, truncated = gremlin_neighbourhood.gathered(collected, request)
+            (collected,) = self._ask(lambda g: expansion.propagation_traversal(g, request))
+            nodes, edges, truncated = expansion.read_propagation(collected, request)
             return personalised_pagerank(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query. One traversal whatever its number of steps and starts."""
         with self._bounded():
-            (collected,) = self._ask(lambda g: gremlin_query.traversal(g, query))
-            return graph_walks.answer_query(query, gremlin_query.gathered(collected, query))
+            (collected,) = self._ask(lambda g: graph_query.traversal(g, query))
+            return graph_walks.answer_query(query, graph_query.gathered(collected, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts."""
