@@ -104,7 +104,7 @@ def _edges(step: QueryStep) -> GraphTraversal:
 
 
 def _walked(step: QueryStep, query: GraphQuery) -> GraphTraversal:
-    """Return the edges that a step may follow, whatever their far ends."""
+    """Return the edges that a step may follow, not filtered by their far ends."""
     steps = elements.valid(_edges(step).has(elements.TENANT, query.tenant_id), query.as_of)
     return steps.has(elements.CONFIDENCE, P.gte(float(step.min_confidence))) if step.min_confidence > 0 else steps
 

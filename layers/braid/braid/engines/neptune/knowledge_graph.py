@@ -15,7 +15,7 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import P
 
 from braid import deadline
-from braid.engines.neptune import elements, expansion, graph_query, reading
+from braid.engines.neptune import elements, expansion, graph_query
 from braid.engines.neptune.connection import GremlinConnection
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
@@ -130,8 +130,8 @@ class GremlinGraph:
         """Return the vertices that exist, in the order of ``ids``."""
         found: dict[str, Vertex] = {}
         for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
-            rows = self._connection.submit(partial(reading.vertices, tenant_id=tenant_id, keys=batch))
-            found.update((vertex.id, vertex) for vertex in (reading.vertex_of(tenant_id, row) for row in rows))
+            rows = self._connection.submit(partial(elements.fetch_vertices, tenant_id=tenant_id, keys=batch))
+            found.update((vertex.id, vertex) for vertex in (elements.vertex_of(tenant_id, row) for row in rows))
         return [found[name] for name in dict.fromkeys(ids) if name in found]
 
     def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
@@ -139,8 +139,8 @@ class GremlinGraph:
         rows: list[Any] = []
         keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]
         for batch in _batches(list(dict.fromkeys(keys)), _IDS_AT_ONCE):
-            rows += self._connection.submit(partial(reading.edges, tenant_id=tenant_id, keys=batch))
-        return sorted((reading.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
+            rows += self._connection.submit(partial(elements.fetch_edges, tenant_id=tenant_id, keys=batch))
+        return sorted((elements.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
 
     def relationships(
         self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
@@ -148,12 +148,14 @@ class GremlinGraph:
         """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
         rows: list[Any] = []
         for batch in _batches([elements.vertex_id(tenant_id, name) for name in sorted(set(ids))], _IDS_AT_ONCE):
-            rows += self._connection.submit(partial(reading.edges_at, tenant_id=tenant_id, keys=batch, types=types))
+            rows += self._connection.submit(
+                partial(elements.fetch_edges_at, tenant_id=tenant_id, keys=batch, types=types)
+            )
         for said_by in _batches(sorted(set(evidence)), _IDS_AT_ONCE):
             rows += self._connection.submit(
-                partial(reading.edges_of_evidence, tenant_id=tenant_id, evidence=said_by, types=types)
+                partial(elements.fetch_edges_of_evidence, tenant_id=tenant_id, evidence=said_by, types=types)
             )
-        found = {edge.identity(): edge for edge in (reading.edge_of(tenant_id, row) for row in rows)}
+        found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in rows)}
         return [found[identity] for identity in sorted(found)]
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
@@ -161,14 +163,14 @@ class GremlinGraph:
         begin = decode(tenant_id, after)
         check_limit(limit)
         rows = self._connection.submit(
-            partial(reading.vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
+            partial(elements.fetch_vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
         )
-        vertices = tuple(reading.vertex_of(tenant_id, row) for row in rows[:limit])
+        vertices = tuple(elements.vertex_of(tenant_id, row) for row in rows[:limit])
         if not vertices:
             return GraphPage()
         keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices]
-        edges = self._connection.submit(partial(reading.edges_out_of, tenant_id=tenant_id, keys=keys))
-        relationships = sorted((reading.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
+        edges = self._connection.submit(partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys))
+        relationships = sorted((elements.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
