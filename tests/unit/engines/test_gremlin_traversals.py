@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.neptune import elements
-from braid.engines.neptune.connection import GremlinConnection
+from braid.engines.neptune.connection import GremlinConnection, iam_headers
 from braid.engines.neptune.expansion import expansion_traversal, read_expansion
-from braid.engines.neptune.knowledge_graph import GremlinGraph, iam_headers
+from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.errors import ConfigurationError
 from braid.models import Direction
 from braid.ports.knowledge_graph import ExpandRequest
