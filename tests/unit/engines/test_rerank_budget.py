@@ -56,7 +56,7 @@ def test_a_call_that_waits_holds_up_no_other(released: threading.Event) -> None:
 
 
 def test_calls_that_nobody_waits_for_are_bounded_in_number(released: threading.Event) -> None:
-    budget = Budget("it", attempts=1, lanes=2)
+    budget = Budget("it", attempts=1, concurrency=2)
     ended = threading.Semaphore(0)
 
     def stall(_: Deadline) -> None:

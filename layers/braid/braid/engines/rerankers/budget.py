@@ -18,7 +18,7 @@ from braid.errors import RerankFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LANES = 16
+MAX_CONCURRENT_CALLS = 16
 """Most concurrent calls of one reranker, abandoned ones included."""
 _PAUSE_S = 0.1
 _T = TypeVar("_T")
@@ -49,14 +49,14 @@ class Budget:
         Name of the reranker, for error messages.
     attempts
         Most attempts at one call before its deadline.
-    lanes
+    concurrency
         Most concurrent calls; a further one waits for one of them to end, until its own deadline.
     """
 
-    def __init__(self, name: str, *, attempts: int, lanes: int = LANES) -> None:
+    def __init__(self, name: str, *, attempts: int, concurrency: int = MAX_CONCURRENT_CALLS) -> None:
         self._name = name
         self._attempts = attempts
-        self._lanes = threading.BoundedSemaphore(lanes)
+        self._slots = threading.BoundedSemaphore(concurrency)
 
     def run(self, call: Callable[[Deadline], _T], *, timeout_s: float, cost_usd: float = 0.0) -> _T:
         """Return what ``call`` returns.
@@ -77,17 +77,17 @@ class Budget:
         """
         deadline = Deadline.after(timeout_s)
         too_slow = RerankFailed(f"reranker {self._name}: needs more than its {timeout_s:.3g} s", cost_usd=cost_usd)
-        if not self._lanes.acquire(timeout=timeout_s):
+        if not self._slots.acquire(timeout=timeout_s):
             raise RerankFailed(f"reranker {self._name}: too many calls are under way")
         future: Future[_T] = Future()
 
         def work() -> None:
             try:
-                future.set_result(self._tries(call, deadline))
+                future.set_result(self._attempt(call, deadline))
             except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
                 future.set_exception(error)
             finally:
-                self._lanes.release()
+                self._slots.release()
 
         # A daemon thread: process exit does not wait for a service that does not answer.
         threading.Thread(target=work, name=f"rerank-{self._name}", daemon=True).start()
@@ -106,7 +106,7 @@ class Budget:
             # Only the kind: a client's message may quote what it was given.
             raise RerankFailed(f"reranker {self._name}: {type(error).__name__}") from error
 
-    def _tries(self, call: Callable[[Deadline], _T], deadline: Deadline) -> _T:
+    def _attempt(self, call: Callable[[Deadline], _T], deadline: Deadline) -> _T:
         made = 0
         while True:
             made += 1
