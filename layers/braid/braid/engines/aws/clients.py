@@ -16,6 +16,8 @@ from braid.errors import StoreError, TransientStoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from botocore.config import Config
+
 TRANSIENT_CODES = frozenset(
     {
         "InternalError",
@@ -63,15 +65,20 @@ def open_client(
         If there is no region.
     """
     import boto3
+
+    with named_errors(service):
+        return boto3.client(service, config=client_config(timeout_s=timeout_s, attempts=attempts))
+
+
+def client_config(*, timeout_s: float, attempts: int) -> Config:
+    """Return the configuration of a client: timeouts and attempts as of :func:`open_client`."""
     from botocore.config import Config
 
-    config = Config(
+    return Config(
         connect_timeout=timeout_s,
         read_timeout=timeout_s,
         retries={"mode": "standard", "total_max_attempts": attempts},
     )
-    with named_errors(service):
-        return boto3.client(service, config=config)
 
 
 @contextmanager

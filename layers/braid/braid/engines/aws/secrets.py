@@ -90,11 +90,10 @@ def signing_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], time
 def _provider(secret_arn: str, timeout_s: float) -> SecretsProvider:
     import boto3
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
-    from botocore.config import Config
 
-    config = Config(
-        connect_timeout=timeout_s, read_timeout=timeout_s, retries={"mode": "standard", "total_max_attempts": 2}
-    )
+    from braid.engines.aws.clients import client_config
+
+    config = client_config(timeout_s=timeout_s, attempts=2)
     client = boto3.client("secretsmanager", region_name=secret_arn.split(":")[3], config=config)
     return SecretsProvider(boto3_client=client)
 

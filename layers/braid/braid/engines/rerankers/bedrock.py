@@ -15,8 +15,6 @@ from braid.errors import ConfigurationError, RerankFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from botocore.exceptions import ClientError
-
     from braid.engines.rerankers.texts import Prepared
     from braid.engines.retrying import Deadline
     from braid.settings import Settings
@@ -96,16 +94,13 @@ class BedrockReranker:
             If no region is configured.
         """
         import boto3
-        from botocore.config import Config
         from botocore.exceptions import BotoCoreError
+
+        from braid.engines.aws.clients import client_config
 
         model = settings.bedrock_rerank_model
         region = settings.bedrock_region or (model.split(":")[3] if model.startswith("arn:") else "")
-        config = Config(
-            connect_timeout=settings.rerank_timeout_s,
-            read_timeout=settings.rerank_timeout_s,
-            retries={"mode": "standard", "total_max_attempts": 1},
-        )
+        config = client_config(timeout_s=settings.rerank_timeout_s, attempts=1)
         try:
             client = boto3.client("bedrock-agent-runtime", region_name=region or None, config=config)
         except BotoCoreError as error:
@@ -173,10 +168,12 @@ class BedrockReranker:
         from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, HTTPClientError
         from botocore.exceptions import ConnectionError as NoConnection
 
+        from braid.engines.aws.clients import code_of, status_of
+
         try:
             return self._client.rerank(**request)
         except ClientError as error:
-            code, status = _code_and_status(error)
+            code, status = code_of(error), status_of(error)
             if code in _AGAIN or status == _TOO_MANY or status >= _SERVER_FAULT:
                 raise TryAgain(code) from error
             # The service's own message may quote the request.
@@ -204,9 +201,3 @@ def _request(model_arn: str, prepared: Prepared) -> dict[str, object]:
             },
         },
     }
-
-
-def _code_and_status(error: ClientError) -> tuple[str, int]:
-    answer: dict[str, Any] = dict(error.response)
-    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return str(answer.get("Error", {}).get("Code", "")), int(status)
