@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from braid import errors
 from braid.engines.aws.clients import named_errors, open_client
@@ -11,16 +11,12 @@ from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ports.ingestion import WriteReport
 
 if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
     from braid.ports.ingestion import WriteRequest
     from braid.settings import Settings
 
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
-
-
-class _Client(Protocol):
-    """The call of a Lambda client that is made here."""
-
-    def invoke(self, **request: object) -> dict[str, Any]: ...
 
 
 class IngestFunction:
@@ -34,7 +30,7 @@ class IngestFunction:
         The function's name or ARN.
     """
 
-    def __init__(self, client: _Client, name: str) -> None:
+    def __init__(self, client: LambdaClient, name: str) -> None:
         self._client = client
         self._name = name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from botocore.exceptions import ClientError
 
@@ -14,6 +14,8 @@ from braid.models import Answer
 from braid.ports.imports import Import, ImportStatus, JobReport
 
 if TYPE_CHECKING:
+    from mypy_boto3_stepfunctions import SFNClient
+
     from braid.models import Query
     from braid.ports.imports import ImportAsked
     from braid.settings import Settings
@@ -21,16 +23,6 @@ if TYPE_CHECKING:
 _ERRORS = {"InvalidRequest": InvalidRequest, "StoresUnavailable": StoresUnavailable}
 """Errors that the retrieval workflow raises, by name."""
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
-
-
-class _Client(Protocol):
-    """The calls of a Step Functions client that are made here."""
-
-    def start_sync_execution(self, **request: object) -> dict[str, Any]: ...
-
-    def start_execution(self, **request: object) -> dict[str, Any]: ...
-
-    def describe_execution(self, **request: object) -> dict[str, Any]: ...
 
 
 class _StateMachine:
@@ -44,7 +36,7 @@ class _StateMachine:
         The state machine's ARN.
     """
 
-    def __init__(self, client: _Client, arn: str) -> None:
+    def __init__(self, client: SFNClient, arn: str) -> None:
         self._client = client
         self._arn = arn
         self._name = f"workflow {arn.rsplit(':', 1)[-1]}"
