@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from braid.app import Wired
-from braid.engines.aws.dynamodb_members import DynamoMembers
+from braid.engines.aws.dynamodb import DynamoMembers
 from braid.engines.embedded.members import EmbeddedMembers
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import TransientStoreError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import boto3
 import pytest
-from braid.engines.aws.dynamodb_jobs import DynamoJobStore
+from braid.engines.aws.dynamodb import DynamoJobStore
 from braid.engines.embedded.index_migration import EmbeddedIndexMigration
 from braid.engines.embedded.job_store import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex

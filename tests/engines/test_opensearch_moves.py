@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.opensearch.dual_write import next_alias, placed, previous_alias
+from braid.engines.opensearch.dual_write import indexes_by_alias, next_alias, previous_alias
 from braid.engines.opensearch.index import OpenSearchIndex
-from braid.engines.opensearch.migration import OpenSearchMoves
+from braid.engines.opensearch.migration import OpenSearchMigration
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
 from tests.contract.shapes import ACME, DIMENSIONS, record
@@ -25,33 +25,33 @@ def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
 
 
 @pytest.fixture
-def moves(client: OpenSearch, settings: Settings) -> OpenSearchMoves:
-    return OpenSearchMoves(client, settings, DIMENSIONS)
+def moves(client: OpenSearch, settings: Settings) -> OpenSearchMigration:
+    return OpenSearchMigration(client, settings, DIMENSIONS)
 
 
-class TestOpenSearchMoves(IndexMovesContract):
+class TestOpenSearchMigration(IndexMovesContract):
     pass
 
 
 def test_a_switch_moves_the_alias_and_keeps_the_other_index(
-    index: OpenSearchIndex, moves: OpenSearchMoves, client: OpenSearch, settings: Settings
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
 ) -> None:
     index.upsert([record("a", cosine=0.5)])
     moves.begin("old", "new", SPACES)
     fill(moves)
     alias = settings.opensearch_index
     first, second = f"{alias}-000001", f"{alias}-000002"
-    assert placed(client, alias, attempts=1) == {alias: first, next_alias(alias): second}
+    assert indexes_by_alias(client, alias, attempts=1) == {alias: first, next_alias(alias): second}
     moves.switch()
-    assert placed(client, alias, attempts=1) == {alias: second, previous_alias(alias): first}
+    assert indexes_by_alias(client, alias, attempts=1) == {alias: second, previous_alias(alias): first}
     moves.drop(())
     assert not client.indices.exists(index=first)
     moves.begin("new", "third", SPACES)
-    assert placed(client, alias, attempts=1)[next_alias(alias)] == f"{alias}-000003"
+    assert indexes_by_alias(client, alias, attempts=1)[next_alias(alias)] == f"{alias}-000003"
 
 
 def test_a_write_by_somebody_who_has_not_heard_of_the_move_is_put_right(
-    index: OpenSearchIndex, moves: OpenSearchMoves, client: OpenSearch, settings: Settings
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
 ) -> None:
     index.upsert([record(name, "old", cosine=0.5) for name in ("changed", "gone", "same")])
     moves.begin("old", "new", SPACES)
@@ -73,7 +73,7 @@ def test_a_write_by_somebody_who_has_not_heard_of_the_move_is_put_right(
 
 
 def test_a_write_that_meets_the_switch_lands_in_both(
-    index: OpenSearchIndex, moves: OpenSearchMoves, client: OpenSearch, monkeypatch: pytest.MonkeyPatch
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del client
     index.upsert([record("a", "old", cosine=0.5)])
@@ -95,7 +95,7 @@ def test_a_write_that_meets_the_switch_lands_in_both(
 
 
 def test_a_record_that_is_removed_while_it_is_copied_does_not_come_back(
-    index: OpenSearchIndex, moves: OpenSearchMoves, monkeypatch: pytest.MonkeyPatch
+    index: OpenSearchIndex, moves: OpenSearchMigration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index.upsert([record("a", cosine=0.5), record("b", cosine=0.4)])
     moves.begin("old", "new", SPACES)

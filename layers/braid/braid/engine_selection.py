@@ -122,7 +122,7 @@ class Engines:
             from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
 
             return EmbeddedSchemaRegistry(self.store)
-        from braid.engines.aws.dynamodb_schemas import DynamoSchemaRegistry
+        from braid.engines.aws.dynamodb import DynamoSchemaRegistry
 
         return DynamoSchemaRegistry.connect(self.settings)
 
@@ -174,7 +174,7 @@ class Engines:
             If the stores are not this machine's, and the settings name no table.
         """
         if self.settings.members_table:
-            from braid.engines.aws.dynamodb_members import DynamoMembers
+            from braid.engines.aws.dynamodb import DynamoMembers
 
             return DynamoMembers.connect(self.settings)
         self._keep_here("BRAID_MEMBERS_TABLE")
@@ -248,9 +248,9 @@ class Engines:
             if not isinstance(index, EmbeddedSearchIndex):
                 index = EmbeddedSearchIndex(self.store, self.profiles.dimensions())
             return EmbeddedIndexMigration(self.store, index)
-        from braid.engines.opensearch.migration import OpenSearchMoves
+        from braid.engines.opensearch.migration import OpenSearchMigration
 
-        return OpenSearchMoves.connect(self.settings, self.profiles.dimensions())
+        return OpenSearchMigration.connect(self.settings, self.profiles.dimensions())
 
     @cached_property
     def jobs(self) -> JobStore:
@@ -266,7 +266,7 @@ class Engines:
             from braid.engines.embedded.job_store import EmbeddedJobStore
 
             return EmbeddedJobStore(self.store)
-        from braid.engines.aws.dynamodb_jobs import DynamoJobStore
+        from braid.engines.aws.dynamodb import DynamoJobStore
 
         return DynamoJobStore.connect(self.settings)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from braid.engines.neptune import elements
-from braid.engines.neptune import query as gremlin_query
+from braid.engines.neptune import graph_query as gremlin_query
 from braid.models import Direction, TimeRange
 from braid.ports.graph_query import MAX_STEPS, MAX_WALKS, GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
 from braid.ranking import graph_walks

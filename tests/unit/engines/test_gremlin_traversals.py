@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.neptune import elements
-from braid.engines.neptune.connection import GremlinConnection
-from braid.engines.neptune.expansion import expansion, neighbourhood
-from braid.engines.neptune.knowledge_graph import GremlinGraph, iam_headers
+from braid.engines.neptune.connection import GremlinConnection, iam_headers
+from braid.engines.neptune.expansion import expansion_traversal, read_expansion
+from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.errors import ConfigurationError
 from braid.models import Direction
 from braid.ports.knowledge_graph import ExpandRequest
@@ -85,19 +85,19 @@ def test_a_vertex_and_an_edge_have_the_same_id_in_every_write() -> None:
 @pytest.mark.parametrize("hops", [1, 2, 3])
 @pytest.mark.parametrize("direction", list(Direction))
 def test_a_walk_is_written_out_and_never_limits_inside_repeat(direction: Direction, hops: int) -> None:
-    walk = neighbourhood(source(), request(direction=direction, max_hops=hops))
+    walk = expansion_traversal(source(), request(direction=direction, max_hops=hops))
     assert steps_named(walk, "repeat") == []
     budget = request().fan_out + 1
     assert [step[1] for step in steps_named(walk, "limit")].count(budget) == hops
 
 
 def test_every_read_names_its_tenant() -> None:
-    walk = neighbourhood(source(), request(max_hops=2))
+    walk = expansion_traversal(source(), request(max_hops=2))
     assert [step[1:] for step in steps_named(walk, "has")].count([elements.TENANT, ACME]) >= 3
 
 
 def test_what_a_caller_sends_is_an_argument_and_never_a_step() -> None:
-    walk = neighbourhood(source(), request(seeds=(HOSTILE,)))
+    walk = expansion_traversal(source(), request(seeds=(HOSTILE,)))
     written = elements.write_vertices(source(), [vertex(HOSTILE, name=HOSTILE)])
     assert not {"drop", "inject"} & {step[0] for step in instructions(walk.bytecode)}
     assert steps_named(walk, "V")[0][1] == f"{ACME}|{HOSTILE}"
@@ -125,7 +125,7 @@ def test_an_edge_that_both_ends_brought_counts_once() -> None:
     vertices = [separator.join((name, "Concept", "1", "", "")) for name in ("a", "b", "c")]
     edges = [separator.join(("a", "CAUSES", "b", "", "1.0", "")), separator.join(("b", "CAUSES", "c", "", "0.5", ""))]
     collected = {"vertices": [*vertices, *vertices], "edges": [*edges, *edges]}
-    found = expansion(collected, request(seeds=("a",), fan_out=2))
+    found = read_expansion(collected, request(seeds=("a",), fan_out=2))
     assert [hit.id for hit in found.hits] == ["b", "c"]
     assert not found.truncated
 

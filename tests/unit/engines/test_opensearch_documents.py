@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.opensearch import mapping
+from braid.engines.opensearch import mapping, multi_search
 from braid.engines.opensearch import queries as query
 from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, _chunks
 from braid.engines.opensearch.client import open_client, refusal
 from braid.engines.opensearch.index import OpenSearchIndex
-from braid.engines.opensearch.migration import OpenSearchMoves
+from braid.engines.opensearch.migration import OpenSearchMigration
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.models import Filters, TimeRange
 from braid.ports.search_index import SearchRequest
@@ -65,8 +65,8 @@ def test_a_vector_of_zeros_has_no_cosine_and_is_not_indexed() -> None:
 
 
 def test_the_filter_is_inside_the_vector_clause_and_names_the_tenant() -> None:
-    clause = query.filter_clause(request(filters=Filters(entity_types=("Event",))), valid=True)
-    body = query.knn(embedding(AXIS), 5, clause)
+    clause = multi_search.filter_clause(request(filters=Filters(entity_types=("Event",))), valid=True)
+    body = multi_search.knn(embedding(AXIS), 5, clause)
     inner = body["query"]["knn"]["vector_small_space"]
     assert inner["filter"] == clause
     assert {"term": {"tenant_id": ACME}} in clause["bool"]["filter"]
@@ -85,12 +85,12 @@ def test_a_scan_names_its_tenant_and_every_condition() -> None:
 
 
 def test_a_time_range_without_bounds_asks_for_a_time() -> None:
-    clause = query.filter_clause(request(filters=Filters(time_range=TimeRange())), valid=True)
+    clause = multi_search.filter_clause(request(filters=Filters(time_range=TimeRange())), valid=True)
     assert {"exists": {"field": "timestamp_us"}} in clause["bool"]["filter"]
 
 
 def test_words_are_never_query_syntax() -> None:
-    body = query.match(["a", "b"], 5, {"match_all": {}})
+    body = multi_search.match(["a", "b"], 5, {"match_all": {}})
     assert body["query"]["bool"]["must"] == [{"match": {"words": {"query": "a b"}}}]
     assert "query_string" not in json.dumps(body)
 
@@ -178,8 +178,8 @@ def test_signing_without_credentials_is_refused_when_connecting(monkeypatch: pyt
 
 
 def test_the_newest_texts_are_sorted_by_time_within_the_filter_and_keep_their_scores() -> None:
-    clause = query.filter_clause(request(filters=Filters(task_id="t1")), valid=True)
-    body = query.newest(["gearbox"], 5, clause)
+    clause = multi_search.filter_clause(request(filters=Filters(task_id="t1")), valid=True)
+    body = multi_search.newest(["gearbox"], 5, clause)
     assert body["sort"] == [{"timestamp_us": {"order": "desc", "missing": "_last"}}, {"id": "asc"}]
     assert body["track_scores"] is True
     assert body["query"]["bool"]["filter"] == [clause]
@@ -191,10 +191,10 @@ def test_retired_texts_that_are_newer_are_counted_and_take_no_place() -> None:
         return {"hits": {"hits": [{"sort": [time, name], "_score": score} for time, name, score in found]}}
 
     valid = answer((30, "a", 1.0), (30, "b", 9.0), (-(2**63), "timeless", 2.0))
-    hits, retired = query.newest_strand(valid, answer((40, "old", 1.0), (20, "older", 1.0)), k=3)
+    hits, retired = multi_search.newest_strand(valid, answer((40, "old", 1.0), (20, "older", 1.0)), k=3)
     assert [hit.id for hit in hits] == ["a", "b", "timeless"]
     assert [hit.rank for hit in hits] == [1, 2, 3]
-    assert hits[1].score == query.from_lucene_bm25(9.0)
+    assert hits[1].score == multi_search.from_lucene_bm25(9.0)
     assert retired == {"old"}
 
 
@@ -223,7 +223,7 @@ class Counting:
 
 def test_what_is_left_of_a_move_is_counted_by_two_requests_however_many_tenants_there_are() -> None:
     client = Counting()
-    moves = OpenSearchMoves(client, Settings(), {})  # type: ignore[arg-type]
+    moves = OpenSearchMigration(client, Settings(), {})  # type: ignore[arg-type]
     tenants = [f"tenant-{number:03}" for number in range(500)]
     assert moves.count_pending(tenants, ("wide",)) == 10 + 499 * 2  # the first is missing as a whole
     assert client.calls == ["refresh", "search", "search"]

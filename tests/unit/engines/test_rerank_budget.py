@@ -7,11 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.rerankers.budget import Budget, Deadline, TryAgain
+from braid.engines.rerankers.budget import Budget, TryAgain
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from braid.engines.retrying import Deadline
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def test_a_call_that_waits_holds_up_no_other(released: threading.Event) -> None:
 
 
 def test_calls_that_nobody_waits_for_are_bounded_in_number(released: threading.Event) -> None:
-    budget = Budget("it", attempts=1, lanes=2)
+    budget = Budget("it", attempts=1, concurrency=2)
     ended = threading.Semaphore(0)
 
     def stall(_: Deadline) -> None:

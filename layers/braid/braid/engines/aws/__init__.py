@@ -1,1 +1,1 @@
-"""DynamoDB, S3, SQS, Step Functions, Lambda and Secrets Manager behind the ports."""
+"""AWS services as engines: DynamoDB, S3, SQS, Step Functions, Lambda and Secrets Manager."""

@@ -1,21 +1,22 @@
-"""What the adapters of AWS services share: clients bounded in time, and errors named as Braid's.
+"""Clients of AWS services: time limits, retries, and their errors as Braid's.
 
-``boto3`` is imported when the first client is opened: that takes longer than all else here.
+``boto3`` is imported when the first client is opened, because that import is slow.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 from botocore.exceptions import ConnectionError as NoConnection
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from braid.errors import StoreError, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from botocore.config import Config
 
 TRANSIENT_CODES = frozenset(
     {
@@ -47,14 +48,14 @@ _TOO_MANY = 429
 def open_client(
     service: Literal["dynamodb", "lambda", "sqs", "s3", "stepfunctions"], *, timeout_s: float, attempts: int
 ) -> Any:  # noqa: ANN401 - its methods are made at run time
-    """Return a client; nothing is asked yet.
+    """Return a client; no request is sent yet.
 
     Parameters
     ----------
     service
-        Which one.
+        Name of the AWS service.
     timeout_s
-        Bound on connecting, and on each wait for an answer.
+        Limit in seconds on connecting, and on each wait for an answer.
     attempts
         How often a request is sent at most, with the client's jittered pauses of up to 1 s, then 2 s, between.
 
@@ -64,32 +65,37 @@ def open_client(
         If there is no region.
     """
     import boto3
+
+    with named_errors(service):
+        return boto3.client(service, config=client_config(timeout_s=timeout_s, attempts=attempts))
+
+
+def client_config(*, timeout_s: float, attempts: int) -> Config:
+    """Return the configuration of a client: timeouts and attempts as of :func:`open_client`."""
     from botocore.config import Config
 
-    config = Config(
+    return Config(
         connect_timeout=timeout_s,
         read_timeout=timeout_s,
         retries={"mode": "standard", "total_max_attempts": attempts},
     )
-    with named_errors(service):
-        return boto3.client(service, config=config)
 
 
 @contextmanager
 def named_errors(what: str) -> Iterator[None]:
-    """Turn the client's exceptions into Braid's; the client tries again by itself, so nothing is tried again here.
+    """Convert the client's exceptions to Braid's. The client itself retries; nothing is retried here.
 
     Parameters
     ----------
     what
-        The table, queue or bucket, for the message.
+        Name of the table, queue or bucket, for the message.
 
     Raises
     ------
     TransientStoreError
-        If the store was throttled, unreachable or failed in itself.
+        If the service throttled the request, was unreachable, or failed internally.
     StoreError
-        If it refused.
+        If the service refused the request.
     """
     try:
         yield
@@ -113,37 +119,3 @@ def code_of(error: ClientError) -> str:
 def status_of(error: ClientError) -> int:
     """Return the HTTP status, 0 when there is none."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
-def retrying(attempts: int) -> Retrying:
-    """Return the policy of what the client does not try again by itself: transient errors, jittered, so often."""
-    return Retrying(
-        stop=stop_after_attempt(attempts),
-        wait=wait_random_exponential(multiplier=0.1, max=2.0),
-        retry=retry_if_exception_type(TransientStoreError),
-        reraise=True,
-    )
-
-
-class _Table(Protocol):
-    """The call of a DynamoDB client that reads a table through."""
-
-    def scan(self, **request: object) -> dict[str, Any]: ...
-
-
-def scanned(client: _Table, table: str, **request: object) -> Iterator[dict[str, Any]]:
-    """Yield the items of a table that a request asks for, page by page: nothing that was put before is overlooked.
-
-    Raises
-    ------
-    StoreError
-        If a page could not be read; see :func:`named_errors`.
-    """
-    request |= {"TableName": table, "ConsistentRead": True}
-    while True:
-        with named_errors(f"table {table}"):
-            page = client.scan(**request)
-        yield from page["Items"]
-        if not page.get("LastEvaluatedKey"):
-            return
-        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]

@@ -1,40 +1,29 @@
-"""The cache in DynamoDB: one table, tenant and key together as partition key, so that no tenant is a hot partition."""
+"""Cache in a DynamoDB table, whose partition key is tenant and key together, so that no tenant is a hot partition."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from braid.engines.aws.clients import code_of, named_errors, open_client, retrying, scanned
+from braid.engines.aws.clients import code_of, open_client
+from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
+from braid.engines.retrying import retrying
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from braid.engines.aws.dynamodb import DynamoClient
     from braid.settings import Settings
 
 _GENERATION = "generation"
 _COUNT = "count"
 
 
-class _Table(Protocol):
-    """The calls of a DynamoDB client that are made here."""
-
-    def put_item(self, **request: object) -> dict[str, Any]: ...
-
-    def get_item(self, **request: object) -> dict[str, Any]: ...
-
-    def update_item(self, **request: object) -> dict[str, Any]: ...
-
-    def delete_item(self, **request: object) -> dict[str, Any]: ...
-
-    def scan(self, **request: object) -> dict[str, Any]: ...
-
-
-class DynamoCache:
+class DynamoCache(DynamoTable):
     """Values in a table; implements :class:`braid.ports.cache.Cache`.
 
     Parameters
@@ -46,35 +35,34 @@ class DynamoCache:
     clock
         Returns seconds since 1970.
     advance_attempts
-        How often beginning a generation is tried: a read may be given up at once, a write's last step not.
+        Attempts at advancing a generation: unlike a read, the last step of a write must not be given up at once.
     """
 
     def __init__(
-        self, client: _Table, table: str, *, clock: Callable[[], float] = time.time, advance_attempts: int = 3
+        self, client: DynamoClient, table: str, *, clock: Callable[[], float] = time.time, advance_attempts: int = 3
     ) -> None:
-        self._client = client
-        self._table = table
+        super().__init__(client, table)
         self._clock = clock
         self._advance_attempts = advance_attempts
 
     @classmethod
     def connect(cls, settings: Settings) -> DynamoCache:
-        """Return the cache that the settings name. Nothing is asked yet."""
+        """Return the cache that the settings name. No request is sent yet."""
         client = open_client("dynamodb", timeout_s=settings.cache_timeout_s, attempts=settings.cache_attempts)
         return cls(client, settings.cache_table)
 
     def get(self, tenant_id: str, key: str) -> bytes | None:
-        """Return what is kept; None when nothing is, or it has expired: DynamoDB removes that days later."""
-        with named_errors(f"table {self._table}"):
+        """Return the value; None when there is none, or it has expired: DynamoDB removes expired items days later."""
+        with self._errors():
             found = self._client.get_item(TableName=self._table, Key=_value_id(tenant_id, key)).get("Item")
         return _kept(found, self._clock())
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
-        """Keep a value for ``ttl_s`` seconds instead of what was there; one that is too large is not kept."""
+        """Store a value for ``ttl_s`` seconds, replacing an older one; a value that is too large is not stored."""
         item_id = _value_id(tenant_id, key)
-        # Whole seconds are what time to live reads; rounded down, so that nothing is kept too long.
+        # Time to live is in whole seconds, rounded down so that nothing is kept too long.
         expires_at = int(self._clock() + check_ttl(ttl_s))
-        with named_errors(f"table {self._table}"):
+        with self._errors():
             if len(value) > MAX_CACHE_VALUE_BYTES:
                 self._client.delete_item(TableName=self._table, Key=item_id)
                 return
@@ -85,7 +73,7 @@ class DynamoCache:
     def exchange(
         self, tenant_id: str, key: str, expected: bytes | None, value: bytes | None, ttl_s: int
     ) -> bytes | None:
-        """Keep ``value`` if what is kept equals ``expected``, and return what was kept, by one conditional write."""
+        """Store ``value`` if the stored one equals ``expected``, and return the stored one, by a conditional write."""
         item_id = _value_id(tenant_id, key)
         now = self._clock()
         expires_at = int(now + check_ttl(ttl_s))
@@ -99,7 +87,7 @@ class DynamoCache:
             request["ConditionExpression"] = "expires_at > :now AND #value = :expected"
             request["ExpressionAttributeNames"] = {"#value": "value"}
             request["ExpressionAttributeValues"][":expected"] = {"B": expected}
-        with named_errors(f"table {self._table}"):
+        with self._errors():
             try:
                 if value is None or len(value) > MAX_CACHE_VALUE_BYTES:
                     self._client.delete_item(Key=item_id, **request)
@@ -107,17 +95,17 @@ class DynamoCache:
                     item = {**item_id, "expires_at": {"N": str(expires_at)}, "value": {"B": value}}
                     self._client.put_item(Item=item, **request)
             except ClientError as error:
-                if code_of(error) != "ConditionalCheckFailedException":
+                if code_of(error) != CONDITION_FAILED:
                     raise
                 answer: dict[str, Any] = dict(error.response)
                 return _kept(answer.get("Item"), now)
         return expected
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
-        """Add to a counter of the present window and return its sum; a window that is over goes by time to live."""
+        """Add to the counter of the current window and return its sum; old windows expire by time to live."""
         now = self._clock()
         item_id = _item_id(tenant_id, counter_key(key, window_s, now))
-        with named_errors(f"table {self._table}"):
+        with self._errors():
             answer = self._client.update_item(
                 TableName=self._table,
                 Key=item_id,
@@ -132,23 +120,23 @@ class DynamoCache:
         return int(answer["Attributes"][_COUNT]["N"])
 
     def generation(self, tenant_id: str) -> int:
-        """Return the tenant's generation as it is at this moment."""
-        with named_errors(f"table {self._table}"):
+        """Return the tenant's write generation, read consistently."""
+        with self._errors():
             found = self._client.get_item(
                 TableName=self._table, Key=_generation_id(tenant_id), ConsistentRead=True
             ).get("Item")
         return 0 if found is None else int(found[_GENERATION]["N"])
 
     def advance(self, tenant_id: str) -> int:
-        """Begin a new generation and return it.
+        """Advance the tenant's write generation and return it.
 
         Raises
         ------
         TransientStoreError
-            If the table did not answer, however often it was asked.
+            If the table did not answer within the attempts.
         """
         for attempt in retrying(self._advance_attempts):
-            with attempt, named_errors(f"table {self._table}"):
+            with attempt, self._errors():
                 answer = self._client.update_item(
                     TableName=self._table,
                     Key=_generation_id(tenant_id),
@@ -160,18 +148,17 @@ class DynamoCache:
         return int(answer["Attributes"][_GENERATION]["N"])
 
     def forget(self, tenant_id: str) -> int:
-        """Remove every value of a tenant and return how many there were; the whole table is read for it."""
+        """Remove every value of a tenant and return how many there were; the whole table is scanned."""
         prefix = f"{check_tenant(tenant_id)}|"
-        found = scanned(
-            self._client,
-            self._table,
+        found = self._items(
+            self._client.scan,
             ProjectionExpression="id",
             FilterExpression="begins_with(id, :tenant)",
             ExpressionAttributeValues={":tenant": {"S": prefix}},
         )
         removed = 0
         for item in found:
-            with named_errors(f"table {self._table}"):
+            with self._errors():
                 self._client.delete_item(TableName=self._table, Key={"id": item["id"]})
             removed += 1
         return removed

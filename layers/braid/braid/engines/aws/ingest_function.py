@@ -1,9 +1,9 @@
-"""Writes of one call by the function that carries the models, invoked and waited for."""
+"""Synchronous writes by the ingest function, which has the embedding models."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from braid import errors
 from braid.engines.aws.clients import named_errors, open_client
@@ -11,20 +11,16 @@ from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ports.ingestion import WriteReport
 
 if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
+
     from braid.ports.ingestion import WriteRequest
     from braid.settings import Settings
 
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 
-class _Client(Protocol):
-    """The call of a Lambda client that is made here."""
-
-    def invoke(self, **request: object) -> dict[str, Any]: ...
-
-
 class IngestFunction:
-    """A function that writes.
+    """The Lambda function that embeds and writes; invoked synchronously.
 
     Parameters
     ----------
@@ -34,28 +30,28 @@ class IngestFunction:
         The function's name or ARN.
     """
 
-    def __init__(self, client: _Client, name: str) -> None:
+    def __init__(self, client: LambdaClient, name: str) -> None:
         self._client = client
         self._name = name
 
     @classmethod
     def connect(cls, settings: Settings) -> IngestFunction:
-        """Return the function that the settings name. Nothing is asked yet."""
-        # One attempt: whoever asked may repeat the write, and waits no longer for two.
+        """Return the function that the settings name. No request is sent yet."""
+        # One attempt: the caller may repeat the write, and would wait twice as long for two.
         client = open_client("lambda", timeout_s=settings.ingest_timeout_s, attempts=1)
         return cls(client, settings.ingest_function)
 
     def write(self, request: WriteRequest) -> WriteReport:
-        """Check and write.
+        """Validate and write a request.
 
         Raises
         ------
         InvalidRequest
-            If the request as a whole is wrong; of single items the report says so.
+            If the request as a whole is invalid; errors of single items are in the report.
         TransientStoreError
             If the function was throttled, unreachable or took too long.
         BraidError
-            As the function says.
+            The error that the function raised.
         """
         task = {"name": "write", "tenant_id": request.tenant_id, "body": _body(request)}
         with named_errors(f"function {self._name}"):
@@ -67,7 +63,7 @@ class IngestFunction:
 
 
 def _body(request: WriteRequest) -> dict[str, Any]:
-    """Return a request as the function reads it; vertices are its entities, whose type it calls ``type``."""
+    """Return a request in the function's format; vertices are its ``entities``, whose type it calls ``type``."""
     shown: dict[str, list[dict[str, Any]]] = {}
     for kind, items in (
         ("records", request.records),

@@ -1,4 +1,4 @@
-"""The object store in S3: one bucket, the tenant as the first part of every key."""
+"""Object store in S3: one bucket, with the tenant as the first part of every key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from botocore.exceptions import ClientError
 
-from braid.engines.aws.clients import TRANSIENT_CODES, code_of, named_errors, open_client, retrying, status_of
+from braid.engines.aws.clients import TRANSIENT_CODES, code_of, named_errors, open_client, status_of
+from braid.engines.retrying import retrying
 from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 from braid.ports.keys import check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 PART_BYTES = 8 * 1024 * 1024
-"""Held in memory of what is read or written. S3 takes 10,000 parts, and so 80 GB, and none below 5 MiB but the last."""
+"""Bytes read or written at once. S3 takes at most 10,000 parts (so 80 GB), of at least 5 MiB but for the last."""
 DELETED_AT_ONCE = 1_000
-"""Keys that S3 takes in one request."""
+"""Most keys in one delete request of S3."""
 _NOT_FOUND = 404
 _PRECONDITION_FAILED = 412
 
@@ -57,11 +58,11 @@ class S3ObjectStore:
     client
         An S3 client.
     bucket
-        Its name.
+        Name of the bucket.
     part_bytes
-        How much is read or written at once.
+        Bytes read or written at once.
     read_attempts
-        How often one part is read: the client tries again only until the first byte has come.
+        Attempts at reading one part: the client itself retries only until the first byte has come.
     """
 
     def __init__(self, client: _Client, bucket: str, *, part_bytes: int = PART_BYTES, read_attempts: int = 3) -> None:
@@ -72,12 +73,12 @@ class S3ObjectStore:
 
     @classmethod
     def connect(cls, settings: Settings) -> S3ObjectStore:
-        """Return the store that the settings name. Nothing is asked yet.
+        """Return the store that the settings name. No request is sent yet.
 
         Raises
         ------
         ConfigurationError
-            If they name none.
+            If the settings name no bucket.
         """
         if not settings.objects_bucket:
             message = "BRAID_OBJECTS_BUCKET: is not set"
@@ -105,13 +106,13 @@ class S3ObjectStore:
                     size += len(part)
                 etag = self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": sent})["ETag"]
             except BaseException:
-                # Its parts would be kept, and paid for, unseen.
+                # The parts of an unfinished upload would be kept and paid for.
                 self._abort(upload)
                 raise
         return ObjectInfo(key=key, size_bytes=size, version=etag)
 
     def open(self, tenant_id: str, key: str) -> StoredLines:
-        """Begin to read an object.
+        """Open an object for reading.
 
         Raises
         ------
@@ -156,14 +157,14 @@ class S3ObjectStore:
             self._client.delete_object(**self._place(tenant_id, key))
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
-        """Remove objects, as many in one request as S3 takes.
+        """Remove objects in batches of the size that S3 takes.
 
         Raises
         ------
         TransientStoreError
-            If some could not be removed, and trying again may.
+            If some were not removed for a transient reason.
         StoreError
-            If S3 refused some; the others of the request are gone.
+            If S3 refused some; the others of the request are removed.
         """
         folder = f"{check_tenant(tenant_id)}/"
         places = [{"Key": folder + key} for key in keys]
@@ -189,9 +190,9 @@ class S3ObjectStore:
             return
 
     def _parts(self, place: dict[str, str], info: ObjectInfo, first: int, last: int) -> Iterator[bytes]:
-        """Yield a part of one version of an object, piece by piece; S3 refuses each piece of any other version.
+        """Yield a range of one version of an object, part by part; S3 refuses each part of any other version.
 
-        No connection is held while a part is worked on, however long that takes.
+        No connection is held while the caller processes a part.
         """
         for start in range(first, last, self._part_bytes):
             end = min(start + self._part_bytes, last) - 1

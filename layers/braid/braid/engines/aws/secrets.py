@@ -1,4 +1,4 @@
-"""API keys: from a setting, or from a secret that AWS Secrets Manager keeps. Neither is ever part of a message."""
+"""API and signing keys, from a setting or from AWS Secrets Manager; never part of an error message."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
 MAX_AGE_S = 300
-"""For how long a secret is not read again; a changed one is used after that."""
+"""Seconds for which a secret is cached; a changed secret is used after that."""
 
 
 def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], str]:
-    """Return what returns the key.
+    """Return a function that returns the API key.
 
     Parameters
     ----------
     key
-        The key itself; wins over the secret.
+        The key itself; takes precedence over the secret.
     secret_arn
         ARN of a secret whose string is the key.
     names
-        What ``key`` and ``secret_arn`` are called where an operator sets them.
+        Names of the settings of ``key`` and ``secret_arn``, for error messages.
     timeout_s
-        Bound on connecting to Secrets Manager, and on each wait for its answer.
+        Limit in seconds on connecting to Secrets Manager, and on each wait for its answer.
 
     Raises
     ------
     ConfigurationError
-        If there is neither key nor secret, or the key cannot be one.
+        If there is neither key nor secret, or the key is not a valid one.
     """
     own = key.get_secret_value().strip()
     if own:
@@ -61,7 +61,7 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
 
 
 def signing_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], bytes]:
-    """Return what returns a key that this deployment signs with; one of this process alone where none is set.
+    """Return a function that returns the signing key; a random key of this process where none is set.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def signing_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], time
     Raises
     ------
     ConfigurationError
-        If the key cannot be one. Reading the secret raises StoreError.
+        If the key is not a valid one. Reading the secret raises StoreError.
     """
     if not key.get_secret_value().strip() and not secret_arn:
         own = token_bytes(32)
@@ -90,22 +90,21 @@ def signing_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], time
 def _provider(secret_arn: str, timeout_s: float) -> SecretsProvider:
     import boto3
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
-    from botocore.config import Config
 
-    config = Config(
-        connect_timeout=timeout_s, read_timeout=timeout_s, retries={"mode": "standard", "total_max_attempts": 2}
-    )
+    from braid.engines.aws.clients import client_config
+
+    config = client_config(timeout_s=timeout_s, attempts=2)
     client = boto3.client("secretsmanager", region_name=secret_arn.split(":")[3], config=config)
     return SecretsProvider(boto3_client=client)
 
 
 def _is_key(text: str) -> bool:
-    """Whether a text may stand in a header: a client quotes one that may not in its error."""
+    """Whether a text is valid in a header: HTTP clients quote an invalid one in their errors."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text and not text.startswith("{")
 
 
 def _kind(error: Exception) -> str:
-    """Return what kind of error lies beneath, without its message."""
+    """Return the code or type of the underlying error, without its message."""
     cause = error.__cause__ or error.__context__
     code = getattr(cause, "response", {}).get("Error", {}).get("Code") if cause is not None else None
     return str(code or type(cause or error).__name__)

@@ -1,4 +1,4 @@
-"""The queue in SQS: a FIFO queue, because only those drop what was sent twice."""
+"""Message queue in SQS: a FIFO queue, because only those drop duplicates."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 BATCH = 10
-"""Entries that one request may hold."""
+"""Most entries of one request."""
 BATCH_BYTES = 256 * 1024
-"""Bytes that the messages of one request may have together."""
+"""Most bytes of the messages of one request together."""
 _OLD_RECEIPT = frozenset({"InvalidParameterValue", "ReceiptHandleIsInvalid"})
 
 _LOG = logging.getLogger(__name__)
@@ -39,7 +39,8 @@ class _Client(Protocol):
 class SqsQueue:
     """Messages in SQS; implements :class:`braid.ports.message_queue.Queue`.
 
-    The queue's redrive policy sets aside what is handed out too often. A message that cannot be read is left to it.
+    The queue's redrive policy moves messages that were received too often to the dead-letter queue. A message that
+    cannot be decoded is left to it.
 
     Parameters
     ----------
@@ -56,12 +57,12 @@ class SqsQueue:
 
     @classmethod
     def connect(cls, settings: Settings) -> SqsQueue:
-        """Return the queue that the settings name. Nothing is asked yet.
+        """Return the queue that the settings name. No request is sent yet.
 
         Raises
         ------
         ConfigurationError
-            If they name none, or one that is not FIFO.
+            If the settings name no queue, or one that is not FIFO.
         """
         url = settings.reembed_queue_url
         if not url.endswith(".fifo"):
@@ -70,12 +71,12 @@ class SqsQueue:
         return cls(open_client("sqs", timeout_s=settings.sqs_timeout_s, attempts=settings.sqs_attempts), url)
 
     def send(self, messages: Sequence[QueueMessage]) -> None:
-        """Add messages; when it returns they are durable.
+        """Send messages; they are durable when this returns.
 
         Raises
         ------
         TransientStoreError
-            If some or all were not accepted; sending all of them again adds none twice.
+            If some or all were not accepted; sending all of them again makes no duplicates.
         """
         bodies = encode_messages(messages)
         for batch in _batches(list(zip(messages, bodies, strict=True))):
@@ -84,7 +85,7 @@ class SqsQueue:
                     "Id": str(number),
                     "MessageBody": body,
                     "MessageDeduplicationId": message.deduplication_id,
-                    # A group of its own: the others of a group wait for the one that is handed out.
+                    # A group of its own: the other messages of a group wait for the one in flight.
                     "MessageGroupId": message.deduplication_id,
                 }
                 for number, (message, body) in enumerate(batch)
@@ -94,7 +95,7 @@ class SqsQueue:
             self._check(answer.get("Failed", []), f"of {len(entries)} messages were not accepted")
 
     def receive(self, max_messages: int, visibility_s: int) -> list[Delivery]:
-        """Return up to ``max_messages`` that nobody else gets for ``visibility_s`` seconds.
+        """Return up to ``max_messages``, which are invisible to other consumers for ``visibility_s`` seconds.
 
         When the queue fails after some were received, those are returned.
         """
@@ -121,7 +122,7 @@ class SqsQueue:
         return deliveries
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Remove messages that are done; a receipt that no longer counts is passed over.
+        """Remove processed messages; an expired receipt is ignored.
 
         Raises
         ------
@@ -137,14 +138,14 @@ class SqsQueue:
             self._check(failed, f"of {len(entries)} messages were not removed")
 
     def depth(self) -> int:
-        """Return about how many messages wait or are being worked on."""
+        """Return the approximate number of messages that are waiting or in flight."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         with named_errors(self._name):
             answer = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=names)
         return sum(int(answer["Attributes"][name]) for name in names)
 
     def forget(self, tenant_id: str) -> None:  # noqa: ARG002 - the port's signature
-        """Return None: SQS hands out messages and lets nobody choose among them."""
+        """Return None: SQS cannot select the messages of one tenant."""
         return
 
     def _delivery(self, received: dict[str, Any]) -> Delivery | None:
@@ -156,7 +157,7 @@ class SqsQueue:
         return Delivery(message=message, receipt=received["ReceiptHandle"], receives=receives)
 
     def _check(self, failed: Sequence[dict[str, Any]], what: str) -> None:
-        """Raise for the entries of a batch that failed: the request as a whole succeeds without them."""
+        """Raise for the failed entries of a batch: the request as a whole succeeds without them."""
         if not failed:
             return
         codes = sorted({failure["Code"] for failure in failed})
@@ -166,7 +167,7 @@ class SqsQueue:
 
 
 def _batches(messages: Sequence[tuple[QueueMessage, str]]) -> Iterator[list[tuple[QueueMessage, str]]]:
-    """Yield messages in batches that one request may hold."""
+    """Yield batches within the limits of one request."""
     batch: list[tuple[QueueMessage, str]] = []
     size = 0
     for message, body in messages:

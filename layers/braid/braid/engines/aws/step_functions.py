@@ -1,10 +1,10 @@
-"""The deployed workflows as state machines: questions are waited for; imports and embedding again are only started."""
+"""State machines of Step Functions: retrieval (synchronous), imports and re-embedding (asynchronous)."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from botocore.exceptions import ClientError
 
@@ -14,23 +14,15 @@ from braid.models import Answer
 from braid.ports.imports import Import, ImportStatus, JobReport
 
 if TYPE_CHECKING:
+    from mypy_boto3_stepfunctions import SFNClient
+
     from braid.models import Query
     from braid.ports.imports import ImportAsked
     from braid.settings import Settings
 
 _ERRORS = {"InvalidRequest": InvalidRequest, "StoresUnavailable": StoresUnavailable}
-"""How the retrieval workflow fails on purpose."""
+"""Errors that the retrieval workflow raises, by name."""
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
-
-
-class _Client(Protocol):
-    """The calls of a Step Functions client that are made here."""
-
-    def start_sync_execution(self, **request: object) -> dict[str, Any]: ...
-
-    def start_execution(self, **request: object) -> dict[str, Any]: ...
-
-    def describe_execution(self, **request: object) -> dict[str, Any]: ...
 
 
 class _StateMachine:
@@ -44,7 +36,7 @@ class _StateMachine:
         The state machine's ARN.
     """
 
-    def __init__(self, client: _Client, arn: str) -> None:
+    def __init__(self, client: SFNClient, arn: str) -> None:
         self._client = client
         self._arn = arn
         self._name = f"workflow {arn.rsplit(':', 1)[-1]}"
@@ -54,27 +46,27 @@ class _StateMachine:
         return cls(open_client("stepfunctions", timeout_s=timeout_s, attempts=attempts), arn)
 
     def _start(self, execution: str, event: dict[str, str]) -> None:
-        """Start an execution of a name; a request that is sent twice starts it once."""
+        """Start a named execution; repeating the request starts no second one."""
         with named_errors(self._name):
             self._client.start_execution(stateMachineArn=self._arn, name=execution, input=json.dumps(event))
 
 
 class RetrieveWorkflow(_StateMachine):
-    """An Express workflow that takes a question and returns its answer."""
+    """The Express workflow that answers a question synchronously."""
 
     @classmethod
     def connect(cls, settings: Settings) -> RetrieveWorkflow:
-        """Return the workflow that the settings name. Nothing is asked yet.
+        """Return the workflow that the settings name. No request is sent yet.
 
         Raises
         ------
         ConfigurationError
-            If they name none.
+            If the settings name no state machine.
         """
         if not settings.retrieve_state_machine_arn:
             message = "BRAID_RETRIEVE_STATE_MACHINE_ARN: names no state machine"
             raise ConfigurationError(message)
-        # One attempt: the workflow tries its own stages again.
+        # One attempt: the workflow retries its own stages.
         return cls._open(settings.retrieve_state_machine_arn, timeout_s=settings.retrieve_timeout_s, attempts=1)
 
     def answer(self, query: Query) -> Answer:
@@ -83,9 +75,9 @@ class RetrieveWorkflow(_StateMachine):
         Raises
         ------
         InvalidRequest, StoresUnavailable
-            As the workflow says.
+            If the workflow failed with that error.
         TransientStoreError
-            If it was throttled, unreachable or took too long.
+            If it was throttled, unreachable or timed out.
         StoreError
             If it failed in another way.
         """
@@ -103,28 +95,28 @@ class RetrieveWorkflow(_StateMachine):
 
 
 class IngestWorkflow(_StateMachine):
-    """A Standard workflow that writes one object an execution; implements :class:`braid.ports.imports.Imports`."""
+    """The Standard workflow that imports one object per execution; implements :class:`braid.ports.imports.Imports`."""
 
     @classmethod
     def connect(cls, settings: Settings) -> IngestWorkflow:
-        """Return the workflow that the settings name. Nothing is asked yet."""
+        """Return the workflow that the settings name. No request is sent yet."""
         arn = settings.ingest_state_machine_arn
         return cls._open(arn, timeout_s=settings.states_timeout_s, attempts=settings.states_attempts)
 
     def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
-        """Start an execution of this name; sent twice, it is started once.
+        """Start an import; repeating the call starts no second execution.
 
         Raises
         ------
         TransientStoreError
-            If Step Functions was throttled, unreachable or failed in itself.
+            If Step Functions was throttled, unreachable or failed internally.
         StoreError
-            If it refused.
+            If it refused the request.
         """
         self._start(import_id, {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value})
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:
-        """Return how far an execution is; None if there is none of this name, or it was started for another tenant."""
+        """Return the status of an import; None if there is none of this id, or it is another tenant's."""
         arn = f"{self._arn.replace(':stateMachine:', ':execution:')}:{import_id}"
         with named_errors(self._name):
             try:
@@ -146,22 +138,22 @@ class IngestWorkflow(_StateMachine):
 
 
 class ReembedWorkflow(_StateMachine):
-    """A Standard workflow that embeds outdated records again."""
+    """The Standard workflow that re-embeds outdated records."""
 
     @classmethod
     def connect(cls, settings: Settings) -> ReembedWorkflow:
-        """Return the workflow that the settings name. Nothing is asked yet."""
+        """Return the workflow that the settings name. No request is sent yet."""
         arn = settings.reembed_state_machine_arn
         return cls._open(arn, timeout_s=settings.states_timeout_s, attempts=settings.states_attempts)
 
     def start(self, tenant_id: str) -> None:
-        """Start an execution for one tenant. It takes over the tenant's job where one is open.
+        """Start a re-embedding of one tenant, which resumes the tenant's job if one is open.
 
         Raises
         ------
         TransientStoreError
-            If Step Functions was throttled, unreachable or failed in itself.
+            If Step Functions was throttled, unreachable or failed internally.
         StoreError
-            If it refused.
+            If it refused the request.
         """
         self._start(str(uuid.uuid4()), {"tenant_id": tenant_id})

@@ -1,1 +1,1 @@
-"""The knowledge graph on Neptune, over Gremlin."""
+"""Knowledge graph on Neptune, or another Gremlin endpoint."""

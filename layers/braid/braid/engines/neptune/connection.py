@@ -1,19 +1,17 @@
-"""One connection to a Gremlin endpoint that survives what connections do.
+"""Connection to a Gremlin endpoint over one WebSocket, with time limits, retries and reconnection.
 
-The client library's own pool hands a socket back after a read time-out, so that the late reply answers the next
-query; it waits for ever after a refused handshake; it has no default time-out; and it never reopens a closed socket.
-Here there is one socket, every wait on it is bounded, a reply must carry its request's id, and *any* exception throws
-the socket away. What is worth trying again is tried on a new one, signed anew.
+The client library's pool reuses a socket after a read timeout, so that the late reply answers the next query; it waits
+forever after a refused handshake, has no default timeout, and never reopens a closed socket. Here waits are bounded, a
+reply must carry its request's id, and *any* exception discards the socket. Retries use a new one, signed anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
-import time
 import uuid
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -22,22 +20,22 @@ from gremlin_python.driver.serializer import GraphBinarySerializersV1
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import TraversalStrategies, Traverser
 from gremlin_python.structure.graph import Graph
-from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
-from braid.errors import StoreError, StoreTooSlow, TransientStoreError
+from braid.engines.retrying import Deadline, retrying, too_slow_after
+from braid.errors import ConfigurationError, StoreError, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from gremlin_python.process.graph_traversal import GraphTraversal
 
-_FAREWELL_S = 0.05
-"""How long a closing socket waits for the other side's farewell, which a dead one never sends."""
+_CLOSE_TIMEOUT_S = 0.05
+"""Seconds that a closing socket waits for the close frame of the server, which a dead one never sends."""
 _MAX_REPLY_BYTES = 64 * 1024 * 1024
 _SUCCESS, _NO_CONTENT, _PARTIAL = 200, 204, 206
 _SERVER_TIMEOUT = 598
-# Names that Neptune and TinkerPop give to what passes by itself.
-_TRANSIENT_MARKS = (
+# Names of transient errors of Neptune and TinkerPop.
+_TRANSIENT_NAMES = (
     "ConcurrentModificationException",
     "ThrottlingException",
     "TooManyRequestsException",
@@ -46,7 +44,7 @@ _TRANSIENT_MARKS = (
     "QueryLimitExceededException",
     "ReadOnlyViolationException",
     "server overloaded",
-    # Two writers made one element at the same moment: the second try finds it.
+    # Two writers created the same element at once: the second attempt finds it.
     "with id already exists",
 )
 _FORBIDDEN = 403
@@ -62,16 +60,15 @@ class GremlinConnection:
     url
         ``ws://`` or ``wss://`` address of the endpoint, with its path.
     connect_timeout_s, read_timeout_s
-        Bounds on the handshake, and on the whole of one attempt's reply.
+        Limits on the handshake, and on the complete reply of one attempt.
     evaluation_timeout_ms
-        After which the server gives a traversal up; below the read time-out, so that the server ends first.
+        Evaluation timeout of the server; below the read timeout, so that the server ends first.
     attempts
-        Tries of one traversal, the first included.
+        Most attempts at one traversal, the first included.
     budget_s
-        Bound on all tries together; None for ``attempts`` times connect and read time-outs.
+        Limit on all attempts together; None for ``attempts`` times the connect and read timeouts.
     headers
-        Makes the handshake's headers from its URL, called for each connection, so that a signature and its credentials
-        are never older than the connection.
+        Returns the handshake's headers for its URL. Called for each connection, so that each has a fresh signature.
     """
 
     def __init__(
@@ -107,51 +104,41 @@ class GremlinConnection:
         Parameters
         ----------
         build
-            Makes the traversal from a source. Only its bytecode is sent: no text that a value could break out of.
+            Builds the traversal from a source. Only its bytecode is sent, which is safe from injection.
         within_s
-            Bound on all tries together for somebody who waits, if that is less than the budget.
+            Limit on all attempts together of a question's traversal, if less than the budget.
 
         Raises
         ------
         StoreTooSlow
-            If ``within_s`` is over.
+            After ``within_s`` seconds.
         TransientStoreError
-            If the endpoint is unreachable, too slow, throttled or in conflict, also after the last try.
+            If the endpoint is unreachable, too slow, throttled or in conflict after the last attempt.
         StoreError
-            If the endpoint refused the traversal; it is not tried again.
+            If the endpoint refused the traversal, which is not retried.
         """
         bytecode = build(GraphTraversalSource(Graph(), TraversalStrategies())).bytecode
         budget_s = min(self._budget_s, within_s or self._budget_s)
-        deadline = time.monotonic() + budget_s
-        retrying = Retrying(
-            stop=lambda state: state.attempt_number >= self._attempts or time.monotonic() >= deadline,
-            wait=wait_random_exponential(multiplier=0.05, max=1.0),
-            retry=retry_if_exception_type(TransientStoreError),
-            sleep=lambda seconds: time.sleep(max(0.0, min(seconds, deadline - time.monotonic()))),
-            reraise=True,
-        )
-        try:
-            return retrying(self._attempt, bytecode, deadline)
-        except TransientStoreError as error:
-            if within_s is None or time.monotonic() < deadline:
-                raise
-            message = f"the knowledge graph did not answer within {budget_s:.1f} s"
-            raise StoreTooSlow(message) from error
+        until = Deadline.after(budget_s)
+        policy = retrying(self._attempts, until=until, pause_s=0.05, longest_pause_s=1.0)
+        message = f"the knowledge graph did not answer within {budget_s:.1f} s"
+        with nullcontext() if within_s is None else too_slow_after(until, message):
+            return policy(self._attempt, bytecode, until)
 
     def close(self) -> None:
-        """Close the socket and end the thread that reads it; the next traversal opens a new one."""
+        """Close the socket and end its event-loop thread; the next traversal opens a new one."""
         with self._lock:
             self._discard()
             loop, self._loop = self._loop, None
             if loop is not None and self._loop_pid == os.getpid():
                 loop.call_soon_threadsafe(loop.stop)
 
-    def _attempt(self, bytecode: object, deadline: float) -> list[Any]:
-        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+    def _attempt(self, bytecode: object, until: Deadline) -> list[Any]:
+        if not self._lock.acquire(timeout=until.left()):
             message = "the knowledge graph was busy until it was too late to ask it"
             raise TransientStoreError(message)
         try:
-            remaining = max(0.001, deadline - time.monotonic())
+            remaining = max(0.001, until.left())
             try:
                 return self._await(self._exchange(bytecode, remaining), remaining)
             except BaseException:
@@ -170,10 +157,10 @@ class GremlinConnection:
             message = "the knowledge graph did not answer in time"
             raise TransientStoreError(message) from error
         except aiohttp.WSServerHandshakeError as error:
-            # The message of this exception holds the signed headers: only its status is passed on.
+            # The exception's message contains the signed headers: only its status is used.
             message = f"the knowledge graph refused the connection with status {error.status}"
             if error.status in (_FORBIDDEN, _TOO_MANY) or error.status >= _FIRST_SERVER_ERROR:
-                # 403 too: credentials rotate, and the next handshake is signed with the new ones.
+                # 403 is transient, too: credentials rotate, and the next handshake is signed with the new ones.
                 raise TransientStoreError(message) from None
             raise StoreError(message) from None
         except (aiohttp.ClientError, OSError) as error:
@@ -187,7 +174,7 @@ class GremlinConnection:
             self.url,
             headers=headers,
             max_msg_size=_MAX_REPLY_BYTES,
-            timeout=aiohttp.ClientWSTimeout(ws_close=_FAREWELL_S),
+            timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_TIMEOUT_S),
         )
         return self._socket
 
@@ -219,7 +206,7 @@ class GremlinConnection:
     def _await(self, work: Coroutine[Any, Any, list[Any]], remaining_s: float) -> list[Any]:
         future = asyncio.run_coroutine_threadsafe(work, self._running_loop())
         try:
-            # The coroutine bounds itself; this bound is for a loop that does not run.
+            # The coroutine has its own timeouts; this one is for a loop that does not run.
             return future.result(timeout=remaining_s + 1.0)
         except TimeoutError as error:
             future.cancel()
@@ -227,9 +214,9 @@ class GremlinConnection:
             raise TransientStoreError(message) from error
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """Return a loop in a thread of its own: callers may be inside a loop of theirs."""
+        """Return an event loop in its own thread, since callers may run in an event loop."""
         if self._loop is None or self._loop_pid != os.getpid():
-            # A forked child has neither the parent's thread nor a right to its socket.
+            # A forked child has not the parent's thread and must not use its socket.
             self._socket = self._session = None
             loop = asyncio.new_event_loop()
             threading.Thread(target=_run, args=(loop,), name="gremlin", daemon=True).start()
@@ -242,14 +229,41 @@ class GremlinConnection:
         loop = self._loop
         if session is None or loop is None or self._loop_pid != os.getpid():
             return
-        with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(_hang_up(session, socket), loop).result(timeout=1.0)
+        with suppress(Exception):
+            asyncio.run_coroutine_threadsafe(_close(session, socket), loop).result(timeout=1.0)
 
 
-async def _hang_up(session: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse | None) -> None:
+def iam_headers() -> Callable[[str], Mapping[str, str]]:
+    """Return a function that signs a handshake for Neptune with the current credentials.
+
+    Raises
+    ------
+    ConfigurationError
+        If AWS credentials or the region are missing.
+    """
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.session import Session
+
+    session = Session()
+    credentials, region = session.get_credentials(), session.get_config_variable("region")
+    if credentials is None or not region:
+        missing = "there are no AWS credentials" if credentials is None else "there is no AWS region"
+        message = f"connections to Neptune are signed, and {missing}"
+        raise ConfigurationError(message)
+
+    def headers(url: str) -> Mapping[str, str]:
+        request = AWSRequest(method="GET", url=url.replace("wss://", "https://", 1))
+        SigV4Auth(credentials.get_frozen_credentials(), "neptune-db", region).add_auth(request)
+        return dict(request.headers.items())
+
+    return headers
+
+
+async def _close(session: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse | None) -> None:
     try:
         if socket is not None:
-            await asyncio.wait_for(socket.close(), 2 * _FAREWELL_S)
+            await asyncio.wait_for(socket.close(), 2 * _CLOSE_TIMEOUT_S)
     finally:
         await session.close()
 
@@ -263,13 +277,13 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _unrolled(item: object) -> list[Any]:
-    """Unroll what the server sends in bulk: a traverser and how many of it there are."""
+    """Return the results of one item: a traverser stands for ``bulk`` equal ones."""
     return [item.object] * int(item.bulk) if isinstance(item, Traverser) else [item]
 
 
 def _refusal(code: int, message: str) -> StoreError:
     first_line = message.strip().splitlines()[0][:300] if message.strip() else ""
     text = f"the knowledge graph answered {code}: {first_line}"
-    if code == _SERVER_TIMEOUT or any(mark in message for mark in _TRANSIENT_MARKS):
+    if code == _SERVER_TIMEOUT or any(mark in message for mark in _TRANSIENT_NAMES):
         return TransientStoreError(text)
     return StoreError(text)

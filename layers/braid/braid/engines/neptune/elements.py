@@ -1,8 +1,8 @@
-"""How vertices and edges lie in the property graph, and the steps that write them.
+"""Layout of vertices and edges in the property graph, and the traversals that write and fetch them.
 
-Every property is always written, so that a new version replaces the old whole: what is missing is written as a value
-that no real one has. Times are microseconds since 1970. Every vertex has the one label below and its type is a
-property, so that an entity may change its type; an edge's label is its relationship type, a part of its identity.
+Every property is always written, so that a new version replaces the old one whole: a missing value is written as a
+sentinel. Times are microseconds since 1970. All vertices have the same label and their type is a property, so that an
+entity may change its type; an edge's label is its relationship type, a part of its identity.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import Cardinality, Direction, P, T
 from gremlin_python.statics import long
 
+from braid.models import Relationship, Vertex
+from braid.ranking.graph_walks import Node
 from braid.understanding.name_forms import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
-
-    from braid.models import Relationship, Vertex
 
 LABEL = "Entity"
 TENANT = "tenant_id"
 ENTITY_TYPE = "entity_type"
 NAME = "name"
 ALIASES = "aliases"
-"""As a JSON text: a property of many values keeps no order."""
+"""As JSON text: multi-valued properties are unordered."""
 SHOWN_NAME = "shown_name"
-"""The name, or the first alias of what has none."""
+"""The name, or else the first alias."""
 HAS_RECORD = "has_record"
 TIMESTAMP = "timestamp"
 VALID_FROM = "valid_from"
 VALID_UNTIL = "valid_until"
 LINK_NAME = "link_name"
-"""Normalised name of a vertex, behind its tenant."""
+"""Normalised name of a vertex, prefixed with its tenant."""
 LINK_KEY = "link_key"
-"""Normalised names, aliases and forms of both behind the tenant: the only property of cardinality set, in one index."""
+"""Normalised names, aliases and their forms, prefixed with the tenant: the only property of cardinality set."""
 CONFIDENCE = "confidence"
 EVIDENCE = "evidence"
 IDENTITY = "identity"
-"""Source, type, target and predicate of an edge, in an order that compares like the four themselves."""
+"""Source, type, target and predicate of an edge in one text, which sorts like the four."""
 ROW = "row"
-"""All that a walk reads of a vertex or an edge, in one text: five values cost five times as much to fetch."""
+"""All values that a walk reads of a vertex or edge, in one text: five properties are five times as slow to fetch."""
 
 UNKNOWN_TIME = -(2**62)
 FIRST_MOMENT = -(2**62)
@@ -58,51 +58,51 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def vertex_id(tenant_id: str, record_id: str) -> str:
-    """Return the vertex's id, which carries the tenant; a tenant's name holds no bar."""
+    """Return the vertex's id, which begins with the tenant; tenant names contain no bar."""
     return f"{tenant_id}|{record_id}"
 
 
 def record_id(stored: str) -> str:
-    """Return the part of a vertex's id behind the tenant."""
+    """Return the record id in a vertex's id."""
     return stored.partition("|")[2]
 
 
 def link_key(tenant_id: str, name: str) -> str:
-    """Return what a normalised name is looked up by: with the tenant inside, one index finds only the tenant's."""
+    """Return the lookup key of a normalised name, which begins with the tenant, so that it finds only the tenant's."""
     return f"{tenant_id}|{name}"
 
 
 def edge_id(edge: Relationship) -> str:
-    """Return the edge's id: one for the same tenant, ends, type and predicate, so that every write is an upsert."""
+    """Return the edge's id, a hash of tenant, ends, type and predicate, so that every write is an upsert."""
     return f"{edge.tenant_id}|{hashlib.sha256(_identity(edge).encode()).hexdigest()[:40]}"
 
 
 def microseconds(moment: datetime | None, missing: int) -> long:
-    """Return a moment as whole microseconds, of the graph's 64-bit type whatever its size."""
+    """Return a moment in microseconds, always as the graph's 64-bit type."""
     return long(missing if moment is None else (moment - _EPOCH) // _MICROSECOND)
 
 
 def valid(steps: GraphTraversal, as_of: datetime) -> GraphTraversal:
-    """Keep what is valid at a moment."""
+    """Keep elements that are valid at a moment."""
     now = microseconds(as_of, 0)
     return steps.has(VALID_FROM, P.lte(now)).has(VALID_UNTIL, P.gt(now))
 
 
 def moment_of(stored: int) -> datetime:
-    """Read what :func:`microseconds` wrote."""
+    """Return the moment of a :func:`microseconds` value."""
     return _EPOCH + stored * _MICROSECOND
 
 
 def next_change(steps: GraphTraversal, tenant_id: str, after: datetime) -> GraphTraversal:
-    """Return the first moment after another when one of these elements becomes or ceases to be valid; or nothing."""
-    # Two conditions, each a plain comparison, which an index may answer.
+    """Return the first moment after another when an element starts or ceases to be valid; nothing if there is none."""
+    # Two plain comparisons, which an index can answer.
     moment, never = microseconds(after, 0), long(LAST_MOMENT)
     firsts = [__.has(key, P.gt(moment)).has(key, P.lt(never)).values(key) for key in (VALID_FROM, VALID_UNTIL)]
     return steps.has(TENANT, tenant_id).union(*firsts).min_()
 
 
 def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> GraphTraversal:
-    """Write vertices in one traversal. Merge maps are constants, which Neptune runs natively."""
+    """Write vertices in one traversal. Merge maps are constants, which Neptune executes natively."""
     steps: Any = source
     for vertex in vertices:
         steps = steps.merge_v({T.id: vertex_id(vertex.tenant_id, vertex.id), T.label: LABEL})
@@ -121,7 +121,7 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
             (VALID_FROM, microseconds(vertex.valid_at, FIRST_MOMENT)),
             (VALID_UNTIL, microseconds(vertex.invalid_at, LAST_MOMENT)),
         ):
-            # Without ``single`` Neptune would add the new value beside the old.
+            # Without ``single`` Neptune would add the new value to the old one.
             steps = steps.property(Cardinality.single, key, value)
         forms = [form for each in (vertex.name or "", *vertex.aliases) for form in stored_forms(each)]
         for phrase in sorted({name, *map(normalise, vertex.aliases), *forms} - {""}):
@@ -130,7 +130,7 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
 
 
 def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> GraphTraversal:
-    """Write edges, whose ends exist, in one traversal. An edge's properties have no cardinality: each has one value."""
+    """Write edges, whose ends exist, in one traversal. Edge properties have no cardinality: each has one value."""
     steps: Any = source
     for edge in edges:
         steps = steps.merge_e(
@@ -157,7 +157,7 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
 
 
 class Reached(NamedTuple):
-    """What a walk reads of a vertex."""
+    """The values of a vertex that a walk reads."""
 
     id: str
     entity_type: str
@@ -167,7 +167,7 @@ class Reached(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a walk reads of an edge."""
+    """The values of an edge that a walk reads."""
 
     source: str
     type: str
@@ -178,15 +178,20 @@ class Step(NamedTuple):
 
 
 def read_vertex(row: str) -> Reached:
-    """Read what :func:`write_vertices` wrote as ``row``."""
+    """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
     record, entity_type, has_record, time, name = row.split(_SEPARATOR)
     return Reached(record, entity_type, has_record == "1", _EPOCH + int(time) * _MICROSECOND if time else None, name)
 
 
 def read_edge(row: str) -> Step:
-    """Read what :func:`write_edges` wrote as ``row``."""
+    """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
     source, kind, target, predicate, confidence, evidence = row.split(_SEPARATOR)
     return Step(source, kind, target, predicate, float(confidence), evidence)
+
+
+def node_of(vertex: Reached) -> Node:
+    """Return a vertex as graph walks rank it."""
+    return Node(vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None)
 
 
 def _vertex_row(vertex: Vertex) -> str:
@@ -197,3 +202,90 @@ def _vertex_row(vertex: Vertex) -> str:
 
 def _identity(edge: Relationship) -> str:
     return _SEPARATOR.join((edge.source, edge.type, edge.target, edge.predicate or ""))
+
+
+def fetch_vertices(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Fetch vertices by their stored ids."""
+    return _whole_vertices(source.V(*keys).has(TENANT, tenant_id))
+
+
+def fetch_vertices_after(source: GraphTraversalSource, tenant_id: str, *, after: str, limit: int) -> GraphTraversal:
+    """Fetch a tenant's next vertices in the order of their stored ids."""
+    own = source.V().has(TENANT, tenant_id).has_id(P.gt(vertex_id(tenant_id, after)))
+    return _whole_vertices(own.order().by(T.id).limit(limit))
+
+
+def fetch_edges(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Fetch edges by their stored ids."""
+    return _whole_edges(source.E(*keys).has(TENANT, tenant_id))
+
+
+def fetch_edges_at(
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str]
+) -> GraphTraversal:
+    """Fetch the edges that touch some vertices."""
+    return _whole_edges(source.V(*keys).has(TENANT, tenant_id).both_e(*sorted(types)).dedup())
+
+
+def fetch_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Fetch the edges that lead out of some vertices."""
+    return _whole_edges(source.V(*keys).has(TENANT, tenant_id).out_e())
+
+
+def fetch_edges_of_evidence(
+    source: GraphTraversalSource, tenant_id: str, evidence: Sequence[str], types: Collection[str]
+) -> GraphTraversal:
+    """Fetch the edges whose evidence is one of some records."""
+    found = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(evidence)))
+    return _whole_edges(found.has_label(*sorted(types)) if types else found)
+
+
+def _whole_vertices(steps: GraphTraversal) -> GraphTraversal:
+    return (
+        steps.project("row", "aliases", "from", "until")
+        .by(ROW)
+        .by(__.coalesce(__.values(ALIASES), __.constant("[]")))
+        .by(VALID_FROM)
+        .by(VALID_UNTIL)
+    )
+
+
+def _whole_edges(steps: GraphTraversal) -> GraphTraversal:
+    return steps.project("row", "time", "from", "until").by(ROW).by(TIMESTAMP).by(VALID_FROM).by(VALID_UNTIL)
+
+
+def vertex_of(tenant_id: str, row: Mapping[str, Any]) -> Vertex:
+    """Return the vertex of one row of :func:`fetch_vertices` or :func:`fetch_vertices_after`."""
+    reached = read_vertex(row["row"])
+    return Vertex(
+        id=reached.id,
+        tenant_id=tenant_id,
+        entity_type=reached.entity_type,
+        name=reached.name or None,
+        aliases=json.loads(row["aliases"]),
+        has_record=reached.has_record,
+        timestamp=reached.timestamp,
+        valid_at=_moment(row["from"], FIRST_MOMENT),
+        invalid_at=_moment(row["until"], LAST_MOMENT),
+    )
+
+
+def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
+    """Return the edge of one row of a ``fetch_edges`` traversal."""
+    step = read_edge(row["row"])
+    return Relationship(
+        tenant_id=tenant_id,
+        source=step.source,
+        type=step.type,
+        target=step.target,
+        predicate=step.predicate or None,
+        confidence=step.confidence,
+        timestamp=_moment(row["time"], UNKNOWN_TIME),
+        valid_at=_moment(row["from"], FIRST_MOMENT),
+        invalid_at=_moment(row["until"], LAST_MOMENT),
+        evidence=step.evidence or None,
+    )
+
+
+def _moment(stored: int, missing: int) -> datetime | None:
+    return None if stored == missing else moment_of(int(stored))

@@ -1,8 +1,7 @@
-"""Walking from seeds: one traversal that brings the neighbourhood, and the choice of best paths in it.
+"""Expansion and propagation from seeds: one traversal that fetches the neighbourhood, and its evaluation.
 
-The server widens the neighbourhood hop by hop, expands every vertex once and returns the edges it went along and the
-vertices they lead to. Which path is best is decided here, where ties can be settled exactly and products of confidence
-are rounded as everywhere else.
+The server expands every vertex once, hop by hop, and returns the edges it followed and the vertices they lead to. The
+best paths are chosen here, where ties are broken exactly and products of confidence are rounded as in other engines.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from gremlin_python.process.traversal import Order, P
 from braid.engines.neptune import elements
 from braid.models import Direction, GraphHit, Path
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
+from braid.ranking.graph_walks import StoredEdge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
     from braid.engines.neptune.elements import Reached, Step
+    from braid.ports.knowledge_graph import PropagateRequest
+    from braid.ranking.graph_walks import Node
 
-_EDGES, _VERTICES, _SEEN = "edges", "vertices", "seen"
+_EDGES, _VERTICES, _SEEN, _WALKED = "edges", "vertices", "seen", "walked"
 MOST_EDGES = 1_000_000
-"""More than any vertex has."""
+"""More edges than any vertex has."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
-"""Where what has no time is listed: last."""
+"""Sort key of vertices without a time: last."""
 
 
 class Best(NamedTuple):
-    """The best way to a vertex; the smaller of two is the better."""
+    """The best path to a vertex; the smaller of two is the better."""
 
     negative_score: float
     length: int
@@ -40,16 +42,16 @@ class Best(NamedTuple):
     types: tuple[str, ...]
     inward: tuple[bool, ...]
     place: int
-    """Where the last edge stands among those of its vertex: it differs where all else is equal."""
+    """Position of the last edge among those of its vertex; breaks ties."""
     evidence: tuple[str | None, ...]
 
 
-def neighbourhood(source: GraphTraversalSource, request: ExpandRequest) -> GraphTraversal:
-    """Return the traversal that collects the edges of each expanded vertex and all that they lead to.
+def expansion_traversal(source: GraphTraversalSource, request: ExpandRequest) -> GraphTraversal:
+    """Return the traversal that collects the edges of each expanded vertex and the vertices they lead to.
 
-    Of a vertex with more edges than the fan-out budget come its surest, one more than the budget: that tells a hub from
-    a vertex that just fits. Only hubs are sorted. There is no ``repeat``: at most three hops are written out, because
-    ``limit`` inside it means different things in different versions.
+    Of a hub, a vertex with more edges than the fan-out budget, it collects the most confident ones, one more than the
+    budget, so that hubs are recognised. Only hubs are sorted. Hops are written out instead of a ``repeat``, in which
+    the meaning of ``limit`` depends on the version.
     """
     seeds = [elements.vertex_id(request.tenant_id, seed) for seed in dict.fromkeys(request.seeds)]
     steps = elements.valid(source.V(*seeds).has(elements.TENANT, request.tenant_id), request.as_of)
@@ -69,17 +71,17 @@ def _edges(request: ExpandRequest) -> GraphTraversal:
 
 
 def in_force(request: ExpandRequest) -> GraphTraversal:
-    """Return a vertex's edges that may be walked at that moment."""
+    """Return a vertex's edges that are valid at the request's moment."""
     return elements.valid(_edges(request).has(elements.TENANT, request.tenant_id), request.as_of)
 
 
 def surest(request: ExpandRequest) -> GraphTraversal:
-    """Return a hub's edges to follow: those that lead to what is in force, the surest first, then by identity."""
+    """Return the edges of a hub to follow: those to valid vertices, by descending confidence, then by identity."""
     steps = in_force(request)
     if request.direction is Direction.BOTH:
         steps = steps.dedup()  # a loop is one edge, not two
     steps = steps.order().by(elements.CONFIDENCE, Order.desc).by(elements.IDENTITY, Order.asc)
-    # Only the first few far ends need to be looked at. Without a step between, TinkerPop would filter before it sorts.
+    # Filters only as many edges as are needed. Without the limit, TinkerPop would filter before it sorts.
     steps = steps.limit(MOST_EDGES)
     if request.direction is not Direction.OUT:
         steps = steps.filter_(elements.valid(__.out_v(), request.as_of))
@@ -89,22 +91,22 @@ def surest(request: ExpandRequest) -> GraphTraversal:
 
 
 def far_ends(steps: GraphTraversal, direction: Direction) -> GraphTraversal:
-    """Go from edges to the vertices that they lead to; both ways, the near ends come too."""
+    """Go from edges to the vertices that they lead to; in both directions, to the near ends too."""
     if direction is Direction.OUT:
         return steps.in_v()
-    # Both ways the near end comes too, and is dropped as seen: cheaper than remembering where each edge was entered.
+    # In both directions the near end is included, and dropped as seen: cheaper than tracking each edge's origin.
     return steps.out_v() if direction is Direction.IN else steps.both_v()
 
 
-def expansion(collected: Mapping[str, Any], request: ExpandRequest) -> Expansion:
-    """Choose the best ``limit`` vertices from what the traversal brought."""
+def read_expansion(collected: Mapping[str, Any], request: ExpandRequest) -> Expansion:
+    """Return the best ``limit`` vertices of what :func:`expansion_traversal` collected."""
     vertices = map(elements.read_vertex, collected[_VERTICES])
     reached = {vertex.id: vertex for vertex in vertices}
     edges = map(elements.read_edge, set(collected[_EDGES]))
     best, truncated = best_paths(_adjacency(edges, reached, request.direction), request)
-    chosen = sorted(
-        (way.negative_score, target) for target, way in best.items() if _is_asked_for(reached[target], request)
-    )[: request.limit]
+    chosen = sorted((way.negative_score, target) for target, way in best.items() if _meets(reached[target], request))[
+        : request.limit
+    ]
     if request.by_time:
         chosen.sort(key=lambda entry: (reached[entry[1]].timestamp or _NEVER, entry[1]))
     return Expansion(
@@ -116,9 +118,9 @@ def expansion(collected: Mapping[str, Any], request: ExpandRequest) -> Expansion
 def _adjacency(
     edges: Iterable[Step], reached: Mapping[str, Reached], direction: Direction
 ) -> dict[str, list[tuple[str, Step]]]:
-    """Return (far end, edge) for each vertex's edges between vertices in force, in the order of the budget.
+    """Return (far end, edge) pairs by vertex, in the order of the fan-out budget; both ends are valid.
 
-    A hub's edge may have been brought by its other end too; it then stands behind those that the hub itself brought.
+    An edge of a hub may have been collected from its other end; it then comes after those collected from the hub.
     """
     adjacency: dict[str, list[tuple[str, Step]]] = {}
     for edge in sorted(edges, key=lambda edge: (-edge.confidence, edge)):
@@ -134,10 +136,10 @@ def _adjacency(
 def best_paths(
     adjacency: Mapping[str, Sequence[tuple[str, Step]]], request: ExpandRequest
 ) -> tuple[dict[str, Best], bool]:
-    """Return the best path to each vertex, and whether a vertex on the way had more edges than the budget.
+    """Return the best path to each vertex, and whether the fan-out budget truncated the walk.
 
-    The best path to each vertex is kept at each hop; a vertex that is reached later and no surer is not walked again,
-    because whatever lies behind it was reached sooner and no worse.
+    A vertex that is reached again on a path no better is not expanded again: all beyond it was reached by a path as
+    good.
     """
     seeds = set(request.seeds)
     best: dict[str, Best] = {}
@@ -168,7 +170,7 @@ def best_paths(
     return best, truncated
 
 
-def _is_asked_for(vertex: Reached, request: ExpandRequest) -> bool:
+def _meets(vertex: Reached, request: ExpandRequest) -> bool:
     if request.records_only and not vertex.has_record:
         return False
     if request.among is not None and vertex.id not in request.among:
@@ -201,3 +203,70 @@ def _hit(rank: int, way: Best, reached: Mapping[str, Reached]) -> GraphHit:
         entity_type=vertex.entity_type,
         timestamp=vertex.timestamp,
     )
+
+
+def propagation_traversal(source: GraphTraversalSource, request: PropagateRequest) -> GraphTraversal:
+    """Return the traversal that collects the edges of the seeds, then those of every vertex that is no hub.
+
+    Of a seed with more edges than the fan-out budget it collects the most confident ones, one more than the budget.
+    """
+    walk = ExpandRequest(
+        tenant_id=request.tenant_id,
+        seeds=tuple(request.seeds()),
+        direction=Direction.BOTH,
+        max_hops=request.max_hops,
+        fan_out=request.fan_out,
+        as_of=request.as_of,
+    )
+    seeds = [elements.vertex_id(request.tenant_id, seed) for seed in walk.seeds]
+    steps = elements.valid(source.V(*seeds).has(elements.TENANT, request.tenant_id), request.as_of)
+    steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
+    for hop in range(1, request.max_hops + 1):
+        if hop == 1:
+            has_more = __.both_e().skip(request.fan_out)
+            steps = steps.choose(has_more, __.local(surest(walk)), in_force(walk))
+        else:
+            is_hub = in_force(walk).dedup().skip(request.hub)
+            steps = steps.filter_(__.not_(is_hub)).aggregate(_WALKED).by(__.id_())
+            steps = steps.flat_map(in_force(walk))
+        steps = steps.aggregate(_EDGES).by(elements.ROW)
+        steps = far_ends(steps, Direction.BOTH).dedup().where(P.without(_SEEN))
+        steps = elements.valid(steps.has(elements.TENANT, request.tenant_id), request.as_of)
+        steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
+    return steps.cap(_EDGES, _VERTICES, _WALKED) if request.max_hops > 1 else steps.cap(_EDGES, _VERTICES)
+
+
+def read_propagation(
+    collected: Mapping[str, Any], request: PropagateRequest
+) -> tuple[dict[str, Node], list[StoredEdge], bool]:
+    """Return the vertices by id, the edges in the order of their identities, and whether the budget truncated them.
+
+    The server also follows the one edge beyond a seed's budget; here it is dropped.
+    """
+    brought = {vertex.id: vertex for vertex in map(elements.read_vertex, set(collected[_VERTICES]))}
+    walked = {elements.record_id(str(vertex)) for vertex in collected.get(_WALKED, ())}
+    edges_of: dict[str, list[Step]] = {}
+    for edge in map(elements.read_edge, set(collected[_EDGES])):
+        if edge.source in brought and edge.target in brought:
+            for end in {edge.source, edge.target}:
+                edges_of.setdefault(end, []).append(edge)
+    seen = {seed for seed in request.seeds() if seed in brought}
+    followed: set[Step] = set()
+    frontier, truncated = set(seen), False
+    for hop in range(1, request.max_hops + 1):
+        reached: set[str] = set()
+        for vertex in frontier if hop == 1 else frontier & walked:
+            own = edges_of.get(vertex, [])
+            if hop == 1:
+                truncated = truncated or len(own) > request.fan_out
+                own = sorted(own, key=lambda edge: (-edge.confidence, edge))[: request.fan_out]
+            followed.update(own)
+            reached.update(end for edge in own for end in (edge.source, edge.target))
+        frontier = reached - seen
+        seen |= frontier
+    nodes = {name: elements.node_of(brought[name]) for name in seen}
+    return nodes, [_stored_edge(edge) for edge in sorted(followed)], truncated
+
+
+def _stored_edge(edge: Step) -> StoredEdge:
+    return StoredEdge(edge.source, edge.type, edge.target, edge.confidence, edge.evidence or None)

@@ -1,7 +1,7 @@
-"""The knowledge graph on Neptune, or any Gremlin endpoint of TinkerPop 3.7.
+"""Knowledge graph on Neptune, or another Gremlin endpoint of TinkerPop 3.7.
 
-Traversals are sent as bytecode only, values never become a part of query text, and the number of round trips does not
-grow with the number of seeds, names or hops.
+Traversals are sent as bytecode, so that values are never part of query text; the number of round trips is independent
+of the number of seeds, names and hops.
 """
 
 from __future__ import annotations
@@ -15,11 +15,8 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import P
 
 from braid import deadline
-from braid.engines.neptune import elements, reading
-from braid.engines.neptune import neighbourhood as gremlin_neighbourhood
-from braid.engines.neptune import query as gremlin_query
-from braid.engines.neptune.connection import GremlinConnection
-from braid.engines.neptune.expansion import expansion, neighbourhood
+from braid.engines.neptune import elements, expansion, graph_query
+from braid.engines.neptune.connection import GremlinConnection, iam_headers
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats
@@ -40,20 +37,20 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 BATCH = 50
-"""Vertices or edges written by one traversal: of 200, which have two thousand steps, TinkerPop takes twice as long."""
+"""Vertices or edges per write traversal: for 200, which are 2,000 steps, TinkerPop takes twice as long."""
 _IDS_AT_ONCE = 1_000
 _T = TypeVar("_T")
 
 
 class GremlinGraph:
-    """Entities and what relates them, behind one connection.
+    """Entities and relationships over one connection; implements :class:`braid.ports.knowledge_graph.WritableGraph`.
 
     Parameters
     ----------
     connection
-        Where traversals are sent.
+        Connection to the Gremlin endpoint.
     question_s
-        Bound on all attempts of a traversal that a question waits for; the connection's own when None.
+        Limit in seconds on all attempts of a question's traversal; the connection's limit when None.
     """
 
     def __init__(self, connection: GremlinConnection, *, question_s: float | None = None) -> None:
@@ -61,12 +58,12 @@ class GremlinGraph:
 
     @classmethod
     def connect(cls, settings: Settings) -> GremlinGraph:
-        """Return the graph that the settings name; nothing is sent yet.
+        """Return the graph that the settings name; no request is sent yet.
 
         Raises
         ------
         ConfigurationError
-            If the endpoint is no WebSocket address, or must be signed and cannot be.
+            If the endpoint is no WebSocket address, or must be signed and credentials or the region are missing.
         """
         url = settings.neptune_endpoint
         if urlsplit(url).scheme not in ("ws", "wss"):
@@ -92,8 +89,8 @@ class GremlinGraph:
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Write vertices, then edges; when it returns they are durable.
 
-        Batches are transactions of their own: a failure between them leaves the earlier ones written, and writing
-        everything again completes it.
+        Each batch is a transaction: after a failure earlier batches are written, and repeating the call writes the
+        rest.
 
         Raises
         ------
@@ -109,7 +106,7 @@ class GremlinGraph:
             self._connection.submit(partial(elements.write_edges, edges=edges))
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove vertices with their edges and return how many vertices there were."""
+        """Remove vertices with their edges and return how many vertices existed."""
         removed = 0
         for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
             present = self._stored(batch)
@@ -119,7 +116,7 @@ class GremlinGraph:
         return removed
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
-        """Remove edges by their identity and return how many there were."""
+        """Remove edges by their identity and return how many existed."""
         keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]
         removed = 0
         for batch in _batches(list(dict.fromkeys(keys)), _IDS_AT_ONCE):
@@ -133,17 +130,17 @@ class GremlinGraph:
         """Return the vertices that exist, in the order of ``ids``."""
         found: dict[str, Vertex] = {}
         for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
-            rows = self._connection.submit(partial(reading.vertices, tenant_id=tenant_id, keys=batch))
-            found.update((vertex.id, vertex) for vertex in (reading.vertex_of(tenant_id, row) for row in rows))
+            rows = self._connection.submit(partial(elements.fetch_vertices, tenant_id=tenant_id, keys=batch))
+            found.update((vertex.id, vertex) for vertex in (elements.vertex_of(tenant_id, row) for row in rows))
         return [found[name] for name in dict.fromkeys(ids) if name in found]
 
     def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
-        """Return what is stored under the identities of these edges, whole."""
+        """Return the stored edges with the identities of these edges."""
         rows: list[Any] = []
         keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]
         for batch in _batches(list(dict.fromkeys(keys)), _IDS_AT_ONCE):
-            rows += self._connection.submit(partial(reading.edges, tenant_id=tenant_id, keys=batch))
-        return sorted((reading.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
+            rows += self._connection.submit(partial(elements.fetch_edges, tenant_id=tenant_id, keys=batch))
+        return sorted((elements.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
 
     def relationships(
         self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
@@ -151,27 +148,29 @@ class GremlinGraph:
         """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
         rows: list[Any] = []
         for batch in _batches([elements.vertex_id(tenant_id, name) for name in sorted(set(ids))], _IDS_AT_ONCE):
-            rows += self._connection.submit(partial(reading.edges_at, tenant_id=tenant_id, keys=batch, types=types))
-        for said_by in _batches(sorted(set(evidence)), _IDS_AT_ONCE):
             rows += self._connection.submit(
-                partial(reading.edges_of_evidence, tenant_id=tenant_id, evidence=said_by, types=types)
+                partial(elements.fetch_edges_at, tenant_id=tenant_id, keys=batch, types=types)
             )
-        found = {edge.identity(): edge for edge in (reading.edge_of(tenant_id, row) for row in rows)}
+        for records in _batches(sorted(set(evidence)), _IDS_AT_ONCE):
+            rows += self._connection.submit(
+                partial(elements.fetch_edges_of_evidence, tenant_id=tenant_id, evidence=records, types=types)
+            )
+        found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in rows)}
         return [found[identity] for identity in sorted(found)]
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
-        """Return the next vertices in the order of their stored ids, each page as the graph is then."""
+        """Return the next page of vertices in the order of their stored ids, without a snapshot."""
         begin = decode(tenant_id, after)
         check_limit(limit)
         rows = self._connection.submit(
-            partial(reading.vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
+            partial(elements.fetch_vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
         )
-        vertices = tuple(reading.vertex_of(tenant_id, row) for row in rows[:limit])
+        vertices = tuple(elements.vertex_of(tenant_id, row) for row in rows[:limit])
         if not vertices:
             return GraphPage()
         keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices]
-        edges = self._connection.submit(partial(reading.edges_out_of, tenant_id=tenant_id, keys=keys))
-        relationships = sorted((reading.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
+        edges = self._connection.submit(partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys))
+        relationships = sorted((elements.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
@@ -179,7 +178,7 @@ class GremlinGraph:
         )
 
     def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
-        """Return the entities of which a name, an alias or a form of one is asked for."""
+        """Return the entities with a name, an alias or a form of one among ``names``."""
         wanted = {elements.link_key(tenant_id, name): name for name in names if name}
         if not wanted:
             return []
@@ -202,29 +201,29 @@ class GremlinGraph:
         return sorted((_link(row, wanted) for row in rows), key=_rank)[:limit]
 
     def expand(self, request: ExpandRequest) -> Expansion:
-        """Walk from the seeds. One traversal whatever the number of seeds."""
+        """Expand the seeds, with one traversal for all of them."""
         if not request.seeds:
             return Expansion()
         with self._bounded():
-            (collected,) = self._ask(lambda g: neighbourhood(g, request))
-            return expansion(collected, request)
+            (collected,) = self._ask(lambda g: expansion.expansion_traversal(g, request))
+            return expansion.read_expansion(collected, request)
 
     def propagate(self, request: PropagateRequest) -> Expansion:
-        """Spread names and hits over their neighbourhood. One traversal whatever the number of seeds."""
+        """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal."""
         if not request.seeds():
             return Expansion()
         from braid.ranking.pagerank import personalised_pagerank
 
         with self._bounded():
-            (collected,) = self._ask(lambda g: gremlin_neighbourhood.traversal(g, request))
-            nodes, edges, truncated = gremlin_neighbourhood.gathered(collected, request)
+            (collected,) = self._ask(lambda g: expansion.propagation_traversal(g, request))
+            nodes, edges, truncated = expansion.read_propagation(collected, request)
             return personalised_pagerank(request, nodes, edges, truncated=truncated)
 
     def query(self, query: GraphQuery) -> GraphResult:
-        """Answer a declarative query. One traversal whatever its number of steps and starts."""
+        """Answer a declarative query, with one traversal."""
         with self._bounded():
-            (collected,) = self._ask(lambda g: gremlin_query.traversal(g, query))
-            return graph_walks.answer_query(query, gremlin_query.gathered(collected, query))
+            (collected,) = self._ask(lambda g: graph_query.traversal(g, query))
+            return graph_walks.answer_query(query, graph_query.gathered(collected, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts."""
@@ -249,7 +248,7 @@ class GremlinGraph:
         )
 
     def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        """Return the first moment after ``after`` when validity changes something; None if there is none."""
+        """Return the first moment after ``after`` when an element's validity changes; None if there is none."""
         found = [
             *self._ask(lambda g: elements.next_change(g.V(), tenant_id, after)),
             *self._ask(lambda g: elements.next_change(g.E(), tenant_id, after)),
@@ -257,11 +256,11 @@ class GremlinGraph:
         return min((elements.moment_of(stored) for stored in found), default=None)
 
     def _bounded(self) -> AbstractContextManager[None]:
-        """Bound a walk, what is made here of the server's answer included."""
+        """Limit the time of a walk, the evaluation of the server's response included."""
         return deadline.within(self._question_s or math.inf)
 
     def _ask(self, build: Callable[[GraphTraversalSource], GraphTraversal]) -> list[Any]:
-        """Run a traversal that a question waits for, unless its time is over."""
+        """Run a traversal within a question's deadline, unless that is over."""
         deadline.check()
         bounds = (self._question_s or math.inf, deadline.left())
         return self._connection.submit(build, within_s=min(bounds) if min(bounds) < math.inf else None)
@@ -286,33 +285,6 @@ class GremlinGraph:
         return [str(found) for found in self._connection.submit(lambda g: g.V(*ids).id_())]
 
 
-def iam_headers() -> Callable[[str], Mapping[str, str]]:
-    """Return a function that signs a handshake for Neptune, with the credentials of that moment.
-
-    Raises
-    ------
-    ConfigurationError
-        If there are no AWS credentials or no region.
-    """
-    from botocore.auth import SigV4Auth
-    from botocore.awsrequest import AWSRequest
-    from botocore.session import Session
-
-    session = Session()
-    credentials, region = session.get_credentials(), session.get_config_variable("region")
-    if credentials is None or not region:
-        missing = "there are no AWS credentials" if credentials is None else "there is no AWS region"
-        message = f"connections to Neptune are signed, and {missing}"
-        raise ConfigurationError(message)
-
-    def headers(url: str) -> Mapping[str, str]:
-        request = AWSRequest(method="GET", url=url.replace("wss://", "https://", 1))
-        SigV4Auth(credentials.get_frozen_credentials(), "neptune-db", region).add_auth(request)
-        return dict(request.headers.items())
-
-    return headers
-
-
 def _drop(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
     return source.V(*ids).has(elements.TENANT, tenant_id).drop()
 
@@ -330,7 +302,7 @@ def _rank(link: EntityLink) -> tuple[float, int, str, str]:
 
 
 def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
-    """Return an entity's best match: its name, else the longest of its aliases that is asked for."""
+    """Return an entity's best match: its name, or else the longest matching alias."""
     return min(
         (
             EntityLink(

@@ -1,1 +1,1 @@
-"""The search index on OpenSearch."""
+"""Search index on OpenSearch: searches, writes, embedding spaces and index migration."""

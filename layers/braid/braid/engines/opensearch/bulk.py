@@ -1,11 +1,12 @@
-"""Writing many documents: in requests of bounded size, every item's own answer read, the refused ones sent again."""
+"""Bulk writes: requests of bounded size, a result per item, and retries of throttled items."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.opensearch.client import TRANSIENT_STATUSES, named_errors, refusal, retrying
+from braid.engines.opensearch.client import TRANSIENT_STATUSES, named_errors, refusal
+from braid.engines.retrying import Deadline, retrying
 from braid.errors import StoreError, TransientStoreError
 
 if TYPE_CHECKING:
@@ -17,17 +18,17 @@ MAX_ITEMS = 500
 MAX_BYTES = 5 * 1024 * 1024
 _NOT_FOUND = 404
 _CONFLICT = 409
-"""Only actions with a condition, ``create`` among them, meet it."""
+"""Only of conditional actions, ``create`` included."""
 _FIRST_ERROR = 300
 
 
 class Outcome(NamedTuple):
-    """What became of one operation."""
+    """Result of one operation."""
 
     result: str
-    """``created``, ``updated``, ``deleted``, ``not_found`` or, where its condition was not met, ``conflict``."""
+    """``created``, ``updated``, ``deleted``, ``not_found``, or ``conflict`` if its condition was not met."""
     seq_no: int | None = None
-    """With ``primary_term`` the state of the document that it left, for a condition on the next operation."""
+    """With ``primary_term`` the version that the operation wrote, for a condition on the next one."""
     primary_term: int | None = None
 
 
@@ -40,19 +41,19 @@ def write_items(
     attempts: int,
     timeout_s: float,
 ) -> list[Outcome]:
-    """Run operations, each an action line and a document or None, and return each one's outcome.
+    """Run operations, each an action line and a document or None, and return the outcome of each.
 
-    A request that fails is sent again whole, which writing by id makes harmless; an item that is refused as too many is
-    sent again alone.
+    A failed request is repeated whole, which is idempotent because documents have ids; of a request with throttled
+    items only those are repeated.
 
     Parameters
     ----------
     refresh
         ``wait_for``, ``true`` or ``false``.
     attempts
-        Requests in which one item may travel.
+        Most attempts at one item.
     timeout_s
-        Bound on one request.
+        Limit in seconds on one request.
 
     Returns
     -------
@@ -62,15 +63,15 @@ def write_items(
     Raises
     ------
     TransientStoreError
-        If items are still refused as too many after the last attempt.
+        If items are still throttled after the last attempt.
     StoreError
-        If an item is refused for good; the message names the first.
+        If an item is refused permanently; the message quotes the first refusal.
     """
     lines = [_lines(action, body) for action, body in operations]
     results = [Outcome("")] * len(lines)
     for chunk in _chunks(lines):
         pending = list(chunk)
-        for attempt in retrying(attempts):
+        for attempt in retrying(attempts, until=Deadline.of_request()):
             with attempt, named_errors():
                 answer = client.bulk(
                     body="".join(lines[position] for position in pending),
@@ -81,8 +82,8 @@ def write_items(
                     request_timeout=timeout_s,
                 )
                 try:
-                    _settle(answer["items"], pending, results)
-                except _Again as error:
+                    _read_results(answer["items"], pending, results)
+                except _Throttled as error:
                     pending = error.positions
                     raise
     return results
@@ -97,14 +98,14 @@ def write(
     attempts: int,
     timeout_s: float,
 ) -> list[str]:
-    """Run operations as :func:`write_items` and return each one's result, in their order."""
+    """Run operations as :func:`write_items` and return the result of each, in order."""
     outcomes = write_items(client, alias, operations, refresh=refresh, attempts=attempts, timeout_s=timeout_s)
     return [outcome.result for outcome in outcomes]
 
 
-def _settle(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], results: list[Outcome]) -> None:
-    """Note each item's result; raise for those that are refused for good, and for those to be sent again."""
-    again: list[int] = []
+def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], results: list[Outcome]) -> None:
+    """Store each item's result; raise for permanently refused items, and for throttled ones."""
+    repeated: list[int] = []
     throttled: StoreError | None = None
     refused: list[StoreError] = []
     for position, item in zip(pending, items, strict=True):
@@ -115,7 +116,7 @@ def _settle(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], 
         elif status == _CONFLICT:
             results[position] = Outcome("conflict")
         elif status in TRANSIENT_STATUSES:
-            again.append(position)
+            repeated.append(position)
             throttled = refusal(status, outcome["error"])
         else:
             refused.append(refusal(status, outcome["error"]))
@@ -123,11 +124,11 @@ def _settle(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], 
         message = f"{len(refused)} of {len(items)} records were not written; the first: {refused[0]}"
         raise type(refused[0])(message)
     if throttled is not None:
-        raise _Again(again, f"{len(again)} of {len(items)} records were not written: {throttled}")
+        raise _Throttled(repeated, f"{len(repeated)} of {len(items)} records were not written: {throttled}")
 
 
-class _Again(TransientStoreError):
-    """Some items were refused as too many."""
+class _Throttled(TransientStoreError):
+    """Some items were throttled and are to be sent again."""
 
     def __init__(self, positions: list[int], message: str) -> None:
         super().__init__(message)
@@ -140,7 +141,7 @@ def _lines(action: dict[str, Any], body: dict[str, Any] | None) -> str:
 
 
 def _chunks(lines: Sequence[str]) -> Iterator[list[int]]:
-    """Split positions so that a request holds at most 500 items and 5 MiB, whichever comes first."""
+    """Yield the positions of each request's items: at most 500 items and 5 MiB."""
     chunk: list[int] = []
     size = 0
     for position, line in enumerate(lines):

@@ -1,9 +1,8 @@
-"""The OpenSearch client: signed, bounded in time, its errors named as Braid's."""
+"""OpenSearch client: signed requests, time limits, retries, and its errors as Braid's."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from opensearchpy import OpenSearch, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
@@ -17,10 +16,10 @@ from opensearchpy.exceptions import (
     SSLError,
     TransportError,
 )
-from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
 from braid import deadline
-from braid.errors import ConfigurationError, StoreError, StoreTooSlow, TransientStoreError
+from braid.engines.retrying import Deadline, retrying, too_slow_after
+from braid.errors import ConfigurationError, StoreError, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,20 +35,20 @@ _MISSING = "index_not_found_exception"
 
 
 class IndexMissing(StoreError):
-    """The index does not exist: nothing was ever written, or somebody removed it."""
+    """The index does not exist: nothing was written yet, or it was removed."""
 
 
 _LEAST_S = 0.001
-"""A request may not have no time at all."""
+"""Shortest timeout of a request in seconds: the client refuses 0."""
 
 
 def open_client(settings: Settings) -> OpenSearch:
-    """Return a client that retries nothing by itself; :func:`retrying` does.
+    """Return a client without retries of its own; :func:`call` retries.
 
     Raises
     ------
     ConfigurationError
-        If requests must be signed and there are no credentials or no region.
+        If requests must be signed and credentials or the region are missing.
     """
     endpoint = settings.opensearch_endpoint
     signer = None
@@ -82,82 +81,55 @@ def _signer(service: str) -> Urllib3AWSV4SignerAuth:
         missing = "AWS credentials" if credentials is None else "an AWS region"
         message = f"requests to OpenSearch are signed, and there are no {missing}".replace("no an", "is no")
         raise ConfigurationError(message)
-    # The credentials object refreshes itself, and every request is signed when it is sent.
+    # The credentials refresh themselves, and every request is signed when it is sent.
     return Urllib3AWSV4SignerAuth(credentials, region, service)
 
 
-def retrying(attempts: int) -> Retrying:
-    """Return the policy of every call: transient errors again, with full jitter, a bounded number of times."""
-    return Retrying(
-        stop=lambda state: state.attempt_number >= attempts or deadline.is_over(),
-        wait=wait_random_exponential(multiplier=0.1, max=2.0),
-        retry=retry_if_exception_type(TransientStoreError),
-        reraise=True,
-    )
-
-
 def change_timeout_s(settings: Settings) -> float:
-    """Return how long a write, or a change of an index, may take in seconds: nodes have to agree on it."""
+    """Return the timeout in seconds of a write or a change of an index, which nodes have to agree on."""
     return 5 * settings.opensearch_timeout_s
 
 
 def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call the client, try again what passes by itself, and name what does not."""
-    for attempt in retrying(attempts):
+    """Call the client, retry transient errors, and convert the client's errors to Braid's."""
+    for attempt in retrying(attempts, until=Deadline.of_request()):
         with attempt, named_errors():
             return function(*args, **kwargs)
     raise AssertionError  # pragma: no cover - Retrying returns or raises
 
 
-class Patience:
-    """The time that a question has for the search index, whatever the number of requests and of their attempts."""
+def question_deadline(settings: Settings) -> Deadline:
+    """Return the deadline of all requests that a question sends to the search index."""
+    return Deadline.after(min(settings.opensearch_question_s, deadline.left()))
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._deadline = time.monotonic() + min(settings.opensearch_question_s, deadline.left())
 
-    def call(self, function: Callable[..., R], **kwargs: Any) -> R:  # noqa: ANN401 - the client's
-        """Call the client as :func:`call`, with what is left of the time.
+def call_until(until: Deadline, settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
+    """Call the client as :func:`call`, within a question's deadline.
 
-        Raises
-        ------
-        StoreTooSlow
-            If it is over.
-        """
-        attempts = self._settings.opensearch_attempts
-        policy = retrying(attempts).copy(
-            stop=lambda state: state.attempt_number >= attempts or self._over(),
-            sleep=lambda seconds: time.sleep(min(seconds, self._left())),
-        )
-        try:
-            for attempt in policy:
-                with attempt, named_errors():
-                    timeout_s = min(self._settings.opensearch_timeout_s, self._left())
-                    return function(**kwargs, request_timeout=timeout_s)
-        except TransientStoreError as error:
-            if not self._over():
-                raise
-            message = f"the search index did not answer within {self._settings.opensearch_question_s:.1f} s"
-            raise StoreTooSlow(message) from error
-        raise AssertionError  # pragma: no cover - Retrying returns or raises
-
-    def _over(self) -> bool:
-        return time.monotonic() >= self._deadline
-
-    def _left(self) -> float:
-        return max(_LEAST_S, self._deadline - time.monotonic())
+    Raises
+    ------
+    StoreTooSlow
+        If the deadline is over.
+    """
+    message = f"the search index did not answer within {settings.opensearch_question_s:.1f} s"
+    with too_slow_after(until, message):
+        for attempt in retrying(settings.opensearch_attempts, until=until):
+            with attempt, named_errors():
+                timeout_s = min(settings.opensearch_timeout_s, max(_LEAST_S, until.left()))
+                return function(**kwargs, request_timeout=timeout_s)
+    raise AssertionError  # pragma: no cover - Retrying returns or raises
 
 
 @contextlib.contextmanager
 def named_errors() -> Iterator[None]:
-    """Turn the client's exceptions into Braid's."""
+    """Convert the client's exceptions to Braid's."""
     try:
         yield
     except SSLError as error:
         message = "the search index's certificate was refused"
         raise StoreError(message) from error
     except UnreachableError as error:
-        # Time-outs are among them.
+        # Includes timeouts.
         message = f"the search index is unreachable or too slow: {type(error).__name__}"
         raise TransientStoreError(message) from error
     except TransportError as error:
@@ -172,7 +144,7 @@ def named_errors() -> Iterator[None]:
 
 
 def reason_of(info: object) -> str:
-    """Return the first reason inside an error body."""
+    """Return the first reason in an error body."""
     if isinstance(info, dict):
         error = info.get("error", info)
         if isinstance(error, dict):
@@ -183,9 +155,9 @@ def reason_of(info: object) -> str:
 
 
 def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
-    """Return the exception for one refused request, or one refused item of several."""
+    """Return the exception for a refused request, or a refused item of a multi-item request."""
     text = f"the search index answered {status}: {error.get('type', '')}: {str(error.get('reason', ''))[:300]}"
-    # Items of a reading of several carry no status: a shard of an index that was made just now may not serve yet.
+    # Items of a multi-get carry no status: a shard of a new index may not serve yet.
     if status in TRANSIENT_STATUSES or error.get("type") in _NOT_YET:
         return TransientStoreError(text)
     if error.get("type") == _MISSING:
@@ -194,12 +166,12 @@ def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
 
 
 def complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a search's response if all of the index answered.
+    """Return a search's response if every shard answered.
 
     Raises
     ------
     TransientStoreError
-        If some shards did not: half an answer looks like a whole one.
+        If some shards did not: a partial response looks like a complete one.
     StoreError
         If the search was refused.
     """

@@ -1,22 +1,31 @@
-"""The index beside the active one: which there is, and how a write lands in both, whatever happens meanwhile."""
+"""Writes during an index migration: through every alias, and conditional on documents being unchanged."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from braid.engines.opensearch.client import IndexMissing, R, call
+from braid.engines.opensearch import mapping
+from braid.engines.opensearch.bulk import Outcome, write_items
+from braid.engines.opensearch.client import IndexMissing, R, call, change_timeout_s, refusal
+from braid.ports.index_migration import WriteBackResult
+from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from opensearchpy import OpenSearch
 
-_MOVED: Final = 5
-"""How often one write may find that the aliases changed under it."""
+    from braid.models import Embedding, Record
+    from braid.ports.index_migration import ReembeddedRecord
+    from braid.settings import Settings
+
+_READ_AT_ONCE = 200
+_MAX_ALIAS_CHANGES: Final = 5
+"""Most changes of the aliases during one write before it gives up."""
 
 
 def next_alias(alias: str) -> str:
-    """Return the alias of the next index. No alias of a deployment holds an underscore."""
+    """Return the alias of the next index. No alias in the settings contains an underscore."""
     return f"{alias}_next"
 
 
@@ -25,41 +34,206 @@ def previous_alias(alias: str) -> str:
     return f"{alias}_previous"
 
 
-def placed(client: OpenSearch, alias: str, *, attempts: int) -> dict[str, str]:
-    """Return the index behind the alias and behind those of the next and the previous index, as there are any."""
+def indexes_by_alias(client: OpenSearch, alias: str, *, attempts: int) -> dict[str, str]:
+    """Return the names of the active, the next and the previous index, as far as they exist, by alias."""
     answer = call(attempts, client.indices.get_alias, name=f"{alias}*")
     wanted = {alias, next_alias(alias), previous_alias(alias)}
     return {name: index for index, found in answer.items() for name in found["aliases"] if name in wanted}
 
 
-def everywhere(alias: str, look: Callable[[], dict[str, str]], write: Callable[[str], R]) -> list[R]:
-    """Write through the alias first and then through that of the index beside it; return what was said.
+def dual_write(alias: str, read_aliases: Callable[[], dict[str, str]], write: Callable[[str], R]) -> list[R]:
+    """Write to the active index, then to the next or the previous one, and return all results.
 
-    A move may begin, switch or end meanwhile. Then all is written again, into what the aliases lead to by now: a write
-    that went only to the index that is left behind would be lost.
+    A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: one that
+    went only to the index that is no longer active would be lost.
 
     Parameters
     ----------
-    look
-        Returns which index each alias leads to.
+    read_aliases
+        Returns the index behind each alias.
     write
-        Writes through one alias; again is harmless.
+        Writes through one alias; must be idempotent.
 
     Raises
     ------
     IndexMissing
-        If an index was gone each time.
+        If an index was missing on the last attempt.
     """
-    said: list[R] = []
-    for attempt in range(_MOVED):
-        before = look()
-        said.append(write(alias))
+    results: list[R] = []
+    for attempt in range(_MAX_ALIAS_CHANGES):
+        before = read_aliases()
+        results.append(write(alias))
         try:
-            said += [write(other) for other in before if other != alias]
+            results += [write(other) for other in before if other != alias]
         except IndexMissing:
-            if attempt == _MOVED - 1:
+            if attempt == _MAX_ALIAS_CHANGES - 1:
                 raise
             continue
-        if look() == before:
+        if read_aliases() == before:
             break
-    return said
+    return results
+
+
+class _Stored(NamedTuple):
+    """A document in its current version, searchable or not."""
+
+    seq_no: int
+    primary_term: int
+    record: Record | None
+    """With its vectors; None when only the version was read."""
+
+    def if_unchanged(self) -> dict[str, int]:
+        """Return the parameters that make a write conditional on this version."""
+        return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
+
+
+class ConditionalWriter:
+    """Writes documents on the condition that they are unchanged since they were read.
+
+    Parameters
+    ----------
+    client
+        Made by :func:`braid.engines.opensearch.client.open_client`.
+    settings
+        Those that begin with ``opensearch_``.
+    """
+
+    def __init__(self, client: OpenSearch, settings: Settings) -> None:
+        self._client = client
+        self._attempts = settings.opensearch_attempts
+        self._timeout_s = change_timeout_s(settings)
+        serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
+        self._refresh = str(Refresh.NONE if serverless else settings.opensearch_refresh)
+
+    def update(self, alias: str, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
+        """Write each record that is unchanged since it was read; its vectors of other spaces are kept."""
+        stored = self._read(alias, tenant_id, [change.read.id for change in changes])
+        operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        for change in changes:
+            now = stored.get(change.read.id)
+            if now is None or now.record is None or _without_vectors(now.record) != _without_vectors(change.read):
+                continue
+            written = change.write.model_copy(
+                update={"embeddings": _merged(now.record.embeddings, change.write.embeddings)}
+            )
+            action = {"index": {"_id": mapping.document_id(tenant_id, change.read.id), **now.if_unchanged()}}
+            operations[change.read.id] = (action, mapping.document(written))
+        outcomes = self._write(alias, operations)
+        done = {name for name, outcome in outcomes.items() if outcome.result != "conflict"}
+        lost = tuple(change.read.id for change in changes if change.read.id not in done)
+        return WriteBackResult(written=len(done), lost=lost)
+
+    def copy(
+        self, source: str, target: str, tenant_id: str, changes: Sequence[ReembeddedRecord], *, spaces: Collection[str]
+    ) -> WriteBackResult:
+        """Copy each record that is unchanged in the source to the target, with its vectors of these spaces.
+
+        Dual writes go to the source first and then to the target. So a document of the target that changed since it
+        was read is newer and is kept; and one that was deleted from the source while it was copied is removed again.
+        """
+        ids = [change.read.id for change in changes]
+        # The target is read first, so that a concurrent dual write makes the condition on it fail.
+        there = self._read(target, tenant_id, ids)
+        stored = self._read(source, tenant_id, ids)
+        operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        for change in changes:
+            name = change.read.id
+            now, before = stored.get(name), there.get(name)
+            if now is None or now.record is None or _without_vectors(now.record) != _without_vectors(change.read):
+                continue
+            held = [*now.record.embeddings, *(before.record.embeddings if before and before.record else ())]
+            known = {each.space: each for each in held if each.space in spaces}
+            written = change.read.model_copy(
+                update={
+                    "embeddings": _merged(tuple(known.values()), change.write.embeddings),
+                    "supplied_spaces": change.write.supplied_spaces,
+                }
+            )
+            key = {"_id": mapping.document_id(tenant_id, name)}
+            action = {"index": {**key, **before.if_unchanged()}} if before else {"create": key}
+            operations[name] = (action, mapping.document(written))
+        outcomes = self._write(target, operations)
+        done = {name: outcome for name, outcome in outcomes.items() if outcome.result != "conflict"}
+        after = self.existing(source, tenant_id, list(done))
+        self._remove(target, tenant_id, {name: outcome for name, outcome in done.items() if name not in after})
+        kept = [name for name in done if name in after]
+        return WriteBackResult(written=len(kept), lost=tuple(name for name in ids if name not in kept))
+
+    def remove_different(self, source: str, target: str, tenant_id: str, ids: Sequence[str]) -> int:
+        """Remove documents from the target that the source lacks or has with other content, vectors aside.
+
+        Returns how many differ, those that only the target lacks included.
+        """
+        there = self._read(target, tenant_id, ids)
+        stored = self._read(source, tenant_id, ids)
+        wrong = [name for name in ids if name in there or name in stored]
+        wrong = [name for name in wrong if _content(there.get(name)) != _content(stored.get(name))]
+        states = {name: Outcome("", there[name].seq_no, there[name].primary_term) for name in wrong if name in there}
+        self._remove(target, tenant_id, states)
+        return len(wrong)
+
+    def existing(self, alias: str, tenant_id: str, ids: Sequence[str]) -> set[str]:
+        """Return the ids of the records that exist."""
+        return set(self._read(alias, tenant_id, ids, whole=False))
+
+    def _remove(self, alias: str, tenant_id: str, states: dict[str, Outcome]) -> None:
+        operations: dict[str, tuple[dict[str, Any], None]] = {
+            name: (
+                {
+                    "delete": {
+                        "_id": mapping.document_id(tenant_id, name),
+                        "if_seq_no": state.seq_no,
+                        "if_primary_term": state.primary_term,
+                    }
+                },
+                None,
+            )
+            for name, state in states.items()
+        }
+        self._write(alias, operations)
+
+    def _read(self, alias: str, tenant_id: str, ids: Sequence[str], *, whole: bool = True) -> dict[str, _Stored]:
+        found: dict[str, _Stored] = {}
+        for start in range(0, len(ids), _READ_AT_ONCE):
+            keys = {mapping.document_id(tenant_id, name): name for name in ids[start : start + _READ_AT_ONCE]}
+            what = {"_source_excludes": [mapping.DIGEST]} if whole else {"_source": False}
+            answer = call(self._attempts, self._client.mget, index=alias, body={"ids": list(keys)}, **what)
+            for entry in answer["docs"]:
+                if "error" in entry:
+                    raise refusal(int(entry["error"].get("status", 0)), entry["error"])
+                if entry["found"]:
+                    record = mapping.record_of(entry["_source"]) if whole else None
+                    found[keys[entry["_id"]]] = _Stored(entry["_seq_no"], entry["_primary_term"], record)
+        return found
+
+    def _write(
+        self,
+        alias: str,
+        operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] | dict[str, tuple[dict[str, Any], None]],
+    ) -> dict[str, Outcome]:
+        if not operations:
+            return {}
+        outcomes = write_items(
+            self._client,
+            alias,
+            list(operations.values()),
+            refresh=self._refresh,
+            attempts=self._attempts,
+            timeout_s=self._timeout_s,
+        )
+        return dict(zip(operations, outcomes, strict=True))
+
+
+def _without_vectors(record: Record) -> Record:
+    """Return a record without its vectors and their descriptions."""
+    return record.model_copy(update={"embeddings": (), "supplied_spaces": ()})
+
+
+def _content(stored: _Stored | None) -> Record | None:
+    return None if stored is None or stored.record is None else _without_vectors(stored.record)
+
+
+def _merged(stored: Sequence[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
+    """Return the stored vectors, with those of the new vectors' spaces replaced."""
+    replaced = {embedding.space for embedding in new}
+    return (*(embedding for embedding in stored if embedding.space not in replaced), *new)

@@ -1,12 +1,13 @@
-"""The embedding spaces of an OpenSearch index: each has a field of its own, whose vectors have one length."""
+"""Vector fields of an OpenSearch index: one per embedding space, each with a fixed dimension."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch import mapping
-from braid.engines.opensearch.client import IndexMissing, P, Patience, R, call, change_timeout_s
+from braid.engines.opensearch.client import IndexMissing, P, R, call, call_until, change_timeout_s
 from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch, StoreError
 from braid.settings import OpenSearchService
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
+    from braid.engines.retrying import Deadline
     from braid.models import Embedding, Record
     from braid.settings import Settings
 
 
-class Spaces:
-    """Which fields there are for vectors, remembered between calls until one of them fails.
+class EmbeddingSpaces:
+    """The index's vector fields, cached until a call fails.
 
     Parameters
     ----------
@@ -30,12 +32,12 @@ class Spaces:
     settings
         Those that begin with ``opensearch_``.
     dimensions
-        Length of the vectors of each embedding space that there may be. No other space gets a field, whatever records
-        bring: fields are shared by every tenant, of which an index has a thousand, and none is ever removed.
+        Vector dimension of each configured embedding space. No other space gets a field: an index has at most a
+        thousand, shared by every tenant and never removed.
     alias
-        Through which the index is reached.
+        Alias of the index.
     create
-        Makes the index and its alias. Called where there is none and one is needed.
+        Creates the index and its alias; called when it is missing and needed.
     """
 
     def __init__(
@@ -55,46 +57,47 @@ class Spaces:
         self._dimensions: dict[str, int] | None = None
 
     def forget(self) -> None:
-        """Read the mapping anew when it is next needed."""
+        """Clear the cache."""
         self._dimensions = None
 
     @contextmanager
     def forgotten_on_failure(self) -> Iterator[None]:
-        """Forget what is known when a call fails: the alias may lead to another index by then, with other fields."""
+        """Clear the cache when a call fails: the alias may lead to another index with other fields."""
         try:
             yield
         except StoreError:
             self.forget()
             raise
 
-    def has(self, embedding: Embedding, patience: Patience) -> bool:
-        """Return whether the vector has a direction, and any vector of its space was ever written.
+    def has(self, embedding: Embedding, until: Deadline) -> bool:
+        """Return whether the vector is not all zeros and the index has a field for its space.
 
         Raises
         ------
         StoreTooSlow
-            If the time that a question has is over.
+            If the deadline of the question is over.
         DimensionMismatch
             If the vector's length is not that of its space.
         IndexMissing
             If there is no index.
         """
         field = mapping.vector_field(embedding.space)
-        known = self._read(patience.call) if self._dimensions is None else self._dimensions
+        read = partial(self._read, partial(call_until, until, self._settings))
+        known = read() if self._dimensions is None else self._dimensions
         if field not in known:
-            known = self._read(patience.call)
+            known = read()
         if field not in known:
             return False
         _require(embedding, known[field])
         return mapping.has_direction(embedding.vector)
 
     def prepare(self, records: Sequence[Record], *, create: bool) -> None:
-        """Give the spaces that records have vectors of their fields.
+        """Create the missing vector fields of the records' embedding spaces.
 
         Parameters
         ----------
         create
-            Whether to make an index where there is none and its fields are asked for.
+            Whether to create the index if it is missing.
 
         Raises
         ------
@@ -103,7 +106,7 @@ class Spaces:
         DimensionMismatch
             If a vector's length is not that of its space.
         StoreError
-            If the index has a field for longer or shorter vectors of a space.
+            If the index has a field of another dimension for a space.
         """
         check_vectors(records, self._expected)
         spaces = {embedding.space for record in records for embedding in record.embeddings}
@@ -124,7 +127,7 @@ class Spaces:
             return self._read(self._call)
 
     def _read(self, ask: Callable[..., Any]) -> dict[str, int]:
-        """Read the mapping, and remember it."""
+        """Read the mapping and cache it."""
         with self.forgotten_on_failure():
             answer = ask(self._client.indices.get_mapping, index=self._alias)
         known: dict[str, int] = {}
@@ -134,7 +137,7 @@ class Spaces:
         return known
 
     def _declare(self, wanted: Mapping[str, int]) -> None:
-        """Give spaces their fields; another process may have given them some meanwhile."""
+        """Add the missing vector fields; another process may have added some meanwhile."""
         known = self._known(refresh=True, create=True)
         missing = _missing(wanted, known)
         if not missing:
@@ -162,12 +165,12 @@ class Spaces:
 
 
 def _missing(wanted: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
-    """Return the fields that there are not yet.
+    """Return the fields that do not exist yet.
 
     Raises
     ------
     StoreError
-        If one is there for vectors of another length, which nothing can change.
+        If one exists with another dimension, which cannot be changed.
     """
     for field in sorted(wanted.keys() & known.keys()):
         if known[field] != wanted[field]:

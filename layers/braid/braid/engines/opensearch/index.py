@@ -1,7 +1,6 @@
-"""The search index on OpenSearch: a managed domain, a serverless collection, or a local server.
+"""Search index on OpenSearch: a managed domain, a serverless collection, or a local server.
 
-Reads and writes go through an alias, so that a rebuilt index takes over in one step. The filter is inside the ``knn``
-clause, and the words, the vector and their superseded counterparts are asked in one ``_msearch``.
+Reads and writes go through an alias, so that an index migration switches in one step. A question is one ``_msearch``.
 """
 
 from __future__ import annotations
@@ -17,19 +16,20 @@ from braid.engines.opensearch.bulk import write
 from braid.engines.opensearch.client import (
     IndexMissing,
     P,
-    Patience,
     R,
     call,
+    call_until,
     change_timeout_s,
     complete,
     open_client,
+    question_deadline,
     refusal,
 )
-from braid.engines.opensearch.dual_write import everywhere, placed
-from braid.engines.opensearch.embedding_spaces import Spaces
+from braid.engines.opensearch.dual_write import dual_write, indexes_by_alias
+from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.multi_search import strands
-from braid.engines.opensearch.scan import page
 from braid.errors import StoreError
+from braid.ports.scan_cursor import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
 from braid.settings import OpenSearchService, Refresh
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
+    from braid.engines.retrying import Deadline
     from braid.models import Record
     from braid.settings import Settings
 
@@ -46,7 +47,7 @@ _READ_AT_ONCE = 500
 
 
 class OpenSearchIndex:
-    """Records with their vectors and words, in OpenSearch.
+    """Records in OpenSearch; implements :class:`braid.ports.search_index.SearchIndex`.
 
     Parameters
     ----------
@@ -55,9 +56,9 @@ class OpenSearchIndex:
     settings
         Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
     spaces
-        Length of the vectors of each embedding space that there may be.
+        Vector dimension of each configured embedding space.
     alias
-        Another alias than the settings', which then has to exist, and whose writes stay there.
+        An existing alias to use instead of the settings'; its writes are not dual writes.
     """
 
     def __init__(
@@ -67,21 +68,21 @@ class OpenSearchIndex:
         self._settings = settings
         self._dimensions = spaces
         self._alias = alias or settings.opensearch_index
-        self._alone = alias is not None
-        self._beside: dict[str, OpenSearchIndex] = {}
+        self._single = alias is not None
+        self._others: dict[str, OpenSearchIndex] = {}
         self._attempts = settings.opensearch_attempts
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
-        self._spaces = Spaces(client, settings, spaces, alias=self._alias, create=self.create)
+        self._spaces = EmbeddingSpaces(client, settings, spaces, alias=self._alias, create=self.create)
         self._creating = threading.Lock()
 
     @classmethod
     def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchIndex:
-        """Return the index that the settings name; nothing is sent yet.
+        """Return the index that the settings name; no request is sent yet.
 
         Raises
         ------
         ConfigurationError
-            If requests must be signed and cannot be.
+            If requests must be signed and credentials or the region are missing.
         """
         return cls(open_client(settings), settings, spaces)
 
@@ -104,15 +105,15 @@ class OpenSearchIndex:
                     request_timeout=change_timeout_s(self._settings),
                 )
             except StoreError as error:
-                # Another process may have been first.
+                # Another process may have created it first.
                 if "resource_already_exists_exception" not in str(error):
                     raise
 
     def upsert(self, records: Sequence[Record]) -> None:
-        """Write records whole; when it returns they are stored, and searchable unless ``opensearch_refresh`` is false.
+        """Write records; when it returns they are durable, and searchable unless ``opensearch_refresh`` is false.
 
-        A record that is stored just so already is left alone: placing its vectors again is most of the cost of a write,
-        and the version that it would replace counts in BM25 until OpenSearch next tidies up.
+        Unchanged records are not written again: indexing their vectors is most of the cost of a write, and a replaced
+        version counts in BM25 until OpenSearch merges its segments.
 
         Raises
         ------
@@ -121,33 +122,35 @@ class OpenSearchIndex:
         DimensionMismatch
             If a vector's length is not that of its space; nothing is written.
         TransientStoreError
-            If some records were still refused as too many after the last try; the message counts them.
+            If some records were still throttled after the last attempt; the message counts them.
         """
         if not records:
             return
-        self._everywhere(lambda index: index.upsert_here(records))
+        self._dual_write(lambda index: index.upsert_here(records))
 
-    def _everywhere(self, write: Callable[[OpenSearchIndex], R]) -> list[R]:
-        """Write to this index and to the one beside it."""
-        if self._alone:
+    def _dual_write(self, write: Callable[[OpenSearchIndex], R]) -> list[R]:
+        """Write to this index and, during a migration, to the other one."""
+        if self._single:
             return [write(self)]
 
-        def through(alias: str) -> R:
+        def write_to(alias: str) -> R:
             if alias == self._alias:
                 return write(self)
-            beside = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
-            return write(self._beside.setdefault(alias, beside))
+            other = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
+            return write(self._others.setdefault(alias, other))
 
-        return everywhere(self._alias, lambda: placed(self._client, self._alias, attempts=self._attempts), through)
+        return dual_write(
+            self._alias, lambda: indexes_by_alias(self._client, self._alias, attempts=self._attempts), write_to
+        )
 
     def upsert_here(self, records: Sequence[Record]) -> None:
         """Write records to this index alone."""
         try:
             self._upsert(records)
         except IndexMissing:
-            if self._alone:
+            if self._single:
                 raise
-            # Somebody removed the index since its mapping was read: make it anew.
+            # The index was removed since its mapping was read: create it again.
             self._spaces.forget()
             self._upsert(records)
 
@@ -164,17 +167,17 @@ class OpenSearchIndex:
         )
 
     def prepare_spaces(self, records: Sequence[Record]) -> None:
-        """Give the embedding spaces that records have vectors of their fields.
+        """Create the missing vector fields of the records' embedding spaces.
 
         Raises
         ------
         DimensionMismatch
             If a vector's length is not that of its space.
         """
-        self._spaces.prepare(records, create=not self._alone)
+        self._spaces.prepare(records, create=not self._single)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove records and return how many there were."""
+        """Remove records and return how many existed."""
         if not ids:
             return 0
         keys = dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids)
@@ -182,39 +185,39 @@ class OpenSearchIndex:
         def remove(index: OpenSearchIndex) -> set[str]:
             return index.delete_here(list(keys))
 
-        return len(set[str]().union(*self._everywhere(remove)))
+        return len(set[str]().union(*self._dual_write(remove)))
 
     def delete_here(self, keys: Sequence[str]) -> set[str]:
-        """Remove documents from this index alone and return the ids of those that there were."""
+        """Remove documents from this index alone and return the ids of those that existed."""
         results = self._write([({"delete": {"_id": key}}, None) for key in keys])
         return {key for key, result in zip(keys, results, strict=True) if result == "deleted"}
 
     def search(self, request: SearchRequest) -> SearchHits:
-        """Answer both strands, and what validity and schema kept out of each, in one round trip.
+        """Search both strands, and the superseded and outdated records of each, in one round trip.
 
-        Only where no vector is found at all, a second one asks whether the tenant has any in that space.
+        Only when no vector is found, a second request asks whether the tenant has any in that space.
         """
-        patience = Patience(self._settings)
-        with_vector = request.embedding is not None and self._spaces.has(request.embedding, patience)
+        until = question_deadline(self._settings)
+        with_vector = request.embedding is not None and self._spaces.has(request.embedding, until)
         asked = strands(request, with_vector=with_vector)
         if request.ids == ():
             return SearchHits()
         bodies = asked.bodies()
         if not bodies:
-            return SearchHits(space_empty=self._only_elsewhere(request, patience))
-        answers = self._ask(bodies, patience)
+            return SearchHits(space_empty=self._space_empty(request, until))
+        answers = self._ask(bodies, until)
         hits = asked.hits(answers)
         if asked.any_near(answers):
             return hits
-        return hits.model_copy(update={"space_empty": self._only_elsewhere(request, patience)})
+        return hits.model_copy(update={"space_empty": self._space_empty(request, until)})
 
-    def _only_elsewhere(self, request: SearchRequest, patience: Patience) -> bool:
-        """Whether the tenant has vectors, but none in the question's space."""
+    def _space_empty(self, request: SearchRequest, until: Deadline) -> bool:
+        """Return whether the tenant has vectors, but none in the question's space."""
         embedding = request.embedding
         if embedding is None:
             return False
         asked = [query.any_vector(request.tenant_id, space) for space in (embedding.space, None)]
-        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(asked, patience))
+        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(asked, until))
         return anywhere and not here
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
@@ -233,7 +236,7 @@ class OpenSearchIndex:
         return [found[record_id] for record_id in ids if record_id in found]
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
-        """Return the hash and the models of the records that exist, those not yet searchable included."""
+        """Return content hash and models of the records that exist, including those not yet searchable."""
         keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
         try:
             found = self._fields(list(keys), [mapping.CONTENT_HASH, mapping.MODEL_IDS])
@@ -260,23 +263,21 @@ class OpenSearchIndex:
         limit: int = 500,
         with_vectors: bool = False,
     ) -> ScanPage:
-        """Return the next records in the order of their ids, each page as the index is then."""
-        return page(
-            self._client,
-            self._alias,
-            tenant_id=tenant_id,
-            query=query.outdated_clause(
-                tenant_id,
-                schema_below=schema_below,
-                space_missing=space_missing,
-                model_missing=model_missing,
-                document=document,
-            ),
-            after=after,
-            limit=limit,
-            with_vectors=with_vectors,
-            attempts=self._attempts,
+        """Return the next page of records in the order of their ids, without a snapshot."""
+        clause = query.outdated_clause(
+            tenant_id,
+            schema_below=schema_below,
+            space_missing=space_missing,
+            model_missing=model_missing,
+            document=document,
         )
+        body = query.scan_page(
+            clause, limit=check_limit(limit), after=decode(tenant_id, after), with_vectors=with_vectors
+        )
+        answer = call(self._attempts, lambda: complete(self._client.search(index=self._alias, body=body)))
+        records = tuple(mapping.record_of(hit["_source"]) for hit in answer["hits"]["hits"])
+        more = len(records) > limit
+        return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts."""
@@ -284,11 +285,9 @@ class OpenSearchIndex:
         return query.stats_of(answer)
 
     def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        """Return the first moment after ``after`` when validity changes something; None if there is none."""
+        """Return the first moment after ``after`` when a record's validity changes; None if there is none."""
         (answer,) = self._msearch([query.next_change(tenant_id, after)])
         return query.next_change_of(answer)
-
-    # --- the calls themselves ---
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         with self._spaces.forgotten_on_failure():
@@ -298,9 +297,9 @@ class OpenSearchIndex:
         timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
         return self._call(self._answers, bodies, request_timeout=timeout_s)
 
-    def _ask(self, bodies: Sequence[dict[str, Any]], patience: Patience) -> list[Mapping[str, Any]]:
+    def _ask(self, bodies: Sequence[dict[str, Any]], until: Deadline) -> list[Mapping[str, Any]]:
         with self._spaces.forgotten_on_failure():
-            return patience.call(self._answers, bodies=bodies)
+            return call_until(until, self._settings, self._answers, bodies=bodies)
 
     def _answers(self, bodies: Sequence[dict[str, Any]], *, request_timeout: float) -> list[Mapping[str, Any]]:
         lines = [line for body in bodies for line in ("{}", json.dumps(body))]
@@ -317,7 +316,7 @@ class OpenSearchIndex:
         return entries
 
     def _fields(self, keys: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return some fields of the documents that exist, those not yet searchable included."""
+        """Return fields of the documents that exist, including those not yet searchable."""
         sources: dict[str, dict[str, Any]] = {}
         for start in range(0, len(keys), _READ_AT_ONCE):
             for entry in self._call(self._entries, keys[start : start + _READ_AT_ONCE], fields):

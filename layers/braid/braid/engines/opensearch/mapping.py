@@ -1,7 +1,7 @@
-"""How a record becomes an OpenSearch document, and what the index is told of its fields.
+"""Conversion of records to OpenSearch documents and back, and the index's field mappings.
 
-The document is the record's own JSON, read back as it was written, with a few fields more: its times in microseconds,
-because OpenSearch's dates stop at milliseconds, and one ``knn_vector`` field for each embedding space.
+A document is the record's JSON with additional fields: times in microseconds, because OpenSearch's dates have
+milliseconds, and one ``knn_vector`` field per embedding space.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from braid.settings import VectorEngine
 
 FIRST_MOMENT = -(2**62)
-"""``valid_from_us`` of what was always valid."""
+"""``valid_from_us`` of a record without a beginning."""
 LAST_MOMENT = 2**62
-"""``valid_until_us`` of what never ends."""
+"""``valid_until_us`` of a record without an end."""
 WORDS = "words"
 _VECTOR = "vector_"
 _COSINE = "cosinesimil"
 DIGEST = "digest"
-"""Hash of all the rest of a document, so that one that is there already is not written again."""
+"""Hash of the rest of a document, so that an unchanged one is not written again."""
 SPACES, MODEL_IDS = "spaces", "model_ids"
-"""Which embedding spaces and which models a record has vectors of."""
+"""Embedding spaces and models of a record's vectors."""
 CONTENT_HASH = "content_hash"
 DOCUMENT = "document"
-"""The source's title, as a word of its own."""
+"""Title of the source, as a keyword."""
 _ADDED = (DOCUMENT, "timestamp_us", "valid_from_us", "valid_until_us", "models", SPACES, MODEL_IDS, DIGEST)
 _PLAIN_SPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,17 +48,17 @@ def microseconds(moment: datetime) -> int:
 
 
 def moment_of(stored: int) -> datetime:
-    """Read what :func:`microseconds` wrote."""
+    """Return the moment of a :func:`microseconds` value."""
     return _EPOCH + stored * _MICROSECOND
 
 
 def document_id(tenant_id: str, record_id: str) -> str:
-    """Return the document's id, which carries the tenant.
+    """Return the document's id, which begins with the tenant.
 
-    OpenSearch ends an id at 512 bytes: a longer one is replaced by its hash, and the record's own id stays in a field.
+    OpenSearch limits ids to 512 bytes: a longer record id is replaced by its hash, and stays whole in a field.
     """
     plain = f"{tenant_id}|{record_id}"
-    if len(plain.encode()) <= 512:  # noqa: PLR2004 - OpenSearch's own bound
+    if len(plain.encode()) <= 512:  # noqa: PLR2004 - OpenSearch's own limit
         return plain
     return f"{tenant_id}|sha256|{hashlib.sha256(record_id.encode()).hexdigest()}"
 
@@ -76,12 +76,12 @@ def floats(vector: bytes) -> tuple[float, ...]:
 
 
 def packed(values: Sequence[float]) -> bytes:
-    """Return what :func:`floats` reads."""
+    """Return values as little-endian float32, which :func:`floats` reads."""
     return struct.pack(f"<{len(values)}f", *values)
 
 
 def has_direction(vector: bytes) -> bool:
-    """Return whether a vector has a cosine with any other: one that is all zeros has none."""
+    """Return whether a vector is not all zeros, and so has a cosine with others."""
     return any(vector) and any(floats(vector))
 
 
@@ -108,7 +108,7 @@ SOURCE_EXCLUDES = [f"{_VECTOR}*", *_ADDED]
 
 
 def record_of(source: Mapping[str, Any]) -> Record:
-    """Read a record back from a document's source, with the vectors that the source was read with."""
+    """Return the record of a document's source, with the vectors that the source includes."""
     own = {name: value for name, value in source.items() if name not in _ADDED and not name.startswith(_VECTOR)}
     own["embeddings"] = [
         Embedding(space=space, model_id=model_id, vector=packed(source[vector_field(space)]))
@@ -119,7 +119,7 @@ def record_of(source: Mapping[str, Any]) -> Record:
 
 
 def index_body(shared_dir: Path, *, serverless: bool) -> dict[str, Any]:
-    """Return the body that creates an index, from ``index/records.json`` in the shared folder.
+    """Return the body of an index's creation, from ``index/records.json`` in the shared folder.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def index_body(shared_dir: Path, *, serverless: bool) -> dict[str, Any]:
         message = f"the index template {file} cannot be read: {error}"
         raise ConfigurationError(message) from error
     if serverless:
-        # A serverless collection manages shards, replicas and refreshing itself and refuses to be told.
+        # A serverless collection manages shards, replicas and refreshes itself, and refuses settings for them.
         body["settings"]["index"] = {"knn": True}
     return body
 
@@ -142,14 +142,14 @@ def vector_mapping(dimension: int, *, engine: VectorEngine, on_disk: bool, serve
     """Return the mapping of one embedding space's field."""
     mapping: dict[str, Any] = {"type": "knn_vector", "dimension": dimension}
     if serverless:
-        # It chooses engine and method itself, has none of Lucene's, and compresses vectors unless told not to.
+        # It chooses engine and method itself (never Lucene's), and compresses vectors by default.
         exact = {} if on_disk else {"compression_level": "1x"}
         return {**mapping, "space_type": _COSINE, **exact}
     if on_disk:
-        # Compressed vectors in memory, exact ones on disk to rescore with. It chooses its own engine.
+        # Compressed vectors in memory, exact ones on disk for rescoring. OpenSearch chooses the engine.
         return {**mapping, "space_type": _COSINE, "mode": "on_disk"}
     method = {"name": "hnsw", "engine": str(engine), "parameters": {"m": 16, "ef_construction": 128}}
-    # In the method: beside it, versions before 2.17 refuse it as unknown.
+    # Inside the method: versions before 2.17 refuse it as a sibling.
     return {**mapping, "method": {**method, "space_type": _COSINE}}
 
 

@@ -1,7 +1,7 @@
-"""Re-embedding over OpenSearch: the next index stands beside the active one, and an alias tells which is which.
+"""Index migration on OpenSearch: fills a second index for the next profile and switches the alias to it.
 
-The aliases are all that says whether there is a move, so that a switch is one request that changes them together. Which
-profile an index is for stands in the ``_meta`` of its mappings, so that the profile changes with the alias.
+The aliases are the only state of a migration, so that a switch is one atomic request. An index's profile is in the
+``_meta`` of its mappings, so that the profile changes with the alias.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch import queries as query
 from braid.engines.opensearch.client import IndexMissing, P, R, call, change_timeout_s, open_client
-from braid.engines.opensearch.conditional_writes import ConditionalWriter
-from braid.engines.opensearch.dual_write import next_alias, previous_alias
+from braid.engines.opensearch.dual_write import ConditionalWriter, next_alias, previous_alias
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
 from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
@@ -34,7 +33,7 @@ _META = "braid"
 _PROFILE, _ANNOUNCED, _SPACES = "profile", "announced", "spaces"
 
 
-class _Place(NamedTuple):
+class _AliasedIndex(NamedTuple):
     """The index behind an alias."""
 
     name: str
@@ -49,8 +48,8 @@ class _Place(NamedTuple):
         return self.meta.get(_PROFILE)
 
 
-class OpenSearchMoves:
-    """Moves between profiles in OpenSearch; implements :class:`braid.ports.index_migration.IndexMigration`.
+class OpenSearchMigration:
+    """Migrates the index between profiles; implements :class:`braid.ports.index_migration.IndexMigration`.
 
     Parameters
     ----------
@@ -59,7 +58,7 @@ class OpenSearchMoves:
     settings
         Those that begin with ``opensearch_`` and ``profile_``, and ``shared_dir`` for the index template.
     spaces
-        Length of the vectors of each embedding space that there may be.
+        Vector dimension of each configured embedding space.
     """
 
     def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int]) -> None:
@@ -70,20 +69,20 @@ class OpenSearchMoves:
         self._next, self._previous = next_alias(self._alias), previous_alias(self._alias)
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
         self._index = OpenSearchIndex(client, settings, spaces)
-        self._beside = {
+        self._others = {
             alias: OpenSearchIndex(client, settings, spaces, alias=alias) for alias in (self._next, self._previous)
         }
         self._writer = ConditionalWriter(client, settings)
         self.grace_s = settings.profile_cache_s
 
     @classmethod
-    def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchMoves:
-        """Return the moves of the index that the settings name; nothing is sent yet.
+    def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchMigration:
+        """Return the migration of the index that the settings name; no request is sent yet.
 
         Raises
         ------
         ConfigurationError
-            If requests must be signed and cannot be.
+            If requests must be signed and credentials or the region are missing.
         """
         return cls(open_client(settings), settings, spaces)
 
@@ -92,11 +91,11 @@ class OpenSearchMoves:
         self._client.close()
 
     def serving(self) -> MigrationState:
-        """Return which profiles are served, from one quick request: a question may wait for it."""
-        return _serving(self._places(attempts=1, timeout_s=self._settings.profile_timeout_s))
+        """Return which profiles are served, from one request with a short timeout: questions wait for it."""
+        return _serving(self._indexes(attempts=1, timeout_s=self._settings.profile_timeout_s))
 
     def tenants(self, *, after: str | None = None, limit: int = 500) -> list[str]:
-        """Return the next tenants that have records, in order."""
+        """Return the next page of tenants that have records, in order."""
         pages: dict[str, Any] = {"size": limit, "sources": [{"tenant": {"terms": {"field": "tenant_id"}}}]}
         if after is not None:
             pages["after"] = {"tenant": after}
@@ -129,7 +128,7 @@ class OpenSearchMoves:
             return 0
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write each record that is still as it was read, in the active index and then in the one beside it.
+        """Write each record that is unchanged since it was read, to the active index and then to the other one.
 
         Raises
         ------
@@ -140,30 +139,28 @@ class OpenSearchMoves:
             return WriteBackResult(written=0)
         self._index.prepare_spaces([change.write for change in changes])
         settled = self._writer.update(self._alias, tenant_id, changes)
-        for alias in self._places():
+        for alias in self._indexes():
             if alias != self._alias:
-                self._beside[alias].prepare_spaces([change.write for change in changes])
+                self._others[alias].prepare_spaces([change.write for change in changes])
                 self._writer.update(alias, tenant_id, changes)
         return settled
 
-    # --- a move -----------------------------------------------------------------------------------------------------
-
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
-        """Begin a move, or go on with the one that goes there already.
+        """Begin a migration, or resume the one to the same profile.
 
         Raises
         ------
         InvalidRequest
-            If another move is open, or the index before the last one was not dropped.
+            If another migration is open, or the previous index was not dropped.
         """
         self._index.create()
-        places = self._places()
-        now = _serving(places)
+        indexes = self._indexes()
+        now = _serving(indexes)
         if now.next == target:
             return now
         following = now.begun(active, target)
-        if places[self._alias].profile is None:
-            self._note(places[self._alias], {_PROFILE: active})
+        if indexes[self._alias].profile is None:
+            self._set_meta(indexes[self._alias], {_PROFILE: active})
         body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
         for space, dimension in spaces.items():
             body["mappings"]["properties"][mapping.vector_field(space)] = mapping.vector_mapping(
@@ -175,45 +172,45 @@ class OpenSearchMoves:
         body["mappings"]["_meta"] = {_META: {_PROFILE: target, _SPACES: sorted(spaces)}}
         body["aliases"] = {self._next: {"is_write_index": True}}
         try:
-            self._change(self._client.indices.create, index=self._following_name(), body=body)
+            self._change(self._client.indices.create, index=self._next_index_name(), body=body)
         except StoreError as error:
-            # Another process may have been first.
+            # Another process may have created it first.
             if "resource_already_exists_exception" not in str(error):
                 raise
-            return _serving(self._places())
+            return _serving(self._indexes())
         return following
 
     def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
-        """Return the next records that the next index lacks, and then those that it has without such a vector."""
+        """Return the next records that the next index lacks, and then those that lack a vector there."""
         number, cursor = decode_phase(after)
         if after is None:
             self._refresh()
         if number == 0:
             page = self._index.scan(tenant_id, after=cursor, limit=limit)
-            there = self._writer.states(self._next, tenant_id, [record.id for record in page.records])
+            there = self._writer.existing(self._next, tenant_id, [record.id for record in page.records])
             records = tuple(record for record in page.records if record.id not in there)
         else:
-            page = self._beside[self._next].scan(tenant_id, space_missing=spaces[number - 1], after=cursor, limit=limit)
+            page = self._others[self._next].scan(tenant_id, space_missing=spaces[number - 1], after=cursor, limit=limit)
             records = page.records
         if page.cursor:
             return ScanPage(records=records, cursor=encode_phase(number, page.cursor))
         return ScanPage(records=records, cursor=encode_phase(number + 1, None) if number < len(spaces) else None)
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write records to the next index, with what the active one has of its spaces and with the new vectors."""
+        """Write records to the next index, with the new vectors and the active index's vectors of its spaces."""
         if not changes:
             return WriteBackResult(written=0)
-        target = self._place(self._next)
+        target = self._index_of(self._next)
         return self._writer.copy(
             self._alias, self._next, tenant_id, changes, spaces=frozenset(target.meta.get(_SPACES, ()))
         )
 
     def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> ReconcileResult:
-        """Take out of the next index what is not just so in the active one; filling again then puts it right."""
+        """Remove records from the next index that differ from the active one; filling again then repairs it."""
         number, cursor = decode_phase(after)
         if after is None:
             self._refresh()
-        scanned = self._index if number == 0 else self._beside[self._next]
+        scanned = self._index if number == 0 else self._others[self._next]
         page = scanned.scan(tenant_id, after=cursor, limit=limit)
         repaired = self._writer.remove_different(
             self._alias, self._next, tenant_id, [record.id for record in page.records]
@@ -225,7 +222,7 @@ class OpenSearchMoves:
         return ReconcileResult(cursor=following, compared=len(page.records), repaired=repaired)
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
-        """Return by how many records the two indexes differ, and of how many a vector is missing, from two requests."""
+        """Return how many records the two indexes differ by plus how many lack a vector, from two requests."""
         if not tenant_ids:
             return 0
         self._refresh()
@@ -238,11 +235,11 @@ class OpenSearchMoves:
         )
 
     def search_next(self, request: SearchRequest) -> SearchHits:
-        """Answer from the next index."""
-        return self._beside[self._next].search(request)
+        """Search the next index."""
+        return self._others[self._next].search(request)
 
     def prepare(self) -> None:
-        """Make what was written searchable."""
+        """Make all writes searchable."""
         self._refresh()
 
     def switch(self) -> MigrationState:
@@ -253,25 +250,25 @@ class OpenSearchMoves:
         InvalidRequest
             If there is no next index.
         """
-        places = self._places()
-        following = _serving(places).switched()
-        self._note(places[self._next], {_ANNOUNCED: None})
-        self._swap(places[self._next].name, places[self._alias].name, self._next, self._previous)
+        indexes = self._indexes()
+        following = _serving(indexes).switched()
+        self._set_meta(indexes[self._next], {_ANNOUNCED: None})
+        self._swap(indexes[self._next].name, indexes[self._alias].name, self._next, self._previous)
         return following
 
     def announce_rollback(self) -> MigrationState:
-        """Note the previous profile in the active index, which has the vectors of both and so answers either.
+        """Announce the rollback in the active index, which has the vectors of both profiles and so serves either.
 
         Raises
         ------
         InvalidRequest
             If there is no previous index.
         """
-        places = self._places()
-        now = _serving(places)
+        indexes = self._indexes()
+        now = _serving(indexes)
         now.rolled_back()
-        self._note(places[self._alias], {_ANNOUNCED: now.previous})
-        return _serving(self._places())
+        self._set_meta(indexes[self._alias], {_ANNOUNCED: now.previous})
+        return _serving(self._indexes())
 
     def rollback(self) -> MigrationState:
         """Make the previous index the active one again, in one request.
@@ -281,21 +278,19 @@ class OpenSearchMoves:
         InvalidRequest
             If there is no previous index.
         """
-        places = self._places()
-        now = _serving(places)
+        indexes = self._indexes()
+        now = _serving(indexes)
         now.rolled_back()
-        self._note(places[self._previous], {_ANNOUNCED: None})
-        self._swap(places[self._previous].name, places[self._alias].name, self._previous, self._next)
-        return _serving(self._places())
+        self._set_meta(indexes[self._previous], {_ANNOUNCED: None})
+        self._swap(indexes[self._previous].name, indexes[self._alias].name, self._previous, self._next)
+        return _serving(self._indexes())
 
     def drop(self, spaces: Sequence[str]) -> MigrationState:  # noqa: ARG002 - vectors go with their index
         """Remove the index that is not active, if there is one."""
-        for alias, place in self._places().items():
+        for alias, index in self._indexes().items():
             if alias != self._alias:
-                self._change(self._client.indices.delete, index=place.name, ignore_unavailable=True)
+                self._change(self._client.indices.delete, index=index.name, ignore_unavailable=True)
         return self.serving()
-
-    # --- the calls themselves ---
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return call(self._attempts, function, *args, **kwargs)
@@ -303,8 +298,8 @@ class OpenSearchMoves:
     def _change(self, function: Callable[..., object], **kwargs: object) -> None:
         self._call(function, **kwargs, request_timeout=change_timeout_s(self._settings))
 
-    def _places(self, *, attempts: int | None = None, timeout_s: float | None = None) -> dict[str, _Place]:
-        """Return the indexes behind the alias and behind those beside it, as there are any."""
+    def _indexes(self, *, attempts: int | None = None, timeout_s: float | None = None) -> dict[str, _AliasedIndex]:
+        """Return the active, the next and the previous index, as far as they exist, by alias."""
         wanted = (self._alias, self._next, self._previous)
         found = call(
             attempts or self._attempts,
@@ -314,35 +309,35 @@ class OpenSearchMoves:
             request_timeout=timeout_s or self._settings.opensearch_timeout_s,
         )
         return {
-            alias: _Place(name, body.get("mappings", {}))
+            alias: _AliasedIndex(name, body.get("mappings", {}))
             for name, body in found.items()
             for alias in body.get("aliases", {})
             if alias in wanted
         }
 
-    def _place(self, alias: str) -> _Place:
-        places = self._places()
-        if alias not in places:
+    def _index_of(self, alias: str) -> _AliasedIndex:
+        indexes = self._indexes()
+        if alias not in indexes:
             message = f"the search index has no alias {alias}"
             raise IndexMissing(message)
-        return places[alias]
+        return indexes[alias]
 
-    def _note(self, place: _Place, changes: Mapping[str, Any]) -> None:
-        meta = {name: value for name, value in {**place.meta, **changes}.items() if value is not None}
-        others = {name: value for name, value in place.mappings.get("_meta", {}).items() if name != _META}
-        self._change(self._client.indices.put_mapping, index=place.name, body={"_meta": {**others, _META: meta}})
+    def _set_meta(self, index: _AliasedIndex, changes: Mapping[str, Any]) -> None:
+        meta = {name: value for name, value in {**index.meta, **changes}.items() if value is not None}
+        others = {name: value for name, value in index.mappings.get("_meta", {}).items() if name != _META}
+        self._change(self._client.indices.put_mapping, index=index.name, body={"_meta": {**others, _META: meta}})
 
-    def _swap(self, rising: str, falling: str, left: str, taken: str) -> None:
-        """Give one index the alias and the other one the alias beside it."""
+    def _swap(self, activated: str, deactivated: str, old_alias: str, new_alias: str) -> None:
+        """Make one index the active one and give the other one its new role, in one request."""
         actions = [
-            {"remove": {"index": falling, "alias": self._alias}},
-            {"add": {"index": rising, "alias": self._alias, "is_write_index": True}},
-            {"remove": {"index": rising, "alias": left}},
-            {"add": {"index": falling, "alias": taken, "is_write_index": True}},
+            {"remove": {"index": deactivated, "alias": self._alias}},
+            {"add": {"index": activated, "alias": self._alias, "is_write_index": True}},
+            {"remove": {"index": activated, "alias": old_alias}},
+            {"add": {"index": deactivated, "alias": new_alias, "is_write_index": True}},
         ]
         self._change(self._client.indices.update_aliases, body={"actions": actions})
 
-    def _following_name(self) -> str:
+    def _next_index_name(self) -> str:
         """Return the name of an index that does not exist yet."""
         existing = self._call(self._client.indices.get, index=f"{self._alias}-*", allow_no_indices=True)
         numbered = (re.fullmatch(rf"{re.escape(self._alias)}-(\d{{6}})", name) for name in existing)
@@ -356,19 +351,19 @@ class OpenSearchMoves:
         return query.tenant_counts(answer)
 
     def _refresh(self) -> None:
-        """Make what was written searchable; a serverless collection does so by itself, a little later."""
+        """Make all writes searchable; a serverless collection refreshes itself, a little later."""
         if not self._serverless:
             self._call(self._client.indices.refresh, index=f"{self._alias},{self._next}", ignore_unavailable=True)
 
 
-def _serving(places: Mapping[str, _Place]) -> MigrationState:
+def _serving(indexes: Mapping[str, _AliasedIndex]) -> MigrationState:
     roles: dict[str, str | None] = {"active": None, "next": None, "previous": None, "leaving": None}
-    for alias, place in places.items():
+    for alias, index in indexes.items():
         role = alias.rpartition("_")[2]
         if role in {"next", "previous"}:
-            roles[role] = place.profile
+            roles[role] = index.profile
         else:
-            announced = place.meta.get(_ANNOUNCED)
-            roles["active"] = announced or place.profile
-            roles["leaving"] = place.profile if announced else None
+            announced = index.meta.get(_ANNOUNCED)
+            roles["active"] = announced or index.profile
+            roles["leaving"] = index.profile if announced else None
     return MigrationState(**roles)

@@ -1,34 +1,45 @@
-"""The searches that answer one request, sent together, and the hits that their answers hold."""
+"""Searches of one request, sent as one multi-search: vector and lexical strands, superseded and outdated records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.opensearch import queries as query
+from braid.engines.opensearch.mapping import WORDS, floats, microseconds, vector_field
+from braid.models import Hit
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
 from braid.understanding.tokens import search_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from braid.models import Hit
+    from braid.models import Embedding
     from braid.ports.search_index import SearchRequest
+
+_EXPLORED = 100
+"""Fewest neighbours asked for: it keeps recall high, and ties at the k-th place are settled by id."""
+_BM25_SCALE = 2.2
+"""The factor ``k1 + 1`` of BM25 as published, which Lucene leaves out and SQLite keeps."""
+
+
+def from_lucene_bm25(score: float) -> float:
+    """Map Lucene's BM25 to a score, on the scale of the other engines' BM25."""
+    return scoring.from_bm25(_BM25_SCALE * score)
 
 
 @dataclass(frozen=True)
 class Strands:
-    """The searches of a request, each strand once among what is valid and once among what is not.
+    """The searches of a request: each strand once among valid records and once among those that are not.
 
     Attributes
     ----------
     request
-        What is asked.
+        The request.
     vector, lexical
-        The two searches of each strand; none where it is not asked.
+        The two searches of each strand; empty when the request has no such strand.
     beyond
-        The searches for the best records that only the schema window keeps out.
+        The searches for the best records that only the schema window excludes.
     """
 
     request: SearchRequest
@@ -41,31 +52,29 @@ class Strands:
         return [*self.vector, *self.lexical, *self.beyond]
 
     def hits(self, answers: Sequence[Mapping[str, Any]]) -> SearchHits:
-        """Return what the answers hold. Whether the question's space is empty is for who asks to find out."""
-        by_vector, by_words, beyond = self._apart(answers)
+        """Return the hits in the responses. Whether the question's space is empty takes a further search."""
+        by_vector, by_words, beyond = self._by_strand(answers)
         vector: tuple[Hit, ...] = ()
         lexical: tuple[Hit, ...] = ()
         superseded: set[str] = set()
         if by_vector:
-            vector, superseded = query.strand(
-                *map(query.hits_of, by_vector), k=self.request.k, score=scoring.from_lucene_cosine
-            )
+            vector, superseded = strand(*map(hits_of, by_vector), k=self.request.k, score=scoring.from_lucene_cosine)
         if by_words:
             lexical, retired = (
-                query.newest_strand(*by_words, k=self.request.k)
+                newest_strand(*by_words, k=self.request.k)
                 if self.request.newest_first
-                else query.strand(*map(query.hits_of, by_words), k=self.request.k, score=query.from_lucene_bm25)
+                else strand(*map(hits_of, by_words), k=self.request.k, score=from_lucene_bm25)
             )
             superseded = superseded | retired
-        outdated = dict.fromkeys(name for answer in beyond for _, name in query.hits_of(answer))
+        outdated = dict.fromkeys(name for answer in beyond for _, name in hits_of(answer))
         return SearchHits(vector=vector, lexical=lexical, superseded=len(superseded), outdated=tuple(outdated))
 
     def any_near(self, answers: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether any vector was found, valid or not."""
-        by_vector, _, _ = self._apart(answers)
+        by_vector, _, _ = self._by_strand(answers)
         return any(answer["hits"]["hits"] for answer in by_vector)
 
-    def _apart(self, answers: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], ...]:
+    def _by_strand(self, answers: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], ...]:
         first, second = len(self.vector), len(self.vector) + len(self.lexical)
         return answers[:first], answers[first:second], answers[second:]
 
@@ -76,24 +85,142 @@ def strands(request: SearchRequest, *, with_vector: bool) -> Strands:
     Parameters
     ----------
     with_vector
-        Whether the index has a field for the request's vector, and the vector a direction.
+        Whether to search by vector: the index has a field for it, and it is not all zeros.
     """
-    valid = query.filter_clause(request, valid=True)
-    retired = query.filter_clause(request, valid=False)
+    valid = filter_clause(request, valid=True)
+    retired = filter_clause(request, valid=False)
     words = search_words(request.text) if request.text is not None else []
     embedding = request.embedding if with_vector else None
     vector: tuple[dict[str, Any], ...] = ()
     lexical: tuple[dict[str, Any], ...] = ()
     beyond: list[dict[str, Any]] = []
     if embedding is not None:
-        vector = tuple(query.knn(embedding, request.k, clause) for clause in (valid, retired))
+        vector = tuple(knn(embedding, request.k, clause) for clause in (valid, retired))
     if words:
-        texts = query.newest if request.newest_first else query.match
+        texts = newest if request.newest_first else match
         lexical = tuple(texts(words, request.k, clause) for clause in (valid, retired))
     if request.min_schema_version > 1:
-        clause = query.filter_clause(request, valid=True, outdated=True)
+        clause = filter_clause(request, valid=True, outdated=True)
         if embedding is not None:
-            beyond.append(query.knn(embedding, MAX_OUTDATED, clause))
+            beyond.append(knn(embedding, MAX_OUTDATED, clause))
         if words:
-            beyond.append(query.match(words, MAX_OUTDATED, clause))
+            beyond.append(match(words, MAX_OUTDATED, clause))
     return Strands(request, vector, lexical, tuple(beyond))
+
+
+def _conditions(request: SearchRequest, *, outdated: bool) -> list[dict[str, Any]]:
+    """Return the conditions that a hit must meet, validity aside, as filter clauses."""
+    filters = request.filters
+    window = "lt" if outdated else "gte"
+    clauses: list[dict[str, Any]] = [
+        {"term": {"tenant_id": request.tenant_id}},
+        {"range": {"schema_version": {window: request.min_schema_version}}},
+    ]
+    if request.ids is not None:
+        clauses.append({"terms": {"id": list(request.ids)}})
+    if filters.kinds:
+        clauses.append({"terms": {"kind": [str(kind) for kind in filters.kinds]}})
+    if filters.entity_types:
+        clauses.append({"terms": {"entity_type": list(filters.entity_types)}})
+    if filters.task_id is not None:
+        clauses.append({"term": {"task_id": filters.task_id}})
+    if filters.tool_name is not None:
+        clauses.append({"term": {"tool_name": filters.tool_name}})
+    if filters.time_range:
+        bounds: dict[str, int] = {}
+        if filters.time_range.start:
+            bounds["gte"] = microseconds(filters.time_range.start)
+        if filters.time_range.end:
+            bounds["lt"] = microseconds(filters.time_range.end)
+        # Also without bounds: a time range selects records that have a time.
+        clauses.append({"range": {"timestamp_us": bounds}} if bounds else {"exists": {"field": "timestamp_us"}})
+    return clauses
+
+
+def _unwanted(request: SearchRequest) -> list[dict[str, Any]]:
+    """Return the conditions that no hit may meet, validity aside."""
+    return [{"term": {"trusted": False}}] if request.filters.trusted_only else []
+
+
+def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False) -> dict[str, Any]:
+    """Return the filter of records that meet the request's conditions and are, or are not, valid at its moment.
+
+    With ``outdated`` they are older than the schema window instead of inside.
+    """
+    moment = microseconds(request.as_of)
+    in_force = [{"range": {"valid_from_us": {"lte": moment}}}, {"range": {"valid_until_us": {"gt": moment}}}]
+    clauses = _conditions(request, outdated=outdated)
+    unwanted = _unwanted(request)
+    if not valid:
+        return {"bool": {"filter": clauses, "must_not": [*unwanted, {"bool": {"filter": in_force}}]}}
+    within: dict[str, Any] = {"filter": [*clauses, *in_force]}
+    return {"bool": within | {"must_not": unwanted} if unwanted else within}
+
+
+def _body(query: dict[str, Any], k: int) -> dict[str, Any]:
+    return {
+        "size": k,
+        "_source": False,
+        "track_total_hits": False,
+        "sort": [{"_score": "desc"}, {"id": "asc"}],
+        "query": query,
+    }
+
+
+def knn(embedding: Embedding, k: int, clause: dict[str, Any]) -> dict[str, Any]:
+    """Return the search for the ``k`` nearest vectors within a filter, which is applied before ``k``, not after."""
+    field = vector_field(embedding.space)
+    vector = {"vector": floats(embedding.vector), "k": max(_EXPLORED, 2 * k), "filter": clause}
+    return _body({"knn": {field: vector}}, k)
+
+
+def match(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:
+    """Return the search for the ``k`` best texts by BM25 with any of the words, within a filter.
+
+    A word with a space in it is matched as a phrase.
+    """
+    single = [word for word in words if " " not in word]
+    wanted: list[dict[str, Any]] = [{"match": {WORDS: {"query": " ".join(single)}}}] if single else []
+    wanted += [{"match_phrase": {WORDS: word}} for word in words if " " in word]
+    any_of_them = wanted[0] if len(wanted) == 1 else {"bool": {"should": wanted, "minimum_should_match": 1}}
+    return _body({"bool": {"must": [any_of_them], "filter": [clause]}}, k)
+
+
+def newest(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:
+    """Return the search for the ``k`` newest texts with any of the words, within a filter."""
+    by_time = {"timestamp_us": {"order": "desc", "missing": "_last"}}
+    return {**match(words, k, clause), "sort": [by_time, {"id": "asc"}], "track_scores": True}
+
+
+def hits_of(answer: Mapping[str, Any]) -> list[tuple[float, str]]:
+    """Return (Lucene's score, record id) pairs of a response, best first."""
+    return [(float(hit["sort"][0]), str(hit["sort"][1])) for hit in answer["hits"]["hits"]]
+
+
+def newest_strand(valid: Mapping[str, Any], retired: Mapping[str, Any], *, k: int) -> tuple[tuple[Hit, ...], set[str]]:
+    """Return the hits of two responses to :func:`newest`, and the retired records that would have been among them."""
+    found = [
+        (-int(hit["sort"][0]), str(hit["sort"][1]), is_retired, float(hit["_score"]))
+        for answer, is_retired in ((valid, False), (retired, True))
+        for hit in answer["hits"]["hits"]
+    ]
+    found.sort()
+    kept = [(name, score) for _, name, is_retired, score in found if not is_retired][:k]
+    hits = tuple(Hit(id=name, score=from_lucene_bm25(score), rank=rank) for rank, (name, score) in enumerate(kept, 1))
+    return hits, {name for _, name, is_retired, _ in found[:k] if is_retired}
+
+
+def strand(
+    valid: Sequence[tuple[float, str]],
+    retired: Sequence[tuple[float, str]],
+    *,
+    k: int,
+    score: Callable[[float], float],
+) -> tuple[tuple[Hit, ...], set[str]]:
+    """Return the hits of one strand, and the retired records that would have been among its first ``k``."""
+    ranked = sorted((-score(raw), name, False) for raw, name in valid)
+    hits = tuple(
+        Hit(id=name, score=-negative, rank=rank) for rank, (negative, name, _) in enumerate(ranked[:k], start=1)
+    )
+    everything = sorted(ranked + [(-score(raw), name, True) for raw, name in retired])
+    return hits, {name for _, name, is_retired in everything[:k] if is_retired}

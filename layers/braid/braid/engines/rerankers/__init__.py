@@ -1,1 +1,1 @@
-"""Hosted rerankers, and the choice among all rerankers."""
+"""Hosted rerankers (Bedrock, Voyage), and the selection among all rerankers."""

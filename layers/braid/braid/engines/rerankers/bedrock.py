@@ -1,4 +1,4 @@
-"""Amazon Bedrock's Rerank operation: the service's own models score question and text together.
+"""Reranker on Amazon Bedrock's Rerank operation.
 
 ``boto3`` is imported when the client is opened.
 """
@@ -15,10 +15,8 @@ from braid.errors import ConfigurationError, RerankFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from botocore.exceptions import ClientError
-
-    from braid.engines.rerankers.budget import Deadline
     from braid.engines.rerankers.texts import Prepared
+    from braid.engines.retrying import Deadline
     from braid.settings import Settings
 
 CHUNKS_A_QUERY = 100
@@ -28,9 +26,9 @@ CHUNK_TOKENS = 512
 MAX_CHARACTERS = 32_000
 """Most characters of a question or text that the operation takes."""
 USD_PER_1000_QUERIES = {"amazon.rerank-v1:0": 1.0, "cohere.rerank-v3-5:0": 2.0}
-"""Assumed prices, for estimates, which a setting overrides; a model that is not here costs as much as the dearest."""
+"""Assumed prices by model, which a setting overrides; an unknown model is assumed as expensive as the dearest."""
 _PAGES = 10
-"""Most pages that one answer may have: it holds places and scores, and is nearly always one."""
+"""Most pages read of one answer, which holds only indexes and scores and is nearly always one page."""
 _AGAIN = frozenset(
     {
         "BadGatewayException",
@@ -56,15 +54,15 @@ class BedrockReranker:
     Parameters
     ----------
     client
-        A ``bedrock-agent-runtime`` client that does not try again by itself.
+        A ``bedrock-agent-runtime`` client without retries of its own.
     model_arn
         ARN of a rerank model.
     window
-        Tokens that a question and one text may have together; what is beyond is not sent.
+        Most tokens of a question and one text together; longer texts are cut.
     usd_per_1000_queries
-        Price; the assumed price of the model when None.
+        Price in US dollars; the assumed price of the model when None.
     attempts
-        How often a call is made at most.
+        Most attempts at one call.
     """
 
     def __init__(
@@ -88,24 +86,21 @@ class BedrockReranker:
 
     @classmethod
     def connect(cls, settings: Settings) -> BedrockReranker:
-        """Open a client. Nothing is asked yet.
+        """Open a client. No request is sent yet.
 
         Raises
         ------
         ConfigurationError
-            If there is no region to ask in.
+            If no region is configured.
         """
         import boto3
-        from botocore.config import Config
         from botocore.exceptions import BotoCoreError
+
+        from braid.engines.aws.clients import client_config
 
         model = settings.bedrock_rerank_model
         region = settings.bedrock_region or (model.split(":")[3] if model.startswith("arn:") else "")
-        config = Config(
-            connect_timeout=settings.rerank_timeout_s,
-            read_timeout=settings.rerank_timeout_s,
-            retries={"mode": "standard", "total_max_attempts": 1},
-        )
+        config = client_config(timeout_s=settings.rerank_timeout_s, attempts=1)
         try:
             client = boto3.client("bedrock-agent-runtime", region_name=region or None, config=config)
         except BotoCoreError as error:
@@ -121,19 +116,19 @@ class BedrockReranker:
         )
 
     def cost_usd(self, query: str, texts: Sequence[str]) -> float:
-        """Return the price in US dollars of one call: a query a hundred chunks, and a text of 512 tokens is one."""
+        """Return the price in US dollars of one call: one query per hundred chunks, of 512 tokens each."""
         if self._window <= CHUNK_TOKENS:
             return self._price_of_chunks(sum(bool(text.strip()) for text in texts))
         return self._price(prepare(query, texts, window=self._window, characters=MAX_CHARACTERS))
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] a text, in the order of ``texts``; a text without a word has 0.
+        """Return one score in [0, 1] per text, in the order of ``texts``; a blank text has 0.
 
         Raises
         ------
         RerankFailed
             If the service refuses, fails, does not answer within ``timeout_s`` seconds, or answers with something else
-            than a score a text.
+            than one score per text.
         """
         prepared = prepare(query, texts, window=self._window, characters=MAX_CHARACTERS)
         if not prepared.texts:
@@ -173,13 +168,15 @@ class BedrockReranker:
         from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, HTTPClientError
         from botocore.exceptions import ConnectionError as NoConnection
 
+        from braid.engines.aws.clients import code_of, status_of
+
         try:
             return self._client.rerank(**request)
         except ClientError as error:
-            code, status = _code_and_status(error)
+            code, status = code_of(error), status_of(error)
             if code in _AGAIN or status == _TOO_MANY or status >= _SERVER_FAULT:
                 raise TryAgain(code) from error
-            # What the service says of a refusal may quote the request.
+            # The service's own message may quote the request.
             raise RerankFailed(f"reranker {self.name}: {code}") from error
         except (NoConnection, HTTPClientError, ConnectTimeoutError) as error:
             raise TryAgain(type(error).__name__) from error
@@ -198,15 +195,9 @@ def _request(model_arn: str, prepared: Prepared) -> dict[str, object]:
         "rerankingConfiguration": {
             "type": "BEDROCK_RERANKING_MODEL",
             "bedrockRerankingConfiguration": {
-                # Every text needs a score: what the ranking profile puts first may not be what is most relevant.
+                # Every text needs a score: the fused order may not be the order of relevance.
                 "numberOfResults": len(prepared.texts),
                 "modelConfiguration": {"modelArn": model_arn},
             },
         },
     }
-
-
-def _code_and_status(error: ClientError) -> tuple[str, int]:
-    answer: dict[str, Any] = dict(error.response)
-    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return str(answer.get("Error", {}).get("Code", "")), int(status)

@@ -1,8 +1,7 @@
-"""A hosted reranker's time: so many seconds for a question, whatever the service does.
+"""Deadline, retries and concurrency limit of calls to a hosted reranker.
 
-The call runs on a thread of its own, so that a client which only knows how to wait holds up nobody: when the time is
-over the caller goes on, and the thread ends by itself when its connection does. Threads that nobody waits for any more
-are bounded in number.
+A call runs on a thread of its own, because HTTP clients cannot be interrupted: at the deadline the caller continues,
+and the abandoned thread ends with its connection. The number of threads is limited.
 """
 
 from __future__ import annotations
@@ -11,28 +10,29 @@ import random
 import threading
 import time
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from braid.engines.retrying import Deadline
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LANES = 16
-"""Calls of one reranker that may be under way at once, those that nobody waits for included."""
+MAX_CONCURRENT_CALLS = 16
+"""Most concurrent calls of one reranker, abandoned ones included."""
 _PAUSE_S = 0.1
 _T = TypeVar("_T")
 
 
 class TryAgain(Exception):
-    """A service was throttled, unreachable or failed in itself.
+    """A transient failure: the service was throttled, unreachable or failed internally.
 
     Parameters
     ----------
     message
-        What happened, without anything that was sent.
+        The failure, without any part of the request.
     after_s
-        Seconds after which it asked to be called again; 0 where it named none.
+        Seconds of pause that the service asked for; 0 if none.
     """
 
     def __init__(self, message: str, *, after_s: float = 0.0) -> None:
@@ -40,38 +40,23 @@ class TryAgain(Exception):
         self.after_s = after_s
 
 
-class Deadline(NamedTuple):
-    """A moment of the monotonic clock, in seconds."""
-
-    at: float
-
-    @classmethod
-    def after(cls, seconds: float) -> Deadline:
-        """Return the moment that many seconds from now."""
-        return cls(time.monotonic() + seconds)
-
-    def left(self) -> float:
-        """Return the seconds that are left, 0 when it has passed."""
-        return max(0.0, self.at - time.monotonic())
-
-
 class Budget:
-    """Runs one reranker's calls within their time.
+    """Runs the calls of one reranker within a deadline and a concurrency limit.
 
     Parameters
     ----------
     name
-        The reranker, for messages.
+        Name of the reranker, for error messages.
     attempts
-        How often a call is made at most, while its time lasts.
-    lanes
-        Calls under way at once; the next waits for one to end, within its own time.
+        Most attempts at one call before its deadline.
+    concurrency
+        Most concurrent calls; a further one waits for one of them to end, until its own deadline.
     """
 
-    def __init__(self, name: str, *, attempts: int, lanes: int = LANES) -> None:
+    def __init__(self, name: str, *, attempts: int, concurrency: int = MAX_CONCURRENT_CALLS) -> None:
         self._name = name
         self._attempts = attempts
-        self._lanes = threading.BoundedSemaphore(lanes)
+        self._slots = threading.BoundedSemaphore(concurrency)
 
     def run(self, call: Callable[[Deadline], _T], *, timeout_s: float, cost_usd: float = 0.0) -> _T:
         """Return what ``call`` returns.
@@ -79,32 +64,32 @@ class Budget:
         Parameters
         ----------
         call
-            Told until when; raises :class:`TryAgain` where trying again may help.
+            Given the deadline; raises :class:`TryAgain` for transient failures.
         timeout_s
-            Seconds from now, tries and the pauses between them included.
+            Seconds from now, attempts and the pauses between them included.
         cost_usd
-            Estimated price of the call, charged to a failure that the service may bill nevertheless.
+            Estimated price of the call, charged also when it times out, since the service may bill it.
 
         Raises
         ------
         RerankFailed
-            If ``call`` raised it, if no try succeeded, or if the time is over.
+            If ``call`` raised it, if no attempt succeeded, or at the deadline.
         """
         deadline = Deadline.after(timeout_s)
         too_slow = RerankFailed(f"reranker {self._name}: needs more than its {timeout_s:.3g} s", cost_usd=cost_usd)
-        if not self._lanes.acquire(timeout=timeout_s):
+        if not self._slots.acquire(timeout=timeout_s):
             raise RerankFailed(f"reranker {self._name}: too many calls are under way")
         future: Future[_T] = Future()
 
         def work() -> None:
             try:
-                future.set_result(self._tries(call, deadline))
+                future.set_result(self._attempt(call, deadline))
             except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
                 future.set_exception(error)
             finally:
-                self._lanes.release()
+                self._slots.release()
 
-        # A daemon: a process that ends does not wait for a service that does not answer.
+        # A daemon thread: process exit does not wait for a service that does not answer.
         threading.Thread(target=work, name=f"rerank-{self._name}", daemon=True).start()
         wait((future,), timeout=deadline.left())
         if not future.done():
@@ -121,7 +106,7 @@ class Budget:
             # Only the kind: a client's message may quote what it was given.
             raise RerankFailed(f"reranker {self._name}: {type(error).__name__}") from error
 
-    def _tries(self, call: Callable[[Deadline], _T], deadline: Deadline) -> _T:
+    def _attempt(self, call: Callable[[Deadline], _T], deadline: Deadline) -> _T:
         made = 0
         while True:
             made += 1

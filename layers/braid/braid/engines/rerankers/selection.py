@@ -1,4 +1,4 @@
-"""Which engine stands behind each kind of reranker, opened when it is first asked."""
+"""Selection of a reranker by kind; each is opened on first use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rerankers:
     Parameters
     ----------
     settings
-        What each needs; checked when it is opened, because a question may ask for another than the settings choose.
+        Settings of all rerankers; validated when one is opened, because a question may choose another kind.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -30,16 +30,16 @@ class Rerankers:
         self._opening = threading.Lock()
 
     def lazy(self, kind: RerankerKind) -> LazyReranker:
-        """Return a reranker that is opened when it is first asked."""
+        """Return a reranker that is opened on first use."""
         return LazyReranker(kind, self)
 
     def open(self, kind: RerankerKind) -> Reranker:
-        """Open a reranker, once a process.
+        """Open a reranker, once per process.
 
         Raises
         ------
         ConfigurationError, ModelError
-            If a setting that it needs is missing, or its model is.
+            If a setting or its model is missing.
         """
         with self._opening:
             if kind not in self._opened:
@@ -69,7 +69,7 @@ class Rerankers:
 
 
 class LazyReranker:
-    """A reranker that is opened when it is first asked; one that cannot be opened is lost, and no more than that."""
+    """A reranker that is opened on first use; failing to open it is a failed rerank, not a failed question."""
 
     def __init__(self, kind: RerankerKind, rerankers: Rerankers) -> None:
         self.name: str = kind.value
@@ -77,7 +77,7 @@ class LazyReranker:
         self._rerankers = rerankers
 
     def cost_usd(self, query: str, texts: Sequence[str]) -> float:
-        """Return the estimated price in US dollars of one such call.
+        """Return the estimated price in US dollars of one call.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class LazyReranker:
         return self._rerankers.open(self._kind).cost_usd(query, texts)
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] a text.
+        """Return one score in [0, 1] per text.
 
         Raises
         ------

@@ -1,8 +1,8 @@
-"""What a hosted reranker is sent, and what becomes of its scores.
+"""Inputs of hosted rerankers, cut to a token window, and validation of their scores.
 
-Lengths are counted in tokens. The services' tokenizers are not at hand, so tokens are estimated, on the high side:
-three letters, one digit and one sign are a token each, white space costs nothing while it is single, and a character
-beyond ASCII is half as many tokens as it has bytes in UTF-8, rounded up. That cuts a text a little early, not late.
+The services' tokenizers are not available here, so tokens are estimated, on the high side: three letters, one digit and
+one sign are a token each, single white space is free, and a character beyond ASCII is half as many tokens as it has
+bytes in UTF-8, rounded up. Texts are therefore cut slightly early, never late.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _PIECE = re.compile(r"[A-Za-z]+|[0-9]+|\s+|.", re.DOTALL)
 _LETTERS_A_TOKEN = 3
 _SPACES_A_TOKEN = 4
 _ROUNDING = 1e-3
-"""How far outside [0, 1] a score may be and still be meant to be inside."""
+"""Rounding error by which a score may lie outside [0, 1]."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A question and the texts to compare it with, cut to a model's window.
+    """A question and its candidate texts, cut to a model's token window.
 
     Attributes
     ----------
     question
-        Cut at half of the window.
+        The question, cut at half of the window.
     texts
-        Those with anything to read, each short enough to stand beside the question.
+        The texts that are not blank, each cut to fit the window with the question.
     places
-        Where each of ``texts`` stood among all.
+        Index of each of ``texts`` among all given.
     count
-        How many there were in all.
+        Number of texts given.
     """
 
     question: str
@@ -46,12 +46,12 @@ class Prepared:
     count: int
 
     def scores(self, found: Iterable[tuple[object, object]], reranker: str) -> list[float]:
-        """Return one score a text as it was given, from (place among ``texts``, score); 0 for a text without words.
+        """Return one score per given text, from (index among ``texts``, score) pairs; 0 for a blank text.
 
         Raises
         ------
         RerankFailed
-            If a place is unknown or named twice, a text has no score, or a score is no number in [0, 1].
+            If an index is unknown or repeated, a text has no score, or a score is no number in [0, 1].
         """
         scores = [0.0] * self.count
         missing = set(range(len(self.texts)))
@@ -71,18 +71,18 @@ class Prepared:
 
 
 def prepare(query: str, texts: Sequence[str], *, window: int, characters: int | None = None) -> Prepared:
-    """Cut a question and its texts.
+    """Cut a question and its texts to a token window.
 
     Parameters
     ----------
     query
-        The question; what is beyond half of the window is not sent.
+        The question; cut at half of the window.
     texts
         Any number, of any length.
     window
-        Tokens that a question and one text may have together.
+        Most tokens of the question and one text together.
     characters
-        Most characters of the question and of a text, where a service counts those too.
+        Most characters of the question and of a text, where a service limits those too.
     """
     question = cut(query, window // 2)[:characters]
     room = window - tokens(question)
@@ -92,12 +92,12 @@ def prepare(query: str, texts: Sequence[str], *, window: int, characters: int | 
 
 
 def tokens(text: str) -> int:
-    """Return about how many tokens a text has, rather too many than too few."""
+    """Return the estimated number of tokens of a text, on the high side."""
     return sum(_cost(match[0]) for match in _PIECE.finditer(text))
 
 
 def cut(text: str, room: int) -> str:
-    """Return the beginning of a text that has at most ``room`` tokens as estimated; all of it where that fits."""
+    """Return the longest prefix of a text of at most ``room`` estimated tokens."""
     if len(text) <= room and text.isascii():
         return text
     for match in _PIECE.finditer(text):

@@ -1,7 +1,7 @@
-"""Voyage AI's reranker, over plain HTTP.
+"""Reranker on Voyage AI's HTTP API.
 
-Its own SDK waits where it is called and brings a tokenizer, an imaging library and two HTTP clients with it. One
-request needs none of that; urllib3 is there already, with the clients of the stores.
+Voyage's SDK has no bounded wait and depends on a tokenizer, an imaging library and two HTTP clients; urllib3 is already
+installed with the clients of the stores.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from braid.errors import RerankFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.engines.rerankers.budget import Deadline
     from braid.engines.rerankers.texts import Prepared
+    from braid.engines.retrying import Deadline
     from braid.settings import Settings
 
 URL = "https://api.voyageai.com/v1/rerank"
@@ -37,17 +37,17 @@ class VoyageReranker:
     Parameters
     ----------
     key
-        Returns the API key; asked once a call, within its time.
+        Returns the API key; called once per call, within its deadline.
     model
         Name of the model.
     url
-        Where requests go.
+        Address of the rerank endpoint.
     window
-        Tokens that a question and one text may have together; what is beyond is not sent.
+        Most tokens of a question and one text together; longer texts are cut.
     usd_per_1000_documents
-        Price.
+        Price in US dollars.
     attempts
-        How often a call is made at most.
+        Most attempts at one call.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class VoyageReranker:
 
     @classmethod
     def connect(cls, settings: Settings) -> VoyageReranker:
-        """Return the reranker that the settings describe. Nothing is asked yet, the key's secret included.
+        """Return the reranker that the settings describe. No request is sent yet, and the key's secret is not read.
 
         Raises
         ------
         ConfigurationError
-            If they name no key.
+            If the settings name no key.
         """
         from braid.engines.aws.secrets import api_key
 
@@ -100,13 +100,13 @@ class VoyageReranker:
         return sum(bool(text.strip()) for text in texts) * self._usd / 1000
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] a text, in the order of ``texts``; a text without a word has 0.
+        """Return one score in [0, 1] per text, in the order of ``texts``; a blank text has 0.
 
         Raises
         ------
         RerankFailed
             If the service refuses, fails, does not answer within ``timeout_s`` seconds, or answers with something else
-            than a score a text.
+            than one score per text.
         """
         prepared = prepare(query, texts, window=self._window)
         if not prepared.texts:
@@ -119,7 +119,7 @@ class VoyageReranker:
             raise RerankFailed(str(error), cost_usd=price) from None
 
     def _post(self, prepared: Prepared, deadline: Deadline) -> bytes:
-        """Return the body of a good answer."""
+        """Send the request and return the body of a successful response."""
         key = self._key()
         request = {
             "model": self._model,
@@ -143,7 +143,7 @@ class VoyageReranker:
                 body = _body(response, deadline)
                 response.release_conn()
             finally:
-                # Does nothing to a connection that went back to the pool; ends one whose answer nobody will read.
+                # No effect on a connection that was released to the pool; closes one whose body was not read.
                 response.close()
         except urllib3.exceptions.SSLError as error:
             raise RerankFailed(f"reranker {self.name}: {type(error).__name__}") from error
@@ -163,7 +163,7 @@ class VoyageReranker:
 
 
 def _body(response: urllib3.BaseHTTPResponse, deadline: Deadline) -> bytes | None:
-    """Read an answer, part by part so that one which drips ends with its time; None if it is too long."""
+    """Read a response in parts, so that a slow one ends with the deadline; None if it is too long."""
     parts: list[bytes] = []
     size = 0
     while part := response.read1(1 << 16):

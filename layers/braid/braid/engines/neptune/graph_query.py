@@ -1,4 +1,4 @@
-"""A graph query as one traversal that gathers what it may walk; the walks themselves are chosen on our side."""
+"""Graph queries: one traversal that fetches the subgraph that a query may walk, and its parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from braid.engines.neptune import elements
 from braid.engines.neptune.expansion import MOST_EDGES
 from braid.models import Direction
 from braid.ports.graph_query import MAX_FRONTIER
-from braid.ranking.graph_walks import GatheredGraph, Node, WalkEdge, max_starts
+from braid.ranking.graph_walks import GatheredGraph, WalkEdge, max_starts
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from braid.engines.neptune.elements import Reached, Step
     from braid.models import TimeRange
     from braid.ports.graph_query import GraphQuery, QueryStep
+    from braid.ranking.graph_walks import Node
 
 _VERTICES, _EDGES = "vertices", "edges"
 _OUT_AND_BACK = {Direction.OUT: __.out_e, Direction.IN: __.in_e, Direction.BOTH: __.both_e}
 
 
 def traversal(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal:
-    """Return the traversal that collects, for each step, the edges that it goes along and where they lead.
+    """Return the traversal that collects, for each step, the edges that it follows and the vertices they lead to.
 
-    Of a vertex with more edges than the fan-out budget come its surest, one more than the budget: that tells a hub from
-    a vertex that just fits. Steps are written out: there is no ``repeat``, and a label is only ever an argument.
+    Of a hub, a vertex with more edges than the fan-out budget, it collects the most confident ones, one more than the
+    budget. There is no ``repeat``, and labels are always arguments.
     """
     bound = max_starts(query)
     steps = _starts(source, query).order().by(T.id, Order.asc).limit(bound + 1)
@@ -42,14 +43,14 @@ def traversal(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal
         is_hub = _edges(step).skip(query.fan_out)
         steps = steps.choose(is_hub, __.local(_surest(step, query)), _walked(step, query))
         steps = steps.aggregate(f"{_EDGES}{place}").by(elements.ROW)
-        steps = _led_to(_far_ends(steps, step.direction).dedup(), step, query)
+        steps = _targets(_far_ends(steps, step.direction).dedup(), step, query)
         steps = steps.aggregate(f"{_VERTICES}{place}").by(elements.ROW)
         keys += [f"{_EDGES}{place}", f"{_VERTICES}{place}"]
     return steps.cap(*keys)
 
 
 def gathered(collected: Mapping[str, Iterable[str]] | Iterable[str], query: GraphQuery) -> GatheredGraph:
-    """Read what the traversal brought; of a query without steps that is its starts alone."""
+    """Return the subgraph that the traversal collected; of a query without steps, its starts alone."""
     parts: Mapping[str, Any] = collected if query.steps else {f"{_VERTICES}0": collected}  # type: ignore[assignment]
     nodes: dict[str, Node] = {}
     found = _nodes(parts[f"{_VERTICES}0"], nodes)
@@ -75,10 +76,10 @@ def _starts(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal:
         keys = [elements.link_key(query.tenant_id, normalise(name)) for name in start.names]
         steps = steps.has(elements.LINK_KEY, P.within(keys))
     steps = elements.valid(steps.has(elements.TENANT, query.tenant_id), query.as_of)
-    return _described(steps, start.entity_types, start.time_range)
+    return _filtered(steps, start.entity_types, start.time_range)
 
 
-def _described(steps: GraphTraversal, entity_types: Sequence[str], time_range: TimeRange | None) -> GraphTraversal:
+def _filtered(steps: GraphTraversal, entity_types: Sequence[str], time_range: TimeRange | None) -> GraphTraversal:
     if entity_types:
         steps = steps.has(elements.ENTITY_TYPE, P.within(list(entity_types)))
     if time_range is not None:
@@ -90,12 +91,12 @@ def _described(steps: GraphTraversal, entity_types: Sequence[str], time_range: T
     return steps
 
 
-def _led_to(steps: GraphTraversal, step: QueryStep, query: GraphQuery) -> GraphTraversal:
-    """Keep the vertices that a step may lead to."""
+def _targets(steps: GraphTraversal, step: QueryStep, query: GraphQuery) -> GraphTraversal:
+    """Keep the vertices that meet a step's conditions."""
     steps = elements.valid(steps.has(elements.TENANT, query.tenant_id), query.as_of)
     if step.name is not None:
         steps = steps.has(elements.LINK_KEY, elements.link_key(query.tenant_id, normalise(step.name)))
-    return _described(steps, step.entity_types, step.time_range)
+    return _filtered(steps, step.entity_types, step.time_range)
 
 
 def _edges(step: QueryStep) -> GraphTraversal:
@@ -103,18 +104,18 @@ def _edges(step: QueryStep) -> GraphTraversal:
 
 
 def _walked(step: QueryStep, query: GraphQuery) -> GraphTraversal:
-    """Return the edges that a step may go along, wherever they lead."""
+    """Return the edges that a step may follow, not filtered by their far ends."""
     steps = elements.valid(_edges(step).has(elements.TENANT, query.tenant_id), query.as_of)
     return steps.has(elements.CONFIDENCE, P.gte(float(step.min_confidence))) if step.min_confidence > 0 else steps
 
 
 def _surest(step: QueryStep, query: GraphQuery) -> GraphTraversal:
-    """Return a hub's edges to follow: those that lead to what is asked for, the surest first, then by identity."""
+    """Return the edges of a hub to follow: those to matching vertices, by descending confidence, then by identity."""
     steps = _walked(step, query)
     if step.direction is Direction.BOTH:
         steps = steps.dedup()  # a loop is one edge, not two
     steps = steps.order().by(elements.CONFIDENCE, Order.desc).by(elements.IDENTITY, Order.asc).limit(MOST_EDGES)
-    steps = steps.filter_(_led_to(_far_ends(__.identity(), step.direction), step, query))
+    steps = steps.filter_(_targets(_far_ends(__.identity(), step.direction), step, query))
     return steps.limit(query.fan_out + 1)
 
 
@@ -127,24 +128,22 @@ def _far_ends(steps: GraphTraversal, direction: Direction) -> GraphTraversal:
 def _nodes(rows: Iterable[str], nodes: dict[str, Node]) -> list[str]:
     """Read vertices into ``nodes`` and return their ids in order."""
     read: list[Reached] = [elements.read_vertex(row) for row in set(rows)]
-    nodes.update(
-        (each.id, Node(each.id, each.entity_type, each.has_record, each.timestamp, each.name or None)) for each in read
-    )
+    nodes.update((each.id, elements.node_of(each)) for each in read)
     return sorted(each.id for each in read)
 
 
 def _by_vertex(
     rows: Iterable[str], frontier: set[str], reached: set[str], direction: Direction
 ) -> dict[str, list[WalkEdge]]:
-    """Return each vertex's edges in the order of the budget.
+    """Return each vertex's edges in the order of the fan-out budget.
 
-    A hub's edge may have been brought by its other end too; it then stands behind those that the hub itself brought.
+    An edge of a hub may have been collected from its other end; it then comes after those collected from the hub.
     """
     edges: dict[str, list[WalkEdge]] = {}
     for edge in sorted(map(elements.read_edge, set(rows)), key=lambda edge: (-edge.confidence, edge)):
         if direction is not Direction.IN and edge.source in frontier and edge.target in reached:
             edges.setdefault(edge.source, []).append(_edge(edge, inward=False))
-        # A loop, walked both ways, is one edge.
+        # A loop, followed in both directions, is one edge.
         again = direction is Direction.BOTH and edge.source == edge.target
         if direction is not Direction.OUT and not again and edge.target in frontier and edge.source in reached:
             edges.setdefault(edge.target, []).append(_edge(edge, inward=edge.source != edge.target))

@@ -1,0 +1,258 @@
+"""Schema versions, re-embedding jobs and memberships in DynamoDB tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from botocore.exceptions import ClientError
+
+from braid.engines.aws.clients import code_of, named_errors, open_client
+from braid.ports.job_store import JobRecord
+from braid.ports.members import Membership, Role
+from braid.ports.schema_registry import SchemaVersion, check_next
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from braid.settings import Settings
+
+
+CONDITION_FAILED = "ConditionalCheckFailedException"
+
+
+class DynamoClient(Protocol):
+    """The operations of a DynamoDB client that are called here."""
+
+    put_item: Callable[..., dict[str, Any]]
+    get_item: Callable[..., dict[str, Any]]
+    update_item: Callable[..., dict[str, Any]]
+    delete_item: Callable[..., dict[str, Any]]
+    query: Callable[..., dict[str, Any]]
+    scan: Callable[..., dict[str, Any]]
+
+
+class DynamoTable:
+    """A DynamoDB table.
+
+    Parameters
+    ----------
+    client
+        A DynamoDB client.
+    table
+        Name of the table.
+    """
+
+    def __init__(self, client: DynamoClient, table: str) -> None:
+        self._client = client
+        self._table = table
+
+    @classmethod
+    def _open(cls, settings: Settings, table: str) -> Self:
+        client = open_client("dynamodb", timeout_s=settings.dynamodb_timeout_s, attempts=settings.dynamodb_attempts)
+        return cls(client, table)
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return named_errors(f"table {self._table}")
+
+    def _items(self, read: Callable[..., dict[str, Any]], **request: object) -> Iterator[dict[str, Any]]:
+        """Yield the items that the client's ``query`` or ``scan`` finds, page by page and consistently.
+
+        Raises
+        ------
+        StoreError
+            If a page could not be read; see :func:`braid.engines.aws.clients.named_errors`.
+        """
+        request |= {"TableName": self._table, "ConsistentRead": True}
+        while True:
+            with self._errors():
+                page = read(**request)
+            yield from page["Items"]
+            if not page.get("LastEvaluatedKey"):
+                return
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def _put_if(self, item: dict[str, Any], **condition: object) -> bool:
+        """Write an item if a condition holds, and return whether it did."""
+        with self._errors():
+            try:
+                self._client.put_item(TableName=self._table, Item=item, **condition)
+            except ClientError as error:
+                if code_of(error) != CONDITION_FAILED:
+                    raise
+                return False
+        return True
+
+    def _delete(self, key: dict[str, Any]) -> bool:
+        """Remove an item and return whether there was one."""
+        with self._errors():
+            gone = self._client.delete_item(TableName=self._table, Key=key, ReturnValues="ALL_OLD")
+        return bool(gone.get("Attributes"))
+
+
+class DynamoSchemaRegistry(DynamoTable):
+    """Schema versions in a table; implements :class:`braid.ports.schema_registry.SchemaRegistry`.
+
+    The table's partition key is ``tenant_id``, a string; its sort key ``version``, a number.
+    """
+
+    @classmethod
+    def connect(cls, settings: Settings) -> DynamoSchemaRegistry:
+        """Return the registry that the settings name. No request is sent yet."""
+        return cls._open(settings, settings.schema_table)
+
+    def register(self, schema: SchemaVersion) -> None:
+        """Write the next version; writing one again with the same content does nothing.
+
+        Raises
+        ------
+        InvalidRequest
+            If the version is registered with other content, or is not the next one.
+        """
+        if not check_next(schema, self.versions(schema.tenant_id)):
+            return
+        item = {**_version_key(schema), "body": {"S": schema.model_dump_json()}}
+        if not self._put_if(item, ConditionExpression="attribute_not_exists(tenant_id)"):
+            # A concurrent request registered this version: with the same content, or with another, which is an error.
+            check_next(schema, self.versions(schema.tenant_id))
+
+    def current(self, tenant_id: str) -> int:
+        """Return the newest version, 1 when none is registered."""
+        with self._errors():
+            found = self._client.query(
+                TableName=self._table,
+                KeyConditionExpression="tenant_id = :tenant",
+                ExpressionAttributeValues={":tenant": {"S": tenant_id}},
+                ProjectionExpression="#version",
+                ExpressionAttributeNames={"#version": "version"},
+                ScanIndexForward=False,
+                Limit=1,
+                ConsistentRead=True,
+            )
+        return max((int(item["version"]["N"]) for item in found["Items"]), default=1)
+
+    def versions(self, tenant_id: str) -> list[SchemaVersion]:
+        """Return all versions, oldest first."""
+        items = self._items(
+            self._client.query,
+            KeyConditionExpression="tenant_id = :tenant",
+            ExpressionAttributeValues={":tenant": {"S": tenant_id}},
+        )
+        return [SchemaVersion.model_validate_json(item["body"]["S"]) for item in items]
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove all versions of a tenant and return how many there were."""
+        versions = self.versions(tenant_id)
+        for schema in versions:
+            self._delete(_version_key(schema))
+        return len(versions)
+
+
+class DynamoJobStore(DynamoTable):
+    """Re-embedding jobs, one item each, in a table; implements :class:`braid.ports.job_store.JobStore`.
+
+    The table's partition key is ``name``, a string. Each write is conditional on the job's previous revision.
+    """
+
+    @classmethod
+    def connect(cls, settings: Settings) -> DynamoJobStore:
+        """Return the job store that the settings name. No request is sent yet."""
+        return cls._open(settings, settings.reembed_table)
+
+    def get(self, name: str) -> JobRecord | None:
+        """Return a job as last written, None when there is none."""
+        with self._errors():
+            answer = self._client.get_item(TableName=self._table, Key={"name": {"S": name}}, ConsistentRead=True)
+        item = answer.get("Item")
+        return None if item is None else JobRecord(name=name, revision=item["revision"]["N"], body=item["body"]["S"])
+
+    def put(self, record: JobRecord) -> bool:
+        """Write a job if its revision is the next one, and return whether it was.
+
+        A write that was retried because its response was lost counts as a conflict: the job is then read again, and
+        nothing is lost.
+        """
+        item = {
+            "name": {"S": record.name},
+            "revision": {"N": str(record.revision)},
+            "body": {"S": record.body},
+        }
+        if record.revision <= 1:
+            return self._put_if(
+                item, ConditionExpression="attribute_not_exists(#name)", ExpressionAttributeNames={"#name": "name"}
+            )
+        return self._put_if(
+            item,
+            ConditionExpression="#revision = :before",
+            ExpressionAttributeNames={"#revision": "revision"},
+            ExpressionAttributeValues={":before": {"N": str(record.revision - 1)}},
+        )
+
+    def names(self) -> list[str]:
+        """Return the names of all jobs, in order. There are few: at most one per tenant."""
+        items = self._items(self._client.scan, ProjectionExpression="#name", ExpressionAttributeNames={"#name": "name"})
+        return sorted(str(item["name"]["S"]) for item in items)
+
+    def remove(self, name: str) -> bool:
+        """Remove a job and return whether there was one."""
+        return self._delete({"name": {"S": name}})
+
+
+class DynamoMembers(DynamoTable):
+    """Memberships in a table; implements :class:`braid.ports.members.MembershipStore`.
+
+    The table's partition key is ``subject``, its sort key ``tenant_id``, both strings.
+    """
+
+    @classmethod
+    def connect(cls, settings: Settings) -> DynamoMembers:
+        """Return the memberships that the settings name. No request is sent yet."""
+        return cls._open(settings, settings.members_table)
+
+    def role(self, subject: str, tenant_id: str) -> Role | None:
+        """Return a subject's role in a tenant; None when it is no member."""
+        # Consistent: a removal takes effect at once.
+        with self._errors():
+            found = self._client.get_item(
+                TableName=self._table, Key=_member_key(subject, tenant_id), ConsistentRead=True
+            )
+        return Role(found["Item"]["role"]["S"]) if "Item" in found else None
+
+    def of(self, subject: str) -> list[Membership]:
+        """Return a subject's memberships, in the order of the tenants' names."""
+        items = self._items(
+            self._client.query,
+            KeyConditionExpression="subject = :subject",
+            ExpressionAttributeValues={":subject": {"S": subject}},
+        )
+        return [
+            Membership(subject=subject, tenant_id=item["tenant_id"]["S"], role=Role(item["role"]["S"]))
+            for item in items
+        ]
+
+    def add(self, membership: Membership) -> None:
+        """Write a membership, which replaces the subject's role in that tenant."""
+        item = {**_member_key(membership.subject, membership.tenant_id), "role": {"S": membership.role.value}}
+        with self._errors():
+            self._client.put_item(TableName=self._table, Item=item)
+
+    def remove(self, subject: str, tenant_id: str) -> bool:
+        """Remove a membership and return whether there was one."""
+        return self._delete(_member_key(subject, tenant_id))
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove every membership in a tenant and return how many there were; the whole table is scanned."""
+        found = self._items(
+            self._client.scan,
+            FilterExpression="tenant_id = :tenant",
+            ExpressionAttributeValues={":tenant": {"S": tenant_id}},
+        )
+        return sum(self.remove(item["subject"]["S"], tenant_id) for item in found)
+
+
+def _version_key(schema: SchemaVersion) -> dict[str, dict[str, str]]:
+    return {"tenant_id": {"S": schema.tenant_id}, "version": {"N": str(schema.version)}}
+
+
+def _member_key(subject: str, tenant_id: str) -> dict[str, dict[str, str]]:
+    return {"subject": {"S": subject}, "tenant_id": {"S": tenant_id}}
