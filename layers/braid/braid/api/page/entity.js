@@ -19,7 +19,7 @@ export async function openEntity(id, { asOf, onWithin }) {
   try {
     const causal = CAUSAL.map((type) => `&types=${type}`).join("");
     const [entity, nearest, causes] = await Promise.all([
-      post("entities:read", { id }, asking.signal),
+      post("./entities:read", { id }, asking.signal),
       get(`${path}/related?limit=${AT_MOST}${moment}`, asking.signal),
       get(`${path}/related?limit=${AT_MOST}${moment}${causal}`, asking.signal),
     ]);
