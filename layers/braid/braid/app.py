@@ -60,7 +60,7 @@ SHARE = 0.6
 """Most of the time that is left to a request that one stage may take, so that there is some to answer without it."""
 
 
-class Wired(Engines):
+class Application(Engines):
     """Every stage, over the engines that the settings choose.
 
     Attributes
@@ -339,7 +339,7 @@ class Wired(Engines):
 
 
 @cache
-def wired() -> Wired:
+def application() -> Application:
     """Return this process's stages over the engines that the environment chooses.
 
     Raises
@@ -347,4 +347,4 @@ def wired() -> Wired:
     ConfigurationError
         If a setting is missing or malformed.
     """
-    return Wired(load_settings())
+    return Application(load_settings())

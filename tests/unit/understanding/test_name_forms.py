@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.models import Vertex
 from braid.retrieval.stages.linked_names import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
@@ -31,7 +31,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def graph(tmp_path: Path) -> KnowledgeGraph:
-    return Wired(Settings(home=tmp_path)).graph
+    return Application(Settings(home=tmp_path)).graph
 
 
 def named(graph: KnowledgeGraph, *names: str, **fields: Any) -> None:

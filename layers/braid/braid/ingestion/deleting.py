@@ -30,7 +30,7 @@ class DeleteReport(Frozen):
 
 
 class DeleteStore(Protocol):
-    """What is deleted from, such as :func:`braid.app.wired` returns."""
+    """What is deleted from, such as :func:`braid.app.application` returns."""
 
     @property
     def index(self) -> SearchIndex:

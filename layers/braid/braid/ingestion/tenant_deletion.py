@@ -44,7 +44,7 @@ class TenantReport(DeleteReport):
 
 
 class TenantStore(DeleteStore, Protocol):
-    """Everything that holds anything of a tenant, such as :func:`braid.app.wired` returns."""
+    """Everything that holds anything of a tenant, such as :func:`braid.app.application` returns."""
 
     @property
     def cache(self) -> ResilientCache:

@@ -68,7 +68,7 @@ def write(
     request
         What to write.
     store
-        Where to, such as :func:`braid.app.wired` returns.
+        Where to, such as :func:`braid.app.application` returns.
     threads
         Threads of the encoder.
     batch

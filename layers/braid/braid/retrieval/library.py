@@ -45,7 +45,7 @@ ANY_OTHER_TYPE: Final = EntityStrategy(Intent.LOOKUP, 0.5, 0.5)
 
 
 class Library(Protocol):
-    """What is asked; :class:`braid.app.Wired` is one."""
+    """What is asked; :class:`braid.app.Application` is one."""
 
     @property
     def graph(self) -> KnowledgeGraph:
@@ -64,7 +64,7 @@ class Interface:
     Parameters
     ----------
     library
-        Stages and engines, such as :func:`braid.app.wired` returns.
+        Stages and engines, such as :func:`braid.app.application` returns.
     tenant_id
         Whose memory; from the verified token, never from a request's body.
 

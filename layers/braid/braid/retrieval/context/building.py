@@ -109,7 +109,7 @@ def build_context(
     tenant_id
         Whose memory.
     memory
-        What is asked, such as :func:`braid.app.wired` returns.
+        What is asked, such as :func:`braid.app.application` returns.
     working_state, semantic, episodic
         Whether to use this source; one that the settings switch off stays off.
     ranking

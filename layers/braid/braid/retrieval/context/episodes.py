@@ -26,7 +26,7 @@ EPISODES = (Kind.DECISION, Kind.TOOL_CALL)
 
 
 class EpisodeStore(Protocol):
-    """What an episode is written to, such as :func:`braid.app.wired` returns."""
+    """What an episode is written to, such as :func:`braid.app.application` returns."""
 
     @property
     def index(self) -> SearchIndex:
@@ -110,7 +110,7 @@ def record_decision(
     tenant_id
         Whose decision.
     store
-        Where it is written, such as :func:`braid.app.wired` returns.
+        Where it is written, such as :func:`braid.app.application` returns.
     task_id, action_type, status
         Part of which task, what kind of decision, what became of it.
     timestamp
