@@ -225,9 +225,9 @@ class Application(Engines):
         return RetrieveWorkflow.connect(self.settings)
 
     def answer(self, query: Query) -> Answer:
-        """Answer a question from what is kept, else by :meth:`work_out`."""
+        """Answer a question from what is kept, else by :meth:`retrieve`."""
         answers = self.caches.answers
-        return answers.answer(query, self.work_out) if answers else self.work_out(query)
+        return answers.answer(query, self.retrieve) if answers else self.retrieve(query)
 
     @cached_property
     def quotas(self) -> Quotas:
@@ -236,11 +236,11 @@ class Application(Engines):
 
         return Quotas(self.settings, self.cache)
 
-    def work_out(self, query: Query) -> Answer:
+    def retrieve(self, query: Query) -> Answer:
         """Answer a question anew, within the tenant's budget for hosted rerankers."""
-        return self.quotas.answer(query, self._retrieve)
+        return self.quotas.answer(query, self._run_stages)
 
-    def _retrieve(self, query: Query) -> Answer:
+    def _run_stages(self, query: Query) -> Answer:
         """Answer by the deployed workflow where one is named, else by the stages of this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
             return self._workflow.answer(query)

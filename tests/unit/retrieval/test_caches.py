@@ -109,14 +109,14 @@ def test_model_instruction_and_text_do_not_run_into_one_another() -> None:
 def test_a_question_that_was_embedded_before_loads_no_model(
     stages: CachedStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = stages.work_out(QUESTION)
+    before = stages.retrieve(QUESTION)
 
     def lost(*_: object, **__: object) -> Any:
         raise ModelError("no model is here any more")
 
     monkeypatch.setattr(stages, "encoder_for", lost)
-    assert said(stages.work_out(QUESTION)) == said(before)
-    other = stages.work_out(QUESTION.model_copy(update={"text": "Why not?"}))
+    assert said(stages.retrieve(QUESTION)) == said(before)
+    other = stages.retrieve(QUESTION.model_copy(update={"text": "Why not?"}))
     assert other.degraded == ("embed",)
 
 
@@ -327,7 +327,7 @@ def test_the_next_turn_of_a_conversation_needs_no_search_and_shows_its_own_messa
 def test_names_and_walks_are_remembered_though_each_question_has_its_own_moment(
     stages: CachedStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = stages.work_out(QUESTION)
+    first = stages.retrieve(QUESTION)
     stages.clock.move(1)
 
     def asked(*_: object, **__: object) -> Any:
@@ -335,7 +335,7 @@ def test_names_and_walks_are_remembered_though_each_question_has_its_own_moment(
 
     for call in ("link", "expand", "stats", "next_change"):
         monkeypatch.setattr(stages.graph, call, asked)
-    again = stages.work_out(QUESTION)
+    again = stages.retrieve(QUESTION)
     assert again.degraded == ()
     assert [result.paths for result in again.results] == [result.paths for result in first.results]
 
@@ -344,7 +344,7 @@ def test_a_warm_process_remembers_no_more_than_it_may(tmp_path: Path, kept: Forg
     stages = cached_stages(tmp_path, kept, cache_graph_entries=3)
     fill(stages, TENANT)
     for text in ("pump", "Harbour", "pump and Harbour", "pump"):
-        stages.work_out(QUESTION.model_copy(update={"text": text}))
+        stages.retrieve(QUESTION.model_copy(update={"text": text}))
     memory = stages.caches._graph_memory
     assert memory
     assert len(memory._known) == 3

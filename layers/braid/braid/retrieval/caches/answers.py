@@ -71,8 +71,8 @@ class AnswerCache:
         self._fingerprint = fingerprint
         self._now = now
 
-    def answer(self, query: Query, work_out: Callable[[Query], Answer]) -> Answer:
-        """Return what is kept for an equal question, with a trace id and a latency of this call; else work it out.
+    def answer(self, query: Query, retrieve: Callable[[Query], Answer]) -> Answer:
+        """Return what is kept for an equal question, with a trace id and a latency of this call; else retrieve it anew.
 
         A degraded answer is not kept.
         """
@@ -80,7 +80,7 @@ class AnswerCache:
         standing = self._generations.read(query.tenant_id)
         if standing is None:
             self._shelf.missed()
-            return work_out(query)
+            return retrieve(query)
         key = key_of(FORMAT, self._fingerprint(), standing.number, query.model_dump_json())
         kept = self._shelf.find(query.tenant_id, key, self._read)
         if kept is not None:
@@ -93,7 +93,7 @@ class AnswerCache:
                     "rerank_cost_usd": 0.0,
                 }
             )
-        answer = work_out(query)
+        answer = retrieve(query)
         if standing.settled and answer.holds_until is not None and not answer.degraded:
             left = (answer.holds_until - self._now()).total_seconds()
             self._shelf.keep(query.tenant_id, key, _pack(answer), at_most_s=left)
@@ -125,19 +125,19 @@ class ContextCache:
         self._now = now
 
     def retrieved(
-        self, request: ContextRequest, work_out: Callable[[], tuple[_T, Retrieved | None]]
+        self, request: ContextRequest, retrieve: Callable[[], tuple[_T, Retrieved | None]]
     ) -> tuple[_T | None, Retrieved | None]:
-        """Return what is kept for an equal request, as of now, behind None; else what ``work_out`` returns.
+        """Return what is kept for an equal request, as of now, behind None; else what ``retrieve`` returns.
 
         Parameters
         ----------
-        work_out
+        retrieve
             Returns whatever its caller wants, and what of it may be kept.
         """
         standing = self._generations.read(request.tenant_id)
         if standing is None:
             self._shelf.missed()
-            return work_out()
+            return retrieve()
         asked = request.model_dump_json(exclude={"messages", "working_state", "role"})
         key = key_of(FORMAT, self._fingerprint(), standing.number, asked)
         kept = self._shelf.find(request.tenant_id, key, self._read)
@@ -146,11 +146,11 @@ class ContextCache:
                 answer = refreshed(kept.answer, request.ranking, self._now())
                 kept = kept.model_copy(update={"answer": answer})
             return None, kept
-        worked_out, found = work_out()
+        returned, found = retrieve()
         if standing.settled and found is not None and found.holds_until is not None:
             left = (found.holds_until - self._now()).total_seconds()
             self._shelf.keep(request.tenant_id, key, _pack(found), at_most_s=left)
-        return worked_out, found
+        return returned, found
 
     def _read(self, value: bytes) -> Retrieved | None:
         kept = _unpack(value, Retrieved)
