@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from braid.models import Answer, Frozen, Record, Timestamp
 from braid.ranking.freshness import refreshed
 from braid.retrieval.caches.namespace import key_of
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.states import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from braid.errors import ModelError
 from braid.models import Embedding
 from braid.models.model_profiles import embedded_text
-from braid.retrieval.stages.states import Embedded, EmbedRequest
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.states import Embedded, EmbedRequest, Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,8 +19,8 @@ from braid.retrieval.stages.hydration import Ranked, Read, read, unread
 from braid.retrieval.stages.path_coherence import cohere
 from braid.retrieval.stages.related_entities import related_entities
 from braid.retrieval.stages.runners_up import Placed, left_behind
+from braid.retrieval.stages.states import Stopwatch
 from braid.retrieval.stages.strand_weights import method, strands, unknown_entity, weigh
-from braid.retrieval.stages.timing import Stopwatch
 from braid.understanding.planning import DEFAULT_PARAMETERS
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from braid.retrieval.stages import graph_constraint, graph_hits
 from braid.retrieval.stages.graph_constraint import reasoned
 from braid.retrieval.stages.linked_names import linked_names
 from braid.retrieval.stages.propagation_seeds import Budget, around, propagation_of
-from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Stopwatch
 from braid.understanding import walk_preference
 from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 

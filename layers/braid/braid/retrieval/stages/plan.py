@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from braid.errors import StoreError
-from braid.retrieval.stages.states import Planned, PlanRequest
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.states import Planned, PlanRequest, Stopwatch
 from braid.understanding.planning import make_plan
 
 if TYPE_CHECKING:

@@ -1,11 +1,12 @@
-"""What flows between stages: ids, scores, paths and timings, never text or raw vectors.
+"""Requests and results of the stages: ids, scores, paths and timings, never text or raw vectors.
 
-Each stage takes a request and returns its piece; the state machine (or the pipeline) puts the pieces together. A
-piece that is None was not asked for, or was lost: then ``lost`` holds the error under the stage's name.
+Each stage takes a request and returns its result; the state machine (or the pipeline) collects the results. A result
+that is None was not asked for, or was lost: then ``lost`` holds the error under the stage's name.
 """
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from typing import Annotated
 
@@ -151,3 +152,19 @@ class FuseRequest(Frozen):
     lost: dict[str, Lost] = Field(default_factory=dict)
     without_rerank: bool = False
     """Set by the state machine's second try, when the first did not come back."""
+
+
+class Stopwatch:
+    """Milliseconds since it was made, from a clock that never goes back."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def ms(self) -> float:
+        """Return elapsed milliseconds, to the microsecond."""
+        return round((time.perf_counter() - self._start) * 1000.0, 3)
+
+    def lap(self) -> float:
+        """Return elapsed milliseconds and start again."""
+        elapsed, self._start = self.ms(), time.perf_counter()
+        return elapsed

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from braid.ports.search_index import SearchRequest
 from braid.ranking import schema_drift
 from braid.ranking.fusion import reciprocal_rank_fusion
-from braid.retrieval.stages.states import Searched, SearchStageRequest
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.states import Searched, SearchStageRequest, Stopwatch
 
 if TYPE_CHECKING:
     from datetime import datetime
