@@ -7,18 +7,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Fusion, Result, Source
+from braid.models import Answer, Fusion, Source
 from braid.ranking import schema_drift
-from braid.ranking.citations import cite
 from braid.ranking.confidence import confidence
 from braid.ranking.freshness import ScoredCandidate, order_stable_until
 from braid.ranking.fusion import fuse
 from braid.ranking.scoring import clamp, final_score, placeholder_score, recency
-from braid.retrieval.stages.answer_size import fitting
 from braid.retrieval.stages.hydration import Ranked, Read, read, unread
 from braid.retrieval.stages.path_coherence import cohere
-from braid.retrieval.stages.related_entities import related_entities
-from braid.retrieval.stages.runners_up import Placed, left_behind
+from braid.retrieval.stages.presentation import (
+    Placed,
+    aged_from,
+    related_entities,
+    result_of,
+    runners_up,
+    shortened,
+)
 from braid.retrieval.stages.states import Stopwatch
 from braid.retrieval.stages.strand_weights import method, strands, unknown_entity, weigh
 from braid.understanding.planning import DEFAULT_PARAMETERS
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from braid.models import FusionParameters, Record
+    from braid.models import FusionParameters, Result
     from braid.ports.drifted_records import DriftedRecords
     from braid.ports.reranker import Reranker
     from braid.ports.search_index import SearchIndex
@@ -137,7 +141,7 @@ def run(
         results=tuple(results),
         sources=tuple(dict.fromkeys(result.citation for result in results)),
         related_entities=related,
-        considered=left_behind(order, shown=len(results)) if request.query.explain else (),
+        considered=runners_up(order, shown=len(results)) if request.query.explain else (),
         plan=request.plan,
         weights=weights,
         fusion=how,
@@ -165,7 +169,7 @@ def run(
         },
         rerank_cost_usd=cost_usd,
     )
-    return fitting(answer)
+    return shortened(answer)
 
 
 def _nothing_answered(request: FuseRequest) -> bool:
@@ -228,7 +232,7 @@ def _results(
     scored = []
     for position, item in enumerate(ranked):
         record, candidate = item.record, item.candidate
-        at = _aged_from(record)
+        at = aged_from(record)
         fresh = recency(at, now)
         value = final_score(
             query.ranking,
@@ -245,59 +249,16 @@ def _results(
         scored.append((-value, position, fresh, item))
     scored.sort(key=lambda entry: entry[:2])
     steady = order_stable_until(
-        [
-            ScoredCandidate(-negative, item.record.kind.value, _aged_from(item.record))
-            for negative, _, _, item in scored
-        ],
+        [ScoredCandidate(-negative, item.record.kind.value, aged_from(item.record)) for negative, _, _, item in scored],
         shown=query.top_k,
         ranking=query.ranking,
         now=now,
     )
     results = [
-        _result(item, rank=rank, fresh=fresh, final=-negative)
+        result_of(item, rank=rank, fresh=fresh, final=-negative)
         for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
     ]
     return results, [Placed(item, -negative) for negative, _, _, item in scored], steady
-
-
-def _aged_from(record: Record) -> datetime | None:
-    return record.updated_at or record.timestamp or record.created_at
-
-
-def _result(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
-    record, candidate = item.record, item.candidate
-    citation = cite(record)
-    return Result(
-        id=record.id,
-        rank=rank,
-        kind=record.kind,
-        entity_type=record.entity_type,
-        title=record.name or citation.title,
-        content=record.content,
-        relevance=item.relevance,
-        recency=fresh,
-        final=final,
-        combined_score=candidate.combined_score,
-        vector_score=candidate.vector_score,
-        vector_supplied=item.vector_supplied,
-        lexical_score=candidate.lexical_score,
-        graph_score=candidate.graph_score,
-        rerank_score=item.rerank_score,
-        fused_rank=item.fused_rank,
-        ranks=candidate.ranks,
-        sources=candidate.sources,
-        reasons=candidate.reasons,
-        paths=candidate.paths,
-        citation=citation,
-        schema_version=record.schema_version,
-        needs_transformation=item.drift is schema_drift.Drift.MODERATE,
-        timestamp=record.timestamp,
-        aged_from=_aged_from(record),
-        valid_at=record.valid_at,
-        invalid_at=record.invalid_at,
-        metadata=record.metadata,
-        trusted=record.trusted,
-    )
 
 
 def _latencies(request: FuseRequest) -> dict[str, float]:
