@@ -15,10 +15,10 @@ from braid.retrieval import pipeline
 from braid.retrieval.caches.graph import GraphMemory
 from braid.retrieval.caches.namespace import CacheCounts, Standing
 from braid.retrieval.stages import graph_expand, path_coherence
+from braid.retrieval.stages.fuse_rerank import method, strands, weigh
 from braid.retrieval.stages.hydration import READ_AT_MOST, read
 from braid.retrieval.stages.path_coherence import Mentions
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
-from braid.retrieval.stages.strand_weights import method, strands, weigh
 from braid.settings.fusion_parameters import Fitted
 
 from braid_cli.evaluation.recording import RecordingStages

@@ -9,9 +9,8 @@ import pytest
 from braid.app import Application
 from braid.errors import ConfigurationError
 from braid.models import FusionParameters, Intent, Mode
-from braid.retrieval.stages.fuse_rerank import Limits
+from braid.retrieval.stages.fuse_rerank import Limits, weigh
 from braid.retrieval.stages.states import FuseRequest
-from braid.retrieval.stages.strand_weights import weigh
 from braid.settings import Settings
 from braid.settings.fusion_parameters import Fitted, load_fitted
 from braid.understanding.planning import adaptive_weights
