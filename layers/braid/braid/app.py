@@ -16,7 +16,7 @@ from braid.models.model_profiles import AUTO, resolve
 from braid.ranking import schema_drift
 from braid.ranking.freshness import FOREVER
 from braid.retrieval.stages import embed, fuse_rerank, graph_expand, plan, vector_search
-from braid.retrieval.stages.propagation_seeds import Budget
+from braid.retrieval.stages.graph_seeds import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.fusion_parameters import load_fitted
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.app import Application
 from braid.models import Vertex
-from braid.retrieval.stages.linked_names import MAX_LOOKED_UP, linked_names
+from braid.retrieval.stages.graph_seeds import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
 from braid.understanding.linking import is_whole_name
 from braid.understanding.name_forms import FORM_SCORES, inflections, lookup_keys, stored_forms

@@ -11,8 +11,7 @@ from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Inte
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, graph_hits
 from braid.retrieval.stages.graph_constraint import reasoned
-from braid.retrieval.stages.linked_names import linked_names
-from braid.retrieval.stages.propagation_seeds import Budget, around, propagation_of
+from braid.retrieval.stages.graph_seeds import Budget, around, linked_names, propagation_of, walk_seeds
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Stopwatch
 from braid.understanding import walk_preference
 from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
@@ -142,7 +141,7 @@ class _Walk:
         Where a walk from a name answers, hits count ``hit_share``; else the best of them is what the question is about.
         """
         share = self.budget.parameters.hit_share if named else 1.0
-        weights = _seeds(searched, self.budget, share) if searched else {}
+        weights = walk_seeds(searched, self.budget, share) if searched else {}
         if not weights:
             return GraphFound(took_ms=0)
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
@@ -250,19 +249,6 @@ class _Walk:
         return expansion_for(
             self.plan, self.query, seeds, as_of=self.as_of, limit=self.budget.limit, fan_out=self.budget.fan_out
         )
-
-
-def _seeds(searched: Searched, budget: Budget, share: float) -> dict[str, float]:
-    """Return the first text hits and their weights: a share of the better of their vector and word scores.
-
-    Each counts less by the square of how far it is behind the best: one that stands out is what the question is about.
-    """
-    scores: dict[str, float] = {}
-    for hit in (*searched.vector, *searched.lexical):
-        scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
-    first = searched.frontier[: budget.seeds]
-    best = max((scores[identity] for identity in first), default=0.0) or 1.0
-    return {identity: share * scores[identity] * (scores[identity] / best) ** 2 for identity in first}
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
