@@ -12,8 +12,8 @@ from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Sour
 from braid.ranking import schema_drift
 from braid.ranking.fusion import append_below, best_scores, combine
 from braid.retrieval import pipeline
-from braid.retrieval.caches.graph import GraphMemory
-from braid.retrieval.caches.namespace import CacheCounts, Standing
+from braid.retrieval.caches.graph import GraphCache
+from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
 from braid.retrieval.stages import graph_expand, path_coherence
 from braid.retrieval.stages.fuse_rerank import method, strands, weigh
 from braid.retrieval.stages.hydration import READ_AT_MOST, read
@@ -41,7 +41,7 @@ WALKED_FROM_HITS = frozenset({Strategy.HYBRID, Strategy.VECTOR_FIRST})
 
 GRAPH_CACHE_SIZE = 1_024
 """Graph answers: several for each of some hundred questions, which are asked in turn."""
-UNCHANGED = Standing(number=0, settled=True)
+UNCHANGED = WriteGeneration(number=0, settled=True)
 """Nothing is written while parameters are fitted."""
 
 
@@ -189,7 +189,7 @@ def capture(
         Called with the number of questions asked and the number of all.
     """
     kept: list[CapturedQuestion] = []
-    memory = GraphMemory(GRAPH_CACHE_SIZE, CacheCounts())
+    cache = GraphCache(GRAPH_CACHE_SIZE, CacheCounts())
     for done, question in enumerate(judged, start=1):
         application.fitted = Fitted(FusionParameters())
         recording = RecordingStages(application)
@@ -200,7 +200,7 @@ def capture(
             links = request.linked.links if request.linked else ()
             known = ReadCache(Mentions(query.text, links))
             found = by_strand(request, application, known)
-            again = _expand_again(request, application, memory, known) if _starts_at_hits(request) else None
+            again = _expand_again(request, application, cache, known) if _starts_at_hits(request) else None
             kept.append(CapturedQuestion(dataset, question, found, again))
         if on_progress:
             on_progress(done, len(judged))
@@ -213,7 +213,7 @@ def _starts_at_hits(request: FuseRequest) -> bool:
 
 
 def _expand_again(
-    request: FuseRequest, application: Application, memory: GraphMemory, known: ReadCache
+    request: FuseRequest, application: Application, cache: GraphCache, known: ReadCache
 ) -> Callable[[FusionParameters], Found]:
     """Return a function that repeats the graph expansion of the workflow with other parameters.
 
@@ -226,7 +226,7 @@ def _expand_again(
         searched=request.searched,
         linked=request.linked,
     )
-    graph = memory.of(application.graph, request.query.tenant_id, UNCHANGED)
+    graph = cache.of(application.graph, request.query.tenant_id, UNCHANGED)
     now = application.now()
 
     def spread(parameters: FusionParameters) -> Found:

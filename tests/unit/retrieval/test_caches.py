@@ -13,8 +13,7 @@ from braid.models import Kind, Query, Ranking
 from braid.ports.cache import ResilientCache
 from braid.ranking.freshness import FOREVER, ScoredCandidate, order_stable_until
 from braid.ranking.scoring import final_score
-from braid.retrieval.caches.embeddings import embedding_key
-from braid.retrieval.caches.namespace import Generations
+from braid.retrieval.caches.namespace import WriteGenerations, embedding_key
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
 from hypothesis import given
 from hypothesis import strategies as st
@@ -271,12 +270,12 @@ def test_nothing_is_kept_under_a_generation_that_a_store_may_not_show_yet() -> N
             return self.number if tenant_id else 0
 
     numbered, seconds = Numbered(), [0.0]
-    generations = Generations(ResilientCache(numbered), settle_s=5, clock=lambda: seconds[0])
+    generations = WriteGenerations(ResilientCache(numbered), settle_s=5, clock=lambda: seconds[0])
     seen = []
     for seconds[0], numbered.number in ((0, 1), (4.9, 1), (5, 1), (6, 2), (10, 2), (11, 2)):
-        standing = generations.read(TENANT)
-        assert standing
-        seen.append((standing.number, standing.settled))
+        generation = generations.read(TENANT)
+        assert generation
+        seen.append((generation.number, generation.settled))
     assert seen == [(1, False), (1, False), (1, True), (2, False), (2, False), (2, True)]
 
 
@@ -345,9 +344,9 @@ def test_a_warm_process_remembers_no_more_than_it_may(tmp_path: Path, kept: Forg
     fill(stages, TENANT)
     for text in ("pump", "Harbour", "pump and Harbour", "pump"):
         stages.retrieve(QUESTION.model_copy(update={"text": text}))
-    memory = stages.caches._graph_memory
-    assert memory
-    assert len(memory._known) == 3
+    cache = stages.caches._graph_cache
+    assert cache
+    assert len(cache._known) == 3
     stages.close()
 
 

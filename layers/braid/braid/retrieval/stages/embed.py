@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from braid.models.model_profiles import ModelConfig
     from braid.ports.encoder import Encoder
-    from braid.retrieval.caches.embeddings import EmbeddingCache
+    from braid.retrieval.caches.namespace import EmbeddingCache
 
 
 def run(
