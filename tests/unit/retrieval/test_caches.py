@@ -15,7 +15,7 @@ from braid.ranking.freshness import FOREVER, ScoredCandidate, order_stable_until
 from braid.ranking.scoring import final_score
 from braid.retrieval.caches.namespace import WriteGenerations, embedding_key
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.cached import CachedStages, cached_stages, edge, entity, note, said
@@ -223,6 +223,7 @@ candidates = st.lists(
 
 
 @given(candidates, st.sampled_from(list(Ranking)), st.integers(1, 8), st.floats(0, 1))
+@example([(0.2, Kind.CHUNK, NOW - timedelta(hours=hours)) for hours in (56, 28)], Ranking.RECENCY, 1, 1.0)
 def test_until_the_moment_that_is_stated_age_does_not_change_the_order(
     found: list[tuple[float, Kind, Any]], ranking: Ranking, shown: int, share: float
 ) -> None:
