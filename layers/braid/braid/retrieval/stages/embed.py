@@ -1,4 +1,4 @@
-"""Embed: turn the question into a vector of the model that the plan names."""
+"""Embed stage: the question's vector, from the cache or the model that the plan names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(
     encoder_for
         Loads a model.
     kept
-        The tenant's vectors of earlier questions; with one that the chosen model made, no model is loaded.
+        Cache of question vectors; with one by the chosen model, no model is loaded.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def run(
 
 
 def _embedded(request: EmbedRequest, model: ModelConfig) -> tuple[str, str]:
-    """Return the text that a model is given, and what it is told before."""
+    """Return the text that a model embeds, and its instruction."""
     kind = request.plan.embedding_type
     text = embedded_text(request.query.text, kind, request.query.temporal_context, model)
     return text, model.instruction(kind)

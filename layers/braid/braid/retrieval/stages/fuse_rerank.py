@@ -1,4 +1,4 @@
-"""Fuse and rerank: one list from every strand, read once, reranked, cited."""
+"""Fuse and rerank stage: fuses the strands into one list, hydrates, reranks and scores it, and makes the answer."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from braid.retrieval.stages.states import FuseRequest
 
 LASTING = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
-"""Names of errors of stores that trying again does not help."""
+"""Store errors that a retry does not cure, by class name."""
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The stage's numbers."""
+    """Limits and parameters of the stage."""
 
     parameters: FusionParameters = DEFAULT_PARAMETERS
     drift_threshold: int = 3
@@ -243,7 +243,7 @@ def _nothing_answered(request: FuseRequest) -> bool:
     """Whether stores were lost and no other call to one came back."""
     if not request.lost or request.searched or request.linked:
         return False
-    # With search and names both lost, the walk had nowhere to begin and did not ask the graph.
+    # With search and names both lost, the walk had no seeds and did not ask the graph.
     return request.expanded is None or "link" in request.lost
 
 
@@ -266,7 +266,7 @@ def _rerank(
     if reranker is None or not ranked:
         return ranked, False, 0.0
     if text_lost:
-        # Without text there is nothing to read, and scores of nothing would reorder what was found.
+        # Without text there is nothing to rerank; scores of empty texts would reorder the candidates.
         return _placeholders(ranked), True, 0.0
     first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
     texts = [item.record.text() for item in first]
@@ -293,7 +293,7 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
 def _results(
     request: FuseRequest, ranked: Sequence[Ranked], now: datetime
 ) -> tuple[list[Result], list[Placed], datetime]:
-    """Score by the ranking profile, and keep the first ``top_k``; say until when age leaves them as they are."""
+    """Score by the ranking profile; return the first ``top_k``, all in order, and until when age keeps that order."""
     query = request.query
     most_read = max((item.record.access_count for item in ranked), default=0)
     scored = []

@@ -27,15 +27,15 @@ MAX_LOOKED_UP = 200
 
 @dataclass(frozen=True)
 class Budget:
-    """How far a walk may go."""
+    """Limits of walks and propagation."""
 
     seeds: int = 10
     limit: int = 50
     fan_out: int = 200
     hub: int = 20
-    """Propagation does not go through what has more edges."""
+    """Most edges of a vertex that propagation passes through."""
     constraint_fan_out: int = 10_000
-    """Of a constraint, which says what may be an answer, and so is not to be cut short by its surest edges."""
+    """Fan-out of a constraint, which decides what may be an answer, and so is not cut to its surest edges."""
     parameters: FusionParameters = DEFAULT_PARAMETERS
 
 
@@ -102,7 +102,7 @@ def walk_seeds(searched: Searched, budget: Budget, share: float) -> dict[str, fl
 def propagation_of(
     query: Query, searched: Searched | None, linked: GraphFound | None, *, as_of: datetime, budget: Budget
 ) -> PropagateRequest | None:
-    """Return how names and hits are spread; None when there is nothing to begin at.
+    """Return the propagation from names and text hits; None without any.
 
     All hits together count 1, each by the square of its score, so that those which stand out pull more; a name counts
     ``name_weight`` as it matched and as it is written.
@@ -121,14 +121,14 @@ def propagation_of(
 def around(
     query: Query, answers: Sequence[GraphHit], searched: Searched | None, *, as_of: datetime, budget: Budget
 ) -> PropagateRequest | None:
-    """Return how what a walk found is spread; None when nothing was found.
+    """Return the propagation from a walk's answers and the text hits; None without answers.
 
     The best answers together count ``name_weight``, each by the square of its score, and all hits together 1.
 
     Parameters
     ----------
     answers
-        What walks along the question's own relationship types reached, best first.
+        Vertices reached along the question's own relationship types, best first.
     """
     first = [(hit.id, hit.score * hit.score) for hit in answers[: budget.seeds]]
     total = sum(weight for _, weight in first)
@@ -163,7 +163,7 @@ def _hits(searched: Searched, budget: Budget) -> list[tuple[str, float]]:
 
 
 def _likeness(hits: Sequence[Hit]) -> tuple[tuple[str, float], ...]:
-    """Return how like the question each hit is, the best being 1."""
+    """Return each hit's similarity to the question, relative to the best."""
     scores = {identity: score for identity, score in best_scores(hits).items() if score > 0}
     best = max(scores.values(), default=1.0)
     return tuple((identity, score / best) for identity, score in scores.items())

@@ -1,4 +1,4 @@
-"""Reading the candidates' text, once, and dropping what may not be an answer."""
+"""Hydration: reads the candidates' records in one call, and drops those that may not be answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 READ_AT_MOST = 200
 SUPPLIED_FACTOR: Final = 0.85
-"""What a hit by a supplied vector is worth, as much as one of moderate drift: nothing ties the vector to the text."""
+"""Factor of a hit by a supplied vector, as of moderate drift: nothing ties the vector to the text."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Read:
-    """What reading the candidates left, best first, and what it met on the way."""
+    """Candidates with their records, best first, and counts of those that were dropped."""
 
     ranked: list[Ranked]
     superseded: int = 0
@@ -126,7 +126,7 @@ def valid(record: Record, as_of: datetime) -> bool:
 
 
 def meets(record: Record, filters: Filters) -> bool:
-    """Whether a record that the graph found meets the conditions that the search index applied to its own."""
+    """Whether a record from the graph meets the filters, which the search index applied to its own hits."""
     if filters.kinds and record.kind not in filters.kinds:
         return False
     if filters.entity_types and record.entity_type not in filters.entity_types:
