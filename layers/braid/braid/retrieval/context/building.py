@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.caches.answers import ContextCache
     from braid.retrieval.context.selection import ContextItem
+    from braid.settings import Settings
 
 KNOWLEDGE = tuple(kind for kind in Kind if kind not in EPISODES)
 """Kinds of the semantic source: all but episodes, which have a source of their own."""
@@ -53,6 +54,23 @@ class ContextLimits:
     limit: int = 10
     fence: bool = True
     role: ContextRole = ContextRole.ASSISTANT
+
+    @classmethod
+    def of(cls, settings: Settings) -> ContextLimits:
+        """Return the limits that the settings name."""
+        return cls(
+            enabled=settings.context_enabled,
+            working_state=settings.context_working_state,
+            semantic=settings.context_semantic,
+            episodic=settings.context_episodic,
+            window=settings.context_window,
+            semantic_limit=settings.context_semantic_limit,
+            episodic_limit=settings.context_episodic_limit,
+            min_final=settings.context_min_final,
+            limit=settings.context_limit,
+            fence=settings.context_fence,
+            role=settings.context_role,
+        )
 
 
 class Memory(Protocol):
