@@ -16,7 +16,7 @@ from braid.retrieval.caches.graph import GraphCache
 from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
 from braid.retrieval.stages import graph_expand, path_coherence
 from braid.retrieval.stages.fuse_rerank import method, strands, weigh
-from braid.retrieval.stages.hydration import READ_AT_MOST, read
+from braid.retrieval.stages.hydration import MAX_HYDRATED, hydrate
 from braid.retrieval.stages.path_coherence import Mentions
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.settings.fusion_parameters import Fitted
@@ -279,10 +279,10 @@ def _read_new(
 ) -> None:
     """Read the records of ids into the cache; None for those that may not be answers."""
     known |= dict.fromkeys(ids)
-    for start in range(0, len(ids), READ_AT_MOST):
-        left = read(
+    for start in range(0, len(ids), MAX_HYDRATED):
+        left = hydrate(
             request.query,
-            [Candidate(id=one, combined_score=0.0) for one in ids[start : start + READ_AT_MOST]],
+            [Candidate(id=one, combined_score=0.0) for one in ids[start : start + MAX_HYDRATED]],
             application.index,
             now=application.now(),
             schema_version=application.schemas.current(request.query.tenant_id),

@@ -134,8 +134,8 @@ def build_context(
     untrusted
         Whether records that are marked as not trusted may be shown.
     nonce
-        Makes the keys of the fences around retrieved text: equal ones for equal answers. Nobody who writes records may
-        know it; a random one when not given.
+        Makes the keys of the fences around retrieved text: equal ones for equal answers. Secret from everyone
+        who writes records; random when not given.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from braid.ranking.confidence import confidence
 from braid.ranking.freshness import ScoredCandidate, order_stable_until
 from braid.ranking.fusion import fuse
 from braid.ranking.scoring import clamp, final_score, placeholder_score, recency
-from braid.retrieval.stages.hydration import Ranked, Read, read, unread
+from braid.retrieval.stages.hydration import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.path_coherence import cohere
 from braid.retrieval.stages.presentation import (
     Placed,
@@ -102,7 +102,7 @@ def run(
     )
     text_lost = False
     try:
-        kept = read(
+        kept = hydrate(
             request.query,
             fused,
             index,
@@ -113,7 +113,7 @@ def run(
             space=request.embedded.embedding.space if request.embedded else None,
         )
     except StoreError:
-        kept = Read(unread(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
+        kept = Hydrated(without_text(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
         degraded.append("text")
         text_lost = True
     searched, linked, expanded = request.searched, request.linked, request.expanded

@@ -32,7 +32,7 @@ MAX_FRONTIER_BYTES: Final = 48_000
 
 
 @dataclass(frozen=True)
-class Inside:
+class ConstrainedGraph:
     """One constraint over one tenant's graph."""
 
     graph: KnowledgeGraph
@@ -71,14 +71,14 @@ class Inside:
         return not self.graph.query(GraphQuery(tenant_id=self.tenant_id, start=start, as_of=self.as_of, limit=1)).hits
 
 
-def reach(inside: Inside) -> GraphFound:
+def reach(inside: ConstrainedGraph) -> GraphFound:
     """Return the vertices that a constraint reaches, the nearest first."""
     links = inside.links()
     expansion = inside.walk(links)
     frontier = _within_bytes([hit.id for hit in expansion.hits])
     return GraphFound(
         links=tuple(links),
-        hits=tuple(map(reasoned, expansion.hits[:CARRIED])),
+        hits=tuple(map(with_reason, expansion.hits[:CARRIED])),
         truncated=expansion.truncated,
         frontier=frontier,
         wide=len(expansion.hits) > CARRIED,
@@ -88,7 +88,7 @@ def reach(inside: Inside) -> GraphFound:
     )
 
 
-def check(inside: Inside, request: GraphRequest) -> GraphFound:
+def check(inside: ConstrainedGraph, request: GraphRequest) -> GraphFound:
     """Return which hits of the text search are inside a constraint, in the order of the search.
 
     Where too few are, and the search had more hits, the constraint's whole reach comes too, to be searched.
@@ -103,7 +103,7 @@ def check(inside: Inside, request: GraphRequest) -> GraphFound:
     ordered = [held[identity] for identity in asked if identity in held]
     found = GraphFound(
         links=tuple(links),
-        hits=tuple(map(reasoned, ordered[:CARRIED])),
+        hits=tuple(map(with_reason, ordered[:CARRIED])),
         truncated=expansion.truncated,
         frontier=tuple(hit.id for hit in ordered),
         unknown=not links and not ordered and inside.is_unknown(),
@@ -118,7 +118,7 @@ def check(inside: Inside, request: GraphRequest) -> GraphFound:
     return found.model_copy(update={"frontier": nearest, "short": True, "wide": True, "truncated": cut})
 
 
-def reasoned(hit: GraphHit) -> GraphHit:
+def with_reason(hit: GraphHit) -> GraphHit:
     """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it."""
     path = f"graph path: {' → '.join(hit.path.types)}" if hit.path.types else "a walk began here"
     reason = hit.reason or path

@@ -10,7 +10,7 @@ from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, graph_hits
-from braid.retrieval.stages.graph_constraint import reasoned
+from braid.retrieval.stages.graph_constraint import with_reason
 from braid.retrieval.stages.graph_seeds import Budget, around, linked_names, propagation_of, walk_seeds
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Stopwatch
 from braid.understanding import walk_preference
@@ -191,8 +191,8 @@ class _Walk:
         constraint = self.query.graph_constraint
         return graph_constraint.check(self._constraint(constraint), request) if constraint else GraphFound(took_ms=0)
 
-    def _constraint(self, constraint: GraphConstraint) -> graph_constraint.Inside:
-        return graph_constraint.Inside(
+    def _constraint(self, constraint: GraphConstraint) -> graph_constraint.ConstrainedGraph:
+        return graph_constraint.ConstrainedGraph(
             self.graph, self.query.tenant_id, constraint, self.as_of, self.budget.constraint_fan_out
         )
 
@@ -225,9 +225,10 @@ class _Walk:
             return found
         # No vertex reached has a record, so records that mention them answer; the next step starts at the vertices.
         mentioned = self.graph.expand(self._mentions(found.frontier))
-        telling = map(reasoned, graph_hits.mentioning(mentioned.hits, [graph_hits.as_link(hit) for hit in found.hits]))
+        reached = [graph_hits.as_link(hit) for hit in found.hits]
+        mentions = map(with_reason, graph_hits.mentioning(mentioned.hits, reached))
         truncated = found.truncated or mentioned.truncated
-        return found.model_copy(update={"hits": (*found.hits, *telling), "truncated": truncated})
+        return found.model_copy(update={"hits": (*found.hits, *mentions), "truncated": truncated})
 
     def _links(self) -> list[EntityLink]:
         return linked_names(self.graph, self.query.tenant_id, self.query.text, as_of=self.as_of)
@@ -252,7 +253,7 @@ class _Walk:
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
-    found = tuple(reasoned(hit) for hit in hits)
+    found = tuple(with_reason(hit) for hit in hits)
     return GraphFound(hits=found, truncated=truncated, frontier=_ids(found), took_ms=0)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from braid.models import EntityLink, GraphHit, Path, Source
 from braid.ranking.scoring import clamp
-from braid.retrieval.stages.graph_constraint import reasoned
+from braid.retrieval.stages.graph_constraint import with_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -137,7 +137,7 @@ def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
         if hit.id not in best or hit.score > best[hit.id].score:
             best[hit.id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
-    return tuple(reasoned(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
+    return tuple(with_reason(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
 
 
 def in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
