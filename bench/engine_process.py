@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from braid.app import Wired
+from braid.app import Application
 from braid.models import Timestamp
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, PropagateRequest
 from braid.ports.search_index import SearchRequest
@@ -43,7 +43,7 @@ FIRST_KINDS = ("both strands, filtered", "causal, 3 hops")
 _MOMENT: TypeAdapter[Any] = TypeAdapter(Timestamp)
 
 
-def ingest(size: int, wired: Wired) -> dict[str, float]:
+def ingest(size: int, application: Application) -> dict[str, float]:
     """Write a corpus and return the seconds that each part took."""
     from bench.synthetic import TENANT, Synthetic
 
@@ -52,30 +52,30 @@ def ingest(size: int, wired: Wired) -> dict[str, float]:
     writing = 0.0
     for batch in _batches(corpus.records(), RECORDS_AT_ONCE):
         began = time.perf_counter()
-        wired.index.upsert(batch)
+        application.index.upsert(batch)
         writing += time.perf_counter() - began
     began = time.perf_counter()
-    if wired.settings.engine is EngineKind.EMBEDDED:
+    if application.settings.engine is EngineKind.EMBEDDED:
         from braid.engines.embedded.search.index import EmbeddedSearchIndex
 
         # The vectors' graph is built when it is first asked: a part of writing all the same.
-        EmbeddedSearchIndex(wired.store, wired.profiles.dimensions()).optimise(TENANT)
+        EmbeddedSearchIndex(application.store, application.profiles.dimensions()).optimise(TENANT)
     writing += time.perf_counter() - began
     began = time.perf_counter()
-    wired.graph.upsert(vertices, [])
+    application.graph.upsert(vertices, [])
     vertices_s = time.perf_counter() - began
     began = time.perf_counter()
-    wired.graph.upsert([], relationships)
+    application.graph.upsert([], relationships)
     relationships_s = time.perf_counter() - began
     return {
         "records_s": writing,
         "vertices_s": vertices_s,
         "relationships_s": relationships_s,
-        "forms_over_names": _forms_over_names(vertices[:FORMS_OF], wired),
+        "forms_over_names": _forms_over_names(vertices[:FORMS_OF], application),
     }
 
 
-def _forms_over_names(vertices: Sequence[Vertex], wired: Wired) -> float:
+def _forms_over_names(vertices: Sequence[Vertex], application: Application) -> float:
     """Write some vertices with the forms of their names and without, a few at a time by turns, and remove them."""
     seconds = {"with": 0.0, "without": 0.0}
     try:
@@ -88,11 +88,11 @@ def _forms_over_names(vertices: Sequence[Vertex], wired: Wired) -> float:
                         for module in ("gremlin_elements", "embedded.graph_rows"):
                             stack.enter_context(patch(f"braid.engines.{module}.stored_forms", return_value=[]))
                     began = time.perf_counter()
-                    wired.graph.upsert(some, [])
+                    application.graph.upsert(some, [])
                     seconds[tenant] += time.perf_counter() - began
     finally:
         for tenant in seconds:
-            wired.graph.delete(tenant, [vertex.id for vertex in vertices])
+            application.graph.delete(tenant, [vertex.id for vertex in vertices])
     return seconds["with"] / seconds["without"]
 
 
@@ -108,13 +108,13 @@ def _batches(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 
 def question(
-    line: dict[str, Any], wired: Wired, sizes: list[tuple[int, int]] | None = None
+    line: dict[str, Any], application: Application, sizes: list[tuple[int, int]] | None = None
 ) -> Callable[[], list[list[str]]]:
     """Return what answers one question with the ids of each of its lists, best first.
 
     ``sizes`` is given the number of vertices and of edges of each neighbourhood that only is spread over.
     """
-    index, graph = wired.index, wired.graph
+    index, graph = application.index, application.graph
     match line:
         case {"search": body}:
             search = SearchRequest.model_validate(body)
@@ -188,15 +188,15 @@ def resident_mb(group: int) -> float:
     return round(sum(int(kibibytes) for found, kibibytes in rows if int(found) == group) / 1024, 1)
 
 
-def answer(file: Path, wired: Wired) -> None:
+def answer(file: Path, application: Application) -> None:
     """Answer one question of the first kinds, say so, and then every question of the kinds that are asked for."""
     asked = dict(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
     for kind in FIRST_KINDS:
-        question(asked[kind][0], wired)()
+        question(asked[kind][0], application)()
     _say("ready")
     for line in sys.stdin:
         sizes: list[tuple[int, int]] = []
-        answers = timed([question(body, wired, sizes) for body in asked[line.strip()]])
+        answers = timed([question(body, application, sizes) for body in asked[line.strip()]])
         if sizes:
             answers["gathered"] = [sorted(column)[len(column) // 2] for column in zip(*sizes, strict=True)]
         _say(answers)
@@ -209,15 +209,15 @@ def _say(value: object) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Run one command."""
-    wired = Wired(load_settings())
+    application = Application(load_settings())
     command, argument = arguments
     try:
         if command == "ingest":
-            _say(ingest(int(argument), wired))
+            _say(ingest(int(argument), application))
         else:
-            answer(Path(argument), wired)
+            answer(Path(argument), application)
     finally:
-        for engine in (wired.index, wired.graph):
+        for engine in (application.index, application.graph):
             close = getattr(engine, "close", None)
             if close is not None:
                 close()

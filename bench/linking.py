@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.app import Wired
-from braid.retrieval.stages.linked_names import linked_names
+from braid.app import Application
+from braid.retrieval.stages.graph_seeds import linked_names
 from braid.settings import Settings
 from braid.understanding.tokens import normalise
 
@@ -95,7 +95,7 @@ def _linked(dataset: Dataset, questions: Iterable[Labelled]) -> Iterable[tuple[L
     names = {vertex.id: normalise(vertex.name or "") for vertex in dataset.vertices}
     titled = {record.id for record in dataset.records}
     with tempfile.TemporaryDirectory() as home:
-        graph = Wired(Settings(home=Path(home))).graph
+        graph = Application(Settings(home=Path(home))).graph
         graph.upsert(dataset.vertices, ())
         for question in questions:
             # A page that is named after what is meant ("Postmortem: Keelson write freeze") is neither right nor wrong.

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.app import Wired
+from braid.app import Application
 from braid.retrieval import pipeline
 from braid.settings import Settings
 
@@ -63,14 +63,14 @@ def measure(folder: Path) -> Figures:
     """
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
-        wired = Wired(Settings(home=home).uncached())
-        ensure_models(wired)
+        application = Application(Settings(home=home).uncached())
+        ensure_models(application)
         dataset = read_dataset(folder, TENANT, judged=True)
-        embed_s, ingest_s = _ingest_beside_embedding(dataset, wired)
+        embed_s, ingest_s = _ingest_beside_embedding(dataset, application)
         judged = dataset.judged[:QUESTIONS]
-        embedding = _embedding_times(judged, wired)
-        in_process = _times(judged, lambda question: pipeline.answer(question.query, wired))
-        wired.store.close()
+        embedding = _embedding_times(judged, application)
+        in_process = _times(judged, lambda question: pipeline.answer(question.query, application))
+        application.store.close()
         with _workflow_home(home), Workflow() as workflow:
             through_states = _times(judged[:WORKFLOW_QUESTIONS], lambda question: workflow.answer(question.query))
         text = judged[0].query.text
@@ -99,14 +99,14 @@ def measure(folder: Path) -> Figures:
     )
 
 
-def _ingest_beside_embedding(dataset: Dataset, wired: Wired) -> tuple[float, float]:
+def _ingest_beside_embedding(dataset: Dataset, application: Application) -> tuple[float, float]:
     """Ingest all records between two times of embedding their texts alone, so that a busy machine slows both alike."""
     threads = os.cpu_count()
-    (model,) = wired.models()
-    encoder = wired.encoder_for(model, threads=threads)
+    (model,) = application.models()
+    encoder = application.encoder_for(model, threads=threads)
     texts = sorted((record.text() for record in dataset.records), key=len)
     before = _seconds(lambda: encoder.encode(texts))
-    ingest_s = _seconds(lambda: ingest(dataset, wired, threads=threads))
+    ingest_s = _seconds(lambda: ingest(dataset, application, threads=threads))
     after = _seconds(lambda: encoder.encode(texts))
     return (before + after) / 2, ingest_s
 
@@ -117,9 +117,9 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _embedding_times(judged: tuple[JudgedQuery, ...], wired: Wired) -> list[float]:
-    (model,) = wired.models()
-    encoder = wired.encoder_for(model)
+def _embedding_times(judged: tuple[JudgedQuery, ...], application: Application) -> list[float]:
+    (model,) = application.models()
+    encoder = application.encoder_for(model)
     return _times(judged, lambda question: encoder.encode([question.query.text]))
 
 
@@ -152,8 +152,8 @@ PEAK = "print(next(line.split()[1] for line in open('/proc/self/status') if line
 ENCODE = f"""
 import sys
 from braid.models import EmbeddingType
-from braid.app import wired
-wired().encoder_for(wired().model_for(EmbeddingType.GENERAL)).encode([sys.argv[1]])
+from braid.app import application
+application().encoder_for(application().model_for(EmbeddingType.GENERAL)).encode([sys.argv[1]])
 {PEAK}
 """
 SEARCH = f"""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from braid.app import Wired
+from braid.app import Application
 from braid.models import Direction, Embedding, GraphConstraint, Hints, Query, Relationship, Strategy
 from braid.retrieval import pipeline
 from braid.retrieval.stages.states import Embedded
@@ -42,7 +42,7 @@ class Case:
     right: bool
 
 
-class Prepared(Wired):
+class Prepared(Application):
     """Real stages over embedded engines; the question's vector is given, as encoding it costs the same either way."""
 
     vector = b""
@@ -58,13 +58,13 @@ def measure() -> list[Case]:
     edges, roots = _edges(corpus)
     with tempfile.TemporaryDirectory() as home:
         settings = Settings(home=Path(home), cache_result_s=0, cache_context_s=0, cache_graph_entries=0)
-        wired = Prepared(settings)
-        wired.index.upsert(list(corpus.records()))
-        wired.graph.upsert(corpus.vertices(), edges)
+        application = Prepared(settings)
+        application.index.upsert(list(corpus.records()))
+        application.graph.upsert(corpus.vertices(), edges)
         ask = corpus.ask(1)
-        wired.vector = ask.vectors[0].tobytes()
-        cases = [_case(wired, ask.texts[0], root, kind, reach) for root, kind, reach in roots]
-        wired.close()
+        application.vector = ask.vectors[0].tobytes()
+        cases = [_case(application, ask.texts[0], root, kind, reach) for root, kind, reach in roots]
+        application.close()
     return cases
 
 
@@ -85,14 +85,14 @@ def _edges(corpus: Synthetic) -> tuple[list[Relationship], list[tuple[str, str, 
     return edges, roots
 
 
-def _case(wired: Prepared, text: str, root: str, kind: str, reach: int) -> Case:
+def _case(application: Prepared, text: str, root: str, kind: str, reach: int) -> Case:
     constraint = GraphConstraint(entity=root, types=(kind,), direction=Direction.OUT)
     query = Query(text=text, tenant_id=TENANT, graph_constraint=constraint)
     took = {
-        strategy: _median_ms(wired, query.model_copy(update={"hints": Hints(strategy=strategy)}))
+        strategy: _median_ms(application, query.model_copy(update={"hints": Hints(strategy=strategy)}))
         for strategy in (Strategy.GRAPH_FIRST, Strategy.VECTOR_FIRST)
     }
-    planned = pipeline.answer(query, wired).plan.strategy
+    planned = pipeline.answer(query, application).plan.strategy
     cheaper = min(took, key=lambda strategy: took[strategy])
     return Case(
         reach,
@@ -104,12 +104,12 @@ def _case(wired: Prepared, text: str, root: str, kind: str, reach: int) -> Case:
     )
 
 
-def _median_ms(wired: Prepared, query: Query) -> float:
-    pipeline.answer(query, wired)
+def _median_ms(application: Prepared, query: Query) -> float:
+    pipeline.answer(query, application)
     times = []
     for _ in range(REPEATS):
         began = time.perf_counter()
-        pipeline.answer(query, wired)
+        pipeline.answer(query, application)
         times.append((time.perf_counter() - began) * 1000.0)
     return statistics.median(times)
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.app import Wired
+from braid.app import Application
 from braid.settings import Settings
 
 from bench.engines import DEPLOYED, EMBEDDED, PATIENCE, servers
@@ -106,7 +106,7 @@ def beside_embedding(dataset: Path, count: int, say: Callable[[str], None]) -> t
         folder = Path(temporary)
         texts = write_sample(dataset, count, folder / "source")
         models = Settings(home=folder / "a")
-        ensure_models(Wired(models))
+        ensure_models(Application(models))
         environment = {"BRAID_MODELS_DIR": str(models.models_path())}
         besides = _besides(folder, say)
         say("embedding alone")

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.ingestion.writing import MissingEnds
 from braid.models.model_profiles import Profiles, space_of
@@ -78,7 +78,7 @@ class Timed:
         return vectors
 
 
-class BenchWired(Wired):
+class BenchApplication(Application):
     """The product with a second profile, whose model costs what the first one's does, and perhaps a cheap encoder."""
 
     def __init__(self, encoder: str) -> None:
@@ -157,31 +157,31 @@ class Memory:
 # --- what is measured -------------------------------------------------------------------------------------------------
 
 
-def folder(wired: BenchWired, source: Path) -> int:
+def folder(application: BenchApplication, source: Path) -> int:
     """Do what ``braid ingest DIR`` does."""
     from braid_cli.datasets.ingest import ingest
     from braid_cli.datasets.streaming import open_dataset
 
     with open_dataset(source / "corpus", TENANT) as dataset:
-        return ingest(dataset, wired, threads=os.cpu_count()).written
+        return ingest(dataset, application, threads=os.cpu_count()).written
 
 
-def lines(wired: BenchWired, source: Path) -> int:
+def lines(application: BenchApplication, source: Path) -> int:
     """Do what ``braid ingest FILE`` does."""
     from braid_cli.datasets.ingest_file import ingest_file
 
     path = source / "lines.jsonl"
-    done = ingest_file(path, TENANT, wired, missing=MissingEnds.REFUSE, threads=os.cpu_count())
+    done = ingest_file(path, TENANT, application, missing=MissingEnds.REFUSE, threads=os.cpu_count())
     assert not done.errors
     return done.written
 
 
-def an_object(wired: BenchWired, _source: Path) -> int:
+def an_object(application: BenchApplication, _source: Path) -> int:
     """Write an object by the steps of the workflow, one after another; that it is put there first is not counted."""
     from braid.ingestion.bulk.local_imports import LocalImports
     from braid.ports.imports import ImportAsked
 
-    imports = LocalImports(wired)
+    imports = LocalImports(application)
     try:
         imports.start(TENANT, "bench", ImportAsked(key=_OBJECT))
         while (found := imports.find(TENANT, "bench")) is None or found.status == "running":
@@ -193,66 +193,66 @@ def an_object(wired: BenchWired, _source: Path) -> int:
     return found.report.written
 
 
-def put(wired: BenchWired, source: Path) -> int:
+def put(application: BenchApplication, source: Path) -> int:
     """Put the file of lines where objects are."""
     with (source / "lines.jsonl").open("rb") as content:
-        wired.objects.put(TENANT, _OBJECT, content)
+        application.objects.put(TENANT, _OBJECT, content)
     return 0
 
 
-def compare(wired: BenchWired, _source: Path) -> int:
+def compare(application: BenchApplication, _source: Path) -> int:
     """Do what ``braid repair --dry-run`` does."""
     from braid.ingestion.repair import repair
 
-    report = repair(TENANT, wired, dry_run=True)
+    report = repair(TENANT, application, dry_run=True)
     assert not report.counts, report.counts
     return report.records
 
 
-def refresh(wired: BenchWired, _source: Path) -> int:
+def refresh(application: BenchApplication, _source: Path) -> int:
     """Do what ``braid reembed`` does after the tenant's schema has moved on by two versions."""
     from braid import reembedding
 
-    current = wired.schemas.current(TENANT)
+    current = application.schemas.current(TENANT)
     for version in (current + 1, current + 2):
-        wired.schemas.register(SchemaVersion(tenant_id=TENANT, version=version, created_at=datetime.now(UTC)))
-    services = wired.reembedding
+        application.schemas.register(SchemaVersion(tenant_id=TENANT, version=version, created_at=datetime.now(UTC)))
+    services = application.reembedding
     return reembedding.run_to_end(services, reembedding.plan(services)).written
 
 
-def move(wired: BenchWired, _source: Path) -> int:
+def move(application: BenchApplication, _source: Path) -> int:
     """Do what ``braid reembed --model-profile`` does, and what ``--drop-previous`` does after it."""
     from braid import reembedding
 
     def watch(job: reembedding.Job) -> None:
         if job.phase is reembedding.Phase.VERIFY:  # what comes now asks both indexes, as whoever answers does
-            wired.memory.so_far()
+            application.memory.so_far()
 
-    services = wired.reembedding
+    services = application.reembedding
     job = reembedding.run_to_end(services, reembedding.plan(services, profile=SECOND), on_progress=watch, tolerance=1.0)
     assert job.status == "finished", job.message
     return job.written
 
 
-def forget(wired: BenchWired, _source: Path) -> int:
+def forget(application: BenchApplication, _source: Path) -> int:
     """Do what ``braid delete tenant`` does."""
     from braid.ingestion.tenant_deletion import delete_tenant
 
-    return delete_tenant(TENANT, wired).records
+    return delete_tenant(TENANT, application).records
 
 
-def alone(wired: BenchWired, source: Path) -> int:
+def alone(application: BenchApplication, source: Path) -> int:
     """Embed the texts of the dataset folder and do nothing else, all at once: as well as the encoder can."""
     from braid_cli.datasets.streaming import DatasetFiles
 
     with DatasetFiles(source / "corpus", TENANT) as files:
         texts = [item.record.text() for item in files.items() if item.record is not None]
-    (model,) = wired.models()
-    wired.encoder_for(model).encode(texts)
+    (model,) = application.models()
+    application.encoder_for(model).encode(texts)
     return len(texts)
 
 
-TASKS: dict[str, Callable[[BenchWired, Path], int]] = {
+TASKS: dict[str, Callable[[BenchApplication, Path], int]] = {
     "alone": alone,
     "folder": folder,
     "lines": lines,
@@ -269,17 +269,24 @@ def main(arguments: Sequence[str]) -> None:
     """Do one thing and say what it took."""
     task, home, source, encoder = arguments
     os.environ["BRAID_HOME"] = home
-    wired = BenchWired(encoder)
-    for model in wired.models():
-        wired.encoder_for(model).encode(["so that the model is loaded, and its memory counted from the beginning"])
-    for timed in wired.timed.values():
+    application = BenchApplication(encoder)
+    for model in application.models():
+        application.encoder_for(model).encode(
+            ["so that the model is loaded, and its memory counted from the beginning"]
+        )
+    for timed in application.timed.values():
         timed.seconds.clear()
-    with wired.memory as memory:
+    with application.memory as memory:
         began, worked = time.perf_counter(), time.process_time()
-        records = TASKS[task](wired, Path(source))
+        records = TASKS[task](application, Path(source))
         took = {"s": time.perf_counter() - began, "processor_s": time.process_time() - worked}
-    wired.close()
-    said = {"records": records, "embedding_s": wired.embedding_s(), "own_mb": memory.own_mb, "all_mb": memory.all_mb}
+    application.close()
+    said = {
+        "records": records,
+        "embedding_s": application.embedding_s(),
+        "own_mb": memory.own_mb,
+        "all_mb": memory.all_mb,
+    }
     said |= {} if memory.before_mb is None else {"before_mb": memory.before_mb}
     sys.stdout.write(json.dumps({**took, **said}) + "\n")
 

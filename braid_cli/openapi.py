@@ -6,7 +6,7 @@ from pathlib import Path
 
 from braid.api.handler import make_api
 from braid.api.openapi import document
-from braid.app import Wired
+from braid.app import Application
 from braid.settings import Settings
 
 TARGET = Path(__file__).resolve().parent.parent / "shared" / "openapi.json"
@@ -14,7 +14,7 @@ TARGET = Path(__file__).resolve().parent.parent / "shared" / "openapi.json"
 
 def generated() -> str:
     """Return the document of this checkout, without opening a store."""
-    return document(make_api(Wired(Settings())))
+    return document(make_api(Application(Settings())))
 
 
 if __name__ == "__main__":

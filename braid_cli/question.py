@@ -12,7 +12,7 @@ from pydantic import ValidationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from braid.app import Wired
+    from braid.app import Application
 
 OPTIONS = {
     "text": "TEXT",
@@ -63,20 +63,20 @@ def check_tenant(tenant: str) -> None:
     question({"text": "tenant", "tenant_id": tenant})
 
 
-def check_known(tenant: str, wired: Wired) -> None:
+def check_known(tenant: str, application: Application) -> None:
     """Raise ``UnknownTenant`` when nothing was ever ingested for a tenant; in deployed stores this is not checked."""
-    if wired.settings.engine is not EngineKind.EMBEDDED:
+    if application.settings.engine is not EngineKind.EMBEDDED:
         return
-    known = wired.store.tenants()
+    known = application.store.tenants()
     if tenant not in known:
         listed = f"tenants here: {', '.join(known)}" if known else "nothing is ingested here yet"
         raise UnknownTenant(
-            f"--tenant: nothing is known of {tenant!r} in {wired.settings.home.absolute()}; {listed}. "
+            f"--tenant: nothing is known of {tenant!r} in {application.settings.home.absolute()}; {listed}. "
             f"`braid ingest DIR --tenant {tenant}` makes it"
         )
 
 
-def unusable_models(query: Query, wired: Wired) -> list[str]:
+def unusable_models(query: Query, application: Application) -> list[str]:
     """Return a message for each model that a question needs and that cannot be used: what is wrong, and what to do.
 
     Raises
@@ -87,17 +87,17 @@ def unusable_models(query: Query, wired: Wired) -> list[str]:
     from braid.engines.onnx.model_files import ModelKind, open_model
 
     wanted: list[tuple[str, ModelKind, int | None]]
-    wanted = [(model.id, ModelKind.ENCODER, model.dimension) for model in wired.models()]
-    if (query.reranker or wired.settings.reranker) is RerankerKind.ONNX:
-        if not wired.settings.reranker_model:
+    wanted = [(model.id, ModelKind.ENCODER, model.dimension) for model in application.models()]
+    if (query.reranker or application.settings.reranker) is RerankerKind.ONNX:
+        if not application.settings.reranker_model:
             raise ConfigurationError("--reranker: onnx needs BRAID_RERANKER_MODEL, the name of a model made here")
-        wanted.append((wired.settings.reranker_model, ModelKind.CROSS_ENCODER, None))
-    if query.reranker is RerankerKind.VOYAGE and not wired.settings.voyage_is_set_up():
+        wanted.append((application.settings.reranker_model, ModelKind.CROSS_ENCODER, None))
+    if query.reranker is RerankerKind.VOYAGE and not application.settings.voyage_is_set_up():
         raise ConfigurationError("--reranker: voyage needs BRAID_VOYAGE_API_KEY")
     problems = []
     for name, kind, dimension in wanted:
         try:
-            open_model(wired.settings.models_path() / name, kind, dimension=dimension)
+            open_model(application.settings.models_path() / name, kind, dimension=dimension)
         except ModelError as error:
             problems.append(f"{name}: {error}")
     return problems

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from braid.app import Wired
+    from braid.app import Application
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 
@@ -35,13 +35,13 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def open_engines(engine: EngineKind | None = None) -> Wired:
+def open_engines(engine: EngineKind | None = None) -> Application:
     """Return the stages over the engines that an option names, else the environment."""
     if engine:
         os.environ["BRAID_ENGINE"] = engine  # where the handlers read it
-    from braid.app import wired
+    from braid.app import application
 
-    stages = wired()
+    stages = application()
     if stages.settings.engine is EngineKind.AWS:
         atexit.register(stages.close)  # a connection left open complains on standard error
     return stages

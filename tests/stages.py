@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from braid.app import Wired
+from braid.app import Application
 from braid.lambda_runtime.observability import stage_handler
 from braid.models.model_profiles import space_of
 from braid.retrieval.stages.states import EmbedRequest, FuseRequest, GraphRequest, PlanRequest, SearchStageRequest
@@ -53,7 +53,7 @@ class WordEncoder:
         return struct.pack(f"<{self.dimension}f", *(value / length for value in values))
 
 
-class DemoStages(Wired):
+class DemoStages(Application):
     """Real stages and embedded engines; the clock stands still, and any stage can be made to fail.
 
     Attributes

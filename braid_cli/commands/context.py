@@ -82,12 +82,12 @@ def context(
     as_json: AsJson = False,
 ) -> None:
     """Choose what to show a model: of the conversation, of what is stored, of what was decided and done."""
-    from braid.app import wired
+    from braid.app import application
     from braid.retrieval.context.building import build_context
 
     conversation = read_messages(messages) if messages is not None else []
     asked = question({"text": text, "tenant_id": tenant})
-    memory = wired()
+    memory = application()
     check_known(tenant, memory)
     for problem in unusable_models(asked, memory) if semantic else []:
         complain(f"without {problem}", style="yellow")

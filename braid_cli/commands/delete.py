@@ -71,13 +71,13 @@ def delete_tenant(
     from braid.ingestion.tenant_deletion import delete_tenant as delete
 
     check_tenant(tenant)
-    wired = open_engines(engine)
+    application = open_engines(engine)
     if not yes:
         if as_json or not err.is_terminal:
             message = "--yes: is needed where nobody can be asked"
             raise InvalidRequest(message, field="--yes")
         typer.confirm(f"Remove all that is stored of {tenant}?", abort=True, err=True)
-    report = delete(tenant, wired)
+    report = delete(tenant, application)
     _show(report, as_json=as_json)
     if not as_json:
         for what in report.left:

@@ -16,7 +16,7 @@ from braid_cli.options import FLAG, AsJson, Engine, examples
 from braid_cli.terminal import EXIT_FAILED, complain, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
-    from braid.app import Wired
+    from braid.app import Application
 
     from braid_cli.evaluation.failures import Failure
     from braid_cli.evaluation.run import Evaluation
@@ -81,7 +81,7 @@ def evaluate(
 
     failed: list[Failure] = []
 
-    def diagnose(evaluation: Evaluation, own: Wired) -> None:
+    def diagnose(evaluation: Evaluation, own: Application) -> None:
         failed.extend(failures(evaluation, own, at_most=worst))
 
     with (
@@ -148,7 +148,7 @@ def tune(
 
     if metric not in METRICS:
         raise InvalidRequest(f"--metric: {metric!r} is none of {', '.join(METRICS)}", field="--metric")
-    wired = open_engines(engine)
+    application = open_engines(engine)
     with (
         progress("Ingesting", quiet=as_json) as ingesting,
         progress("Asking", quiet=as_json) as asking,
@@ -156,7 +156,7 @@ def tune(
     ):
         tuning = tune_folders(
             folders,
-            wired,
+            application,
             metric=metric,
             folds=folds,
             seed=seed,
@@ -164,7 +164,7 @@ def tune(
             on_question=asking,
             on_fit=fitting,
         )
-    path = target or wired.settings.fitted_weights or wired.settings.home / FILE_NAME
+    path = target or application.settings.fitted_weights or application.settings.home / FILE_NAME
     refusal = None if force else tuning.refusal()
     if refusal is None:
         write(tuning, path)

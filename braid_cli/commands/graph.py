@@ -120,9 +120,9 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
 
 def _interface(tenant: str, engine: Engine) -> Interface:
     check_tenant(tenant)
-    wired = open_engines(engine)
-    check_known(tenant, wired)
-    return Interface(wired, tenant)
+    application = open_engines(engine)
+    check_known(tenant, application)
+    return Interface(application, tenant)
 
 
 def _read(file: Path) -> tuple[str, dict[str, object]]:

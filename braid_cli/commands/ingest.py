@@ -15,7 +15,7 @@ from braid_cli.question import check_tenant
 from braid_cli.terminal import EXIT_BAD_INPUT, complain, counted, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
-    from braid.app import Wired
+    from braid.app import Application
 
 app = typer.Typer()
 
@@ -54,25 +54,25 @@ def ingest(
     from braid_cli.datasets.ingest import ensure_models
 
     check_tenant(tenant)
-    wired = open_engines(engine)
+    application = open_engines(engine)
     if source.is_file():
         with progress("Making the model", quiet=as_json) as on_model:
-            ensure_models(wired, on_progress=on_model)
-        _ingest_file(source, tenant, wired, missing, as_json=as_json)
+            ensure_models(application, on_progress=on_model)
+        _ingest_file(source, tenant, application, missing, as_json=as_json)
     else:
-        _ingest_folder(source, tenant, wired, prune=prune, as_json=as_json)
+        _ingest_folder(source, tenant, application, prune=prune, as_json=as_json)
 
 
-def _ingest_folder(folder: Path, tenant: str, wired: Wired, *, prune: bool, as_json: bool) -> None:
+def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune: bool, as_json: bool) -> None:
     from braid_cli.datasets.ingest import ensure_models
     from braid_cli.datasets.ingest import ingest as write
     from braid_cli.datasets.streaming import open_dataset
 
     with open_dataset(folder, tenant) as dataset:
         with progress("Making the model", quiet=as_json) as on_model:
-            ensure_models(wired, on_progress=on_model)
+            ensure_models(application, on_progress=on_model)
         with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
-            done = write(dataset, wired, threads=os.cpu_count(), prune=prune, on_progress=on_progress)
+            done = write(dataset, application, threads=os.cpu_count(), prune=prune, on_progress=on_progress)
     if as_json:
         print_json({"dataset": dataset.name, "tenant": tenant, **vars(done)})
     elif done.unchanged:
@@ -89,14 +89,14 @@ def _ingest_folder(folder: Path, tenant: str, wired: Wired, *, prune: bool, as_j
         )
 
 
-def _ingest_file(path: Path, tenant: str, wired: Wired, missing: MissingEnds, *, as_json: bool) -> None:
+def _ingest_file(path: Path, tenant: str, application: Application, missing: MissingEnds, *, as_json: bool) -> None:
     from braid_cli.datasets.ingest_file import ingest_file
 
     with progress(f"Reading {path.name}", quiet=as_json) as on_progress:
         done = ingest_file(
             path,
             tenant,
-            wired,
+            application,
             missing=missing,
             threads=os.cpu_count(),
             on_progress=on_progress,
@@ -133,11 +133,11 @@ def ingest_graph(
     from braid_cli.datasets.ingest import ensure_models, ingest
 
     check_tenant(tenant)
-    wired = open_engines(engine)
+    application = open_engines(engine)
     graph = read_graph(file, tenant)
     with progress("Making the model", quiet=as_json) as on_model:
-        ensure_models(wired, on_progress=on_model)
-    done = ingest(graph, wired, threads=os.cpu_count())
+        ensure_models(application, on_progress=on_model)
+    done = ingest(graph, application, threads=os.cpu_count())
     if as_json:
         print_json({"graph": graph.name, "tenant": tenant, **vars(done)})
     elif done.unchanged:

@@ -37,19 +37,19 @@ def add(
     ),
 ) -> None:
     """Make somebody a member of a tenant, or give a member another role."""
-    from braid.app import wired
+    from braid.app import application
 
-    wired().members.add(_membership(subject, tenant, role))
+    application().members.add(_membership(subject, tenant, role))
     out.print(f"{subject} is a {role.value} of {tenant}", soft_wrap=True)
 
 
 @app.command()
 def remove(subject: Subject, *, tenant: Tenant) -> None:
     """Let somebody be a member of a tenant no longer; from the next request on."""
-    from braid.app import wired
+    from braid.app import application
 
     member = _membership(subject, tenant, Role.READER)
-    if not wired().members.remove(member.subject, member.tenant_id):
+    if not application().members.remove(member.subject, member.tenant_id):
         message = f"{subject} is no member of {tenant}"
         raise InvalidRequest(message, field="SUBJECT")
     out.print(f"{subject} is no member of {tenant} any more", soft_wrap=True)
@@ -58,9 +58,9 @@ def remove(subject: Subject, *, tenant: Tenant) -> None:
 @app.command(name="list")
 def list_tenants(subject: Subject) -> None:
     """Show which tenants somebody belongs to."""
-    from braid.app import wired
+    from braid.app import application
 
-    for membership in wired().members.of(subject):
+    for membership in application().members.of(subject):
         out.print(f"{membership.tenant_id}  {membership.role.value}", soft_wrap=True)
 
 

@@ -79,9 +79,9 @@ def reembed(
     _one_at_a_time(queue, dry_run, status, pause, rollback, drop_previous)
     if tenant is not None:
         check_tenant(tenant)
-    wired = open_engines(engine)
+    application = open_engines(engine)
     # As ``braid ingest``: this process does nothing else. What questions need is left by the setting that says so.
-    services = replace(wired.reembedding, encoder_for=partial(wired.encoder_for, threads=os.cpu_count()))
+    services = replace(application.reembedding, encoder_for=partial(application.encoder_for, threads=os.cpu_count()))
     bounds = Budget(texts=budget, seconds=seconds)
     if status:
         _show_jobs(services, as_json=as_json)
@@ -94,7 +94,7 @@ def reembed(
     elif pause:
         _pause(services, as_json=as_json)
     elif queue:
-        _drain_queue(services, wired.queue, bounds, as_json=as_json)
+        _drain_queue(services, application.queue, bounds, as_json=as_json)
     else:
         job = reembedding.plan(services, profile=model_profile, tenant=tenant)
         _run(services, job, bounds, judged or [], tolerance, as_json=as_json)

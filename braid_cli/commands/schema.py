@@ -18,7 +18,7 @@ from braid_cli.question import check_tenant
 from braid_cli.terminal import EXIT_FAILED, open_engines, out, print_json
 
 if TYPE_CHECKING:
-    from braid.app import Wired
+    from braid.app import Application
     from braid.ports.schema_registry import SchemaReport
 
 app = typer.Typer(
@@ -71,8 +71,8 @@ def current(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None) -> None:
 @app.command(epilog=examples("braid schema check schema-3.json -t saltmarrow"))
 def check(file: File, *, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
     """Say what a version would change, and leave with 1 if something stored is of a type that it takes away."""
-    wired = open_engines(engine)
-    found = _report(_read(file, tenant), wired)
+    application = open_engines(engine)
+    found = _report(_read(file, tenant), application)
     if as_json:
         print_json({"compatible": found.compatible, **found.model_dump(mode="json")})
     else:
@@ -92,15 +92,15 @@ def register(
     engine: Engine = None,
 ) -> None:
     """Register the next version. Registering one again does nothing."""
-    wired = open_engines(engine)
+    application = open_engines(engine)
     schema = _read(file, tenant)
-    found = _report(schema, wired)
-    if found.problems or not (found.compatible or force or schema.version <= wired.schemas.current(tenant)):
+    found = _report(schema, application)
+    if found.problems or not (found.compatible or force or schema.version <= application.schemas.current(tenant)):
         _show(found)
         if found.problems:
             raise InvalidRequest(found.problems[0], field="version")
         raise InvalidRequest("version: stored data has types that it takes away; --force registers it all the same")
-    wired.schemas.register(schema)
+    application.schemas.register(schema)
     out.print(f"version {schema.version} of {tenant}'s schema is registered")
     if found.since != schema.version:
         _show(found)
@@ -119,13 +119,13 @@ def _read(file: Path, tenant: str) -> SchemaVersion:
         raise InvalidRequest(f"{file}: is not JSON: {error}") from None
 
 
-def _report(schema: SchemaVersion, wired: Wired) -> SchemaReport:
-    records, graph = wired.index.stats(schema.tenant_id), wired.graph.stats(schema.tenant_id)
+def _report(schema: SchemaVersion, application: Application) -> SchemaReport:
+    records, graph = application.index.stats(schema.tenant_id), application.graph.stats(schema.tenant_id)
     # An entity may be in both stores or in one: the larger count of a type is the number of its entities.
     names = set(records.by_entity_type) | set(graph.by_entity_type)
     return report(
         schema,
-        wired.schemas.versions(schema.tenant_id),
+        application.schemas.versions(schema.tenant_id),
         records=records.records,
         entity_types={
             name: max(records.by_entity_type.get(name, 0), graph.by_entity_type.get(name, 0)) for name in names

@@ -13,7 +13,7 @@ from braid_cli.question import check_known, question, unusable_models
 from braid_cli.terminal import complain, open_engines, out, print_json
 
 if TYPE_CHECKING:
-    from braid.app import Wired
+    from braid.app import Application
     from braid.models import Answer
 
 app = typer.Typer()
@@ -100,11 +100,11 @@ def search(
             "explain": explain,
         }
     )
-    wired = open_engines(engine)
-    check_known(tenant, wired)
-    for problem in unusable_models(asked, wired):
+    application = open_engines(engine)
+    check_known(tenant, application)
+    for problem in unusable_models(asked, application):
         complain(f"answering without {problem}", style="yellow")
-    answer = _ask(asked, wired, state_machine=state_machine)
+    answer = _ask(asked, application, state_machine=state_machine)
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return
@@ -115,7 +115,7 @@ def search(
     show_answer(out, answer, explain=explain)
 
 
-def _ask(query: Query, wired: Wired, *, state_machine: bool) -> Answer:
+def _ask(query: Query, application: Application, *, state_machine: bool) -> Answer:
     if state_machine:
         from braid_cli.state_machine.interpreter import Workflow
 
@@ -123,4 +123,4 @@ def _ask(query: Query, wired: Wired, *, state_machine: bool) -> Answer:
             return workflow.answer(query)
     from braid.retrieval import pipeline
 
-    return pipeline.answer(query, wired)
+    return pipeline.answer(query, application)

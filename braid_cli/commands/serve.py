@@ -18,7 +18,7 @@ from rich.console import Console
 from braid_cli.question import check_tenant
 
 if TYPE_CHECKING:
-    from braid.app import Wired
+    from braid.app import Application
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -69,17 +69,17 @@ def serve(
     listening = _listen(host, port)
     import uvicorn
     from braid.api.handler import make_handler
-    from braid.app import wired
+    from braid.app import application
 
     from braid_cli.serving.connections import configured
     from braid_cli.serving.server import Bounds, Server, development_token
     from braid_cli.serving.tenants import tenants_to_serve
 
-    library = wired()
+    library = application()
     _warm(library)
     names = tenants or tenants_to_serve(library, lambda text: Console(stderr=True, soft_wrap=True).print(text))
     key = secrets.token_bytes(32)
-    application = Server(
+    server = Server(
         make_handler(library),
         key=key,
         tenant_claim=library.settings.tenant_claim,
@@ -88,9 +88,9 @@ def serve(
     tokens = {name: development_token(name, key=key, now=time.time(), hours=hours) for name in names}
     _announce(listening, tokens, as_json=as_json)
     try:
-        uvicorn.Server(configured(application, at_once=at_once)).run(sockets=[listening])
+        uvicorn.Server(configured(server, at_once=at_once)).run(sockets=[listening])
     finally:
-        application.close()
+        server.close()
         library.close()
 
 
@@ -108,7 +108,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _warm(library: Wired) -> None:
+def _warm(library: Application) -> None:
     """Open what the first question would open, and make the default model where it is missing."""
     from braid_cli.datasets.ingest import ensure_models
 

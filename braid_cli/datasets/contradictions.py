@@ -13,7 +13,7 @@ from braid_cli.datasets.json_lines import first_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from braid.app import Wired
+    from braid.app import Application
     from braid.ingestion.writing import WriteReport
 
     from braid_cli.datasets.ingest import DatasetSource
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def refuse_contradictions(
-    dataset: DatasetSource, staging: Staging, wired: Wired, superseded_but_removed: Iterable[tuple[str, str]]
+    dataset: DatasetSource,
+    staging: Staging,
+    application: Application,
+    superseded_but_removed: Iterable[tuple[str, str]],
 ) -> None:
     """Refuse a dataset that contradicts what is stored.
 
@@ -38,7 +41,7 @@ def refuse_contradictions(
         If something is superseded that is not there or would be removed, or by itself.
     """
     tenant_id = dataset.tenant_id
-    current = max([wired.schemas.current(tenant_id), *(schema.version for schema in dataset.schemas)])
+    current = max([application.schemas.current(tenant_id), *(schema.version for schema in dataset.schemas)])
     newer = [
         printable(
             f"{place}: schema_version: {version} is newer than the current version {current} of tenant {tenant_id!r}"
@@ -53,8 +56,8 @@ def refuse_contradictions(
     wrong = [f"{place}: supersedes: {old} {gone}" for place, old in superseded_but_removed]
     refused_ids: set[str] = set()
     while records or edges:
-        in_graph = [vertex.id for vertex in wired.graph.get_many(tenant_id, sorted(records))]
-        refused = find(records, edges, in_graph, wired, tenant_id, refused=refused_ids).refused
+        in_graph = [vertex.id for vertex in application.graph.get_many(tenant_id, sorted(records))]
+        refused = find(records, edges, in_graph, application, tenant_id, refused=refused_ids).refused
         if not refused:
             break
         for one in refused:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from braid.app import Wired
+    from braid.app import Application
     from braid.ingestion.writing import WriteReport
     from braid.ports.schema_registry import SchemaVersion
 
@@ -91,7 +91,7 @@ class IngestReport:
 
 def ingest(
     dataset: DatasetSource,
-    wired: Wired,
+    application: Application,
     *,
     threads: int | None = None,
     prune: bool = True,
@@ -105,7 +105,7 @@ def ingest(
     ----------
     dataset
         The dataset, already checked.
-    wired
+    application
         Engines and models.
     threads
         Threads of the encoder.
@@ -125,19 +125,19 @@ def ingest(
     StoreError, ModelError
         As the engines and the encoder.
     """
-    tenant_id, key, objects = dataset.tenant_id, f"{FOLDER}{dataset.name}.jsonl", manifests(wired)
-    models = wired.models()
+    tenant_id, key, objects = dataset.tenant_id, f"{FOLDER}{dataset.name}.jsonl", manifests(application)
+    models = application.models()
     fingerprint = _fingerprint(dataset, [model.id for model in models])
     before = read_header(objects, tenant_id, key) if objects else Header()
-    generation = wired.cache.generation(tenant_id)
+    generation = application.cache.generation(tenant_id)
     newest = max((schema.version for schema in dataset.schemas), default=1)
     # A tenant that was deleted while this was written has its records again, and its schemas not.
-    registered = wired.schemas.current(tenant_id) >= newest
+    registered = application.schemas.current(tenant_id) >= newest
     if registered and before.fingerprint == fingerprint and generation and generation == before.generation:
         return IngestReport(0, 0, 0, 0.0, 0.0, unchanged=True)
     # A model that is missing or broken fails here, before the first write.
     for model in models:
-        wired.encoder_for(model, threads=threads)
+        application.encoder_for(model, threads=threads)
     began = time.perf_counter()
     with dataset.staged() as staging:
         staging.snapshot_current()
@@ -145,24 +145,24 @@ def ingest(
             read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
             if prune and any(staging.superseded_but_removed()):
                 read_others(objects, tenant_id, key, staging)
-        refuse_contradictions(dataset, staging, wired, staging.superseded_but_removed() if prune else ())
+        refuse_contradictions(dataset, staging, application, staging.superseded_but_removed() if prune else ())
         if objects:
             # Until the end the stores hold some of both; an interrupted ingest removes what either holds.
             write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
         for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
-            wired.schemas.register(schema)
+            application.schemas.register(schema)
         # Under another stored form vertices are written again although their content has not changed.
         rewrite = before.fingerprint != UNFINISHED and not before.fingerprint.startswith(_form_prefix())
         done = _Totals()
-        _write_items(dataset, staging, wired, done, threads=threads, rewrite=rewrite, on_progress=on_progress)
-        _write_edges(dataset, staging, wired, done, rewrite=rewrite)
+        _write_items(dataset, staging, application, done, threads=threads, rewrite=rewrite, on_progress=on_progress)
+        _write_edges(dataset, staging, application, done, rewrite=rewrite)
         removed = 0
         if objects and prune:
             # What another dataset of the tenant has as well is kept.
             read_others(objects, tenant_id, key, staging)
-            removed = _prune(staging, tenant_id, wired)
+            removed = _prune(staging, tenant_id, application)
         if objects:
-            header = Header(fingerprint, wired.cache.generation(tenant_id) or 0)
+            header = Header(fingerprint, application.cache.generation(tenant_id) or 0)
             write_manifest(
                 objects, tenant_id, key, header, staging, Snapshot.CURRENT, *(() if prune else (Snapshot.PREVIOUS,))
             )
@@ -179,12 +179,12 @@ def ingest(
         )
 
 
-def ensure_models(wired: Wired, *, on_progress: Callable[[int, int], None] | None = None) -> None:
+def ensure_models(application: Application, *, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Export the default model when the profile uses it and it is missing; takes seconds and no network.
 
     Parameters
     ----------
-    wired
+    application
         Knows the profile and the models' folder.
     on_progress
         Called with (0, 1) before and with (1, 1) after.
@@ -196,11 +196,11 @@ def ensure_models(wired: Wired, *, on_progress: Callable[[int, int], None] | Non
     """
     from braid_cli.export.default_model import DEFAULT_MODEL, ensure_default_model
 
-    if DEFAULT_MODEL not in {model.id for model in wired.models()}:
+    if DEFAULT_MODEL not in {model.id for model in application.models()}:
         return
     if on_progress:
         on_progress(0, 1)
-    ensure_default_model(wired.settings.models_path())
+    ensure_default_model(application.settings.models_path())
     if on_progress:
         on_progress(1, 1)
 
@@ -222,7 +222,7 @@ class _Totals:
 def _write_items(
     dataset: DatasetSource,
     staging: Staging,
-    wired: Wired,
+    application: Application,
     done: _Totals,
     *,
     threads: int | None,
@@ -252,14 +252,16 @@ def _write_items(
             if on_progress:
                 on_progress(before - of + written, staging.record_count)
 
-        report = write(request, wired, threads=threads, on_progress=tell)
+        report = write(request, application, threads=threads, on_progress=tell)
         done.add(report)
         if not report.written:
             tell(0, 0)
         earlier += len(records)
 
 
-def _write_edges(dataset: DatasetSource, staging: Staging, wired: Wired, done: _Totals, *, rewrite: bool) -> None:
+def _write_edges(
+    dataset: DatasetSource, staging: Staging, application: Application, done: _Totals, *, rewrite: bool
+) -> None:
     """Write edges, then supersessions by records, then supersessions by edges.
 
     The order is that of :mod:`braid.ingestion.bulk.phases`: an edge and what ends it may stand on pages far apart.
@@ -276,7 +278,7 @@ def _write_edges(dataset: DatasetSource, staging: Staging, wired: Wired, done: _
                 ended_apart=staging.ended_identities(stated),
                 rewrite=rewrite and not ending,
             )
-            done.add(write(request, wired))
+            done.add(write(request, application))
 
 
 def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
@@ -290,7 +292,7 @@ def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
         yield page
 
 
-def _prune(staging: Staging, tenant_id: str, wired: Wired) -> int:
+def _prune(staging: Staging, tenant_id: str, application: Application) -> int:
     """Remove what the dataset no longer has; return the number of records removed."""
     removed = 0
     for identities in staging.removed_edges():
@@ -298,14 +300,14 @@ def _prune(staging: Staging, tenant_id: str, wired: Wired) -> int:
             Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
             for source, kind, target, predicate in identities
         ]
-        wired.graph.delete_relationships(tenant_id, edges)
+        application.graph.delete_relationships(tenant_id, edges)
     for ids in staging.removed_ids():
-        removed += delete_records(tenant_id, ids, wired).records
+        removed += delete_records(tenant_id, ids, application).records
     for demoted in staging.demoted_ids():
-        with wired.transaction(tenant_id):
-            removed += wired.index.delete(tenant_id, demoted)
-            vertices = wired.graph.get_many(tenant_id, demoted)
-            wired.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
+        with application.transaction(tenant_id):
+            removed += application.index.delete(tenant_id, demoted)
+            vertices = application.graph.get_many(tenant_id, demoted)
+            application.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
     return removed
 
 

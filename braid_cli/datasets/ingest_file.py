@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from braid.app import Wired
+    from braid.app import Application
     from braid.ingestion.writing import ItemError, MissingEnds, WriteReport
 
 
@@ -51,7 +51,7 @@ class FileReport:
 def ingest_file(
     path: Path,
     tenant_id: str,
-    wired: Wired,
+    application: Application,
     *,
     missing: MissingEnds,
     threads: int | None = None,
@@ -95,7 +95,7 @@ def ingest_file(
             if phase is Phase.ITEMS:
                 for fingerprint in fingerprints_of(whole):
                     fingerprints.add(fingerprint)
-            report = write(part_of(whole, phase, refused, in_order), wired, threads=threads)
+            report = write(part_of(whole, phase, refused, in_order), application, threads=threads)
             errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
             refused.update(error.place for error in report.errors)
             done.add(report, errors, phase, lines=len(lines))

@@ -13,7 +13,7 @@ from braid_cli.datasets.staging import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.app import Wired
+    from braid.app import Application
     from braid.ports.object_store import ObjectStore
 
     from braid_cli.datasets.staging import Staging
@@ -31,10 +31,10 @@ class Header(NamedTuple):
     """The tenant's write generation after the ingest; 0 where none is kept."""
 
 
-def manifests(wired: Wired) -> ObjectStore | None:
+def manifests(application: Application) -> ObjectStore | None:
     """Return the object store of manifests; None where the deployed engine has no bucket."""
     try:
-        return wired.objects
+        return application.objects
     except ConfigurationError:
         return None
 

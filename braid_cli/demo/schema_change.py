@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid import reembedding
-from braid.app import Wired
+from braid.app import Application
 from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval import pipeline
 from rich.rule import Rule
@@ -26,14 +26,14 @@ VERSIONS = 3
 """Schema versions to register: enough that the oldest records are close to the drift limit."""
 
 
-def show_schema_change(console: Console, wired: Wired, corpus: Path) -> None:
+def show_schema_change(console: Console, application: Application, corpus: Path) -> None:
     """Show a schema change on a copy of the smaller archive, in a temporary folder.
 
     Parameters
     ----------
     console
         Where to print.
-    wired
+    application
         Provides settings and models; its stores are not used.
     corpus
         Folder of the tenant's dataset, with judged questions.
@@ -41,20 +41,20 @@ def show_schema_change(console: Console, wired: Wired, corpus: Path) -> None:
     console.print()
     console.print(Rule("The schema changes, and the records follow while questions are answered", align="left"))
     with tempfile.TemporaryDirectory() as folder:
-        settings = wired.settings.model_copy(
-            update={"home": Path(folder), "models_dir": wired.settings.models_path(), "reembed_page": 8}
+        settings = application.settings.model_copy(
+            update={"home": Path(folder), "models_dir": application.settings.models_path(), "reembed_page": 8}
         )
-        copy = Wired(settings)
+        copy = Application(settings)
         try:
             _run(console, copy, corpus)
         finally:
             copy.close()
 
 
-def _run(console: Console, wired: Wired, corpus: Path) -> None:
+def _run(console: Console, application: Application, corpus: Path) -> None:
     dataset = read_dataset(corpus, TENANT, judged=True)
-    ingest(dataset, wired)
-    newest = wired.schemas.versions(TENANT)[-1]
+    ingest(dataset, application)
+    newest = application.schemas.versions(TENANT)[-1]
     for step in range(1, VERSIONS + 1):
         version = newest.model_copy(
             update={
@@ -64,8 +64,8 @@ def _run(console: Console, wired: Wired, corpus: Path) -> None:
                 "changes": "one more type",
             }
         )
-        wired.schemas.register(SchemaVersion.model_validate(version.model_dump()))
-    services = wired.reembedding
+        application.schemas.register(SchemaVersion.model_validate(version.model_dump()))
+    services = application.reembedding
     behind = reembedding.outdated(services, TENANT)["schema"]
     console.print(
         f"versions {newest.version + 1} to {newest.version + VERSIONS} are registered: {behind} records are two or more"
@@ -76,7 +76,7 @@ def _run(console: Console, wired: Wired, corpus: Path) -> None:
     def ask() -> None:
         while not stop.is_set():
             for judged in dataset.judged:
-                answer = pipeline.answer(judged.query, wired)
+                answer = pipeline.answer(judged.query, application)
                 answered[0] += 1
                 empty[0] += not answer.results or bool(answer.degraded)
                 if stop.is_set():

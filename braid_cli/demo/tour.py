@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.app import Wired
+from braid.app import Application
 from braid.errors import TransientStoreError
 from braid.models import Query
 from rich.rule import Rule
@@ -56,14 +56,14 @@ QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 DEGRADED = "What was the root cause of the Lisbon label stoppage?"
 
 
-def tour(console: Console, wired: Wired, progress: Progress) -> None:
+def tour(console: Console, application: Application, progress: Progress) -> None:
     """Ingest the demo corpus, answer questions, lose a store, and measure.
 
     Parameters
     ----------
     console
         Where to print.
-    wired
+    application
         Embedded engines and models.
     progress
         Makes a progress bar.
@@ -71,11 +71,11 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
     began = time.perf_counter()
     console.print(Rule("Two companies' incident archives", align="left"))
     with progress("Making the model") as on_progress:
-        ensure_models(wired, on_progress=on_progress)
+        ensure_models(application, on_progress=on_progress)
     for tenant in TENANTS:
         dataset = read_dataset(CORPUS / tenant, tenant)
         with progress(f"Embedding {tenant}") as on_progress:
-            done = ingest(dataset, wired, on_progress=on_progress)
+            done = ingest(dataset, application, on_progress=on_progress)
         state = "unchanged" if done.unchanged else "ingested"
         console.print(
             f"{state} [bold]{tenant}[/]: {len(dataset.records)} records, {len(dataset.relationships)} relationships"
@@ -92,11 +92,11 @@ def tour(console: Console, wired: Wired, progress: Progress) -> None:
     console.print(Rule("Measured on the corpus's judged questions", align="left"))
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
     with progress("Asking") as on_progress:
-        ways = configurations(wired.settings, brief=True)
-        with closing(Wired(wired.settings.uncached())) as fresh:
+        ways = configurations(application.settings, brief=True)
+        with closing(Application(application.settings.uncached())) as fresh:
             measured = evaluate(MAIN_TENANT, judged, fresh, configurations=ways, on_progress=on_progress)
         show_evaluation(console, measured)
-    show_schema_change(console, wired, CORPUS / TENANTS[1])
+    show_schema_change(console, application, CORPUS / TENANTS[1])
     console.print()
     console.print(Text(f"Done in {time.perf_counter() - began:.0f} s. Now ask your own:", style="bold"))
     console.print("  make serve      the same in a browser, with the paths drawn", soft_wrap=True)

@@ -19,7 +19,7 @@ from braid_cli.evaluation.figures import CURVE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.app import Wired
+    from braid.app import Application
     from braid.retrieval.stages.states import Planned
     from braid.settings import Settings
 
@@ -45,7 +45,7 @@ class Configuration:
 
     name: str
     meaning: str
-    answer: Callable[[Query, Wired], RankedIds]
+    answer: Callable[[Query, Application], RankedIds]
     alone: bool = False
     """Whether it is a single strand."""
 
@@ -53,8 +53,8 @@ class Configuration:
 def pipeline_with(name: str, meaning: str, **changes: Any) -> Configuration:  # noqa: ANN401 - any field of a question
     """Return a configuration: the pipeline with fields of the question changed."""
 
-    def answer(query: Query, wired: Wired) -> RankedIds:
-        found = pipeline.answer(query.model_copy(update={"top_k": CURVE, **changes}), wired)
+    def answer(query: Query, application: Application) -> RankedIds:
+        found = pipeline.answer(query.model_copy(update={"top_k": CURVE, **changes}), application)
         return RankedIds(tuple(one.id for one in found.results), bool(found.degraded), found.plan.intent.value)
 
     return Configuration(name, meaning, answer)
@@ -101,28 +101,28 @@ def local_rerankers(settings: Settings) -> list[RerankerKind]:
     return [kind for kind in kinds if kind is not RerankerKind.ONNX or (folder is not None and folder.is_dir())]
 
 
-def _plan(query: Query, wired: Wired) -> Planned:
-    return wired.plan(PlanRequest(query=query, trace_id=TRACE, started_at=wired.now()))
+def _plan(query: Query, application: Application) -> Planned:
+    return application.plan(PlanRequest(query=query, trace_id=TRACE, started_at=application.now()))
 
 
-def _search(query: Query, wired: Wired, **conditions: Any) -> SearchRequest:  # noqa: ANN401 - text, or an embedding
+def _search(query: Query, application: Application, **conditions: Any) -> SearchRequest:  # noqa: ANN401 - text, or an embedding
     return SearchRequest(
-        tenant_id=query.tenant_id, k=CURVE, filters=query.filters, as_of=query.as_of or wired.now(), **conditions
+        tenant_id=query.tenant_id, k=CURVE, filters=query.filters, as_of=query.as_of or application.now(), **conditions
     )
 
 
-def _dense(query: Query, wired: Wired) -> RankedIds:
-    embedded = wired.embed(EmbedRequest(query=query, plan=_plan(query, wired).plan))
-    found = wired.index.search(_search(query, wired, embedding=embedded.embedding))
+def _dense(query: Query, application: Application) -> RankedIds:
+    embedded = application.embed(EmbedRequest(query=query, plan=_plan(query, application).plan))
+    found = application.index.search(_search(query, application, embedding=embedded.embedding))
     return RankedIds(tuple(hit.id for hit in found.vector))
 
 
-def _lexical(query: Query, wired: Wired) -> RankedIds:
-    found = wired.index.search(_search(query, wired, text=query.text))
+def _lexical(query: Query, application: Application) -> RankedIds:
+    found = application.index.search(_search(query, application, text=query.text))
     return RankedIds(tuple(hit.id for hit in found.lexical))
 
 
-def _graph(query: Query, wired: Wired) -> RankedIds:
-    planned = _plan(query, wired)
-    found = wired.graph_expand(GraphRequest(operation=GraphOperation.LINK, query=query, plan=planned.plan))
+def _graph(query: Query, application: Application) -> RankedIds:
+    planned = _plan(query, application)
+    found = application.graph_expand(GraphRequest(operation=GraphOperation.LINK, query=query, plan=planned.plan))
     return RankedIds(tuple(hit.id for hit in found.hits)[:CURVE])

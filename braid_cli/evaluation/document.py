@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.app import wired
+from braid.app import application
 
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.figures import METRICS
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--into", type=Path, default=ROOT, metavar="DIR", help="write there, not to this checkout")
     chosen = parser.parse_args(arguments)
     evaluations = [
-        evaluate_folder(folder, wired(), questions=questions)
+        evaluate_folder(folder, application(), questions=questions)
         for folder in chosen.folders
         for questions in (None, *sorted(path.parent.name for path in folder.glob("*/queries.jsonl")))
     ]

@@ -15,7 +15,7 @@ from braid_cli.evaluation.recording import RecordingStages
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.app import Wired
+    from braid.app import Application
     from braid.models import Answer, Query
     from braid.retrieval.stages.states import FuseRequest, GraphFound
 
@@ -100,14 +100,14 @@ class Failure:
         }
 
 
-def failures(evaluation: Evaluation, wired: Wired, *, at_most: int) -> list[Failure]:
+def failures(evaluation: Evaluation, application: Application, *, at_most: int) -> list[Failure]:
     """Return the questions that the default answered worst: a relevant record is missing from the first five.
 
     Parameters
     ----------
     evaluation
         The scores by question.
-    wired
+    application
         Engines that hold the dataset; the questions are asked once more.
     at_most
         Most failures to return, the worst first.
@@ -116,19 +116,19 @@ def failures(evaluation: Evaluation, wired: Wired, *, at_most: int) -> list[Fail
     missed = [one for one in evaluation.questions if figures["recall@5"][one.id] < 1.0]
     missed.sort(key=lambda one: (figures["ndcg@10"][one.id], figures["recall@5"][one.id], one.id))
     return [
-        diagnose(one, wired, ndcg=figures["ndcg@10"][one.id], recall=figures["recall@5"][one.id])
+        diagnose(one, application, ndcg=figures["ndcg@10"][one.id], recall=figures["recall@5"][one.id])
         for one in missed[:at_most]
     ]
 
 
-def diagnose(question: JudgedQuery, wired: Wired, *, ndcg: float, recall: float) -> Failure:
+def diagnose(question: JudgedQuery, application: Application, *, ndcg: float, recall: float) -> Failure:
     """Ask a question again, and find its relevant records in the output of each stage."""
-    recording = RecordingStages(wired)
+    recording = RecordingStages(application)
     query: Query = question.query.model_copy(update={"top_k": MAX_RANK})
     answer = pipeline.answer(query, recording)
     strands = _ranks(recording.fuse_request)
     results = {result.id: result for result in answer.results}
-    records = {record.id: record for record in wired.index.get_many(query.tenant_id, sorted(question.relevant))}
+    records = {record.id: record for record in application.index.get_many(query.tenant_id, sorted(question.relevant))}
     relevant = []
     for identity in sorted(question.relevant, key=lambda one: (-question.relevant[one], one)):
         record, result = records.get(identity), results.get(identity)

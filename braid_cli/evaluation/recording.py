@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from braid.app import Wired
+    from braid.app import Application
     from braid.models import Answer
     from braid.retrieval.stages.states import (
         Embedded,
@@ -29,7 +29,7 @@ class RecordingStages:
         What was found for the last question.
     """
 
-    def __init__(self, stages: Wired) -> None:
+    def __init__(self, stages: Application) -> None:
         self._stages = stages
         self.fuse_request: FuseRequest | None = None
         self.now = stages.now

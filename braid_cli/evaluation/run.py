@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from braid.app import Wired
+from braid.app import Application
 from braid.errors import DatasetError, InvalidRequest
 from braid.settings import EngineKind
 
@@ -157,7 +157,7 @@ def _difference(against: Difference) -> dict[str, Any]:
 def evaluate(
     name: str,
     judged: Sequence[JudgedQuery],
-    wired: Wired,
+    application: Application,
     *,
     configurations: Sequence[Configuration] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -172,26 +172,28 @@ def evaluate(
         The dataset's name.
     judged
         Questions with at least one relevant record each.
-    wired
+    application
         Engines that hold the dataset.
     configurations
         Configurations, the default last; all when not given.
     on_progress
         Called with the number of questions answered and the number of all.
     """
-    ways = tuple(all_configurations(wired.settings) if configurations is None else configurations)
+    ways = tuple(all_configurations(application.settings) if configurations is None else configurations)
     runs: dict[str, dict[str, dict[str, float]]] = {way.name: {} for way in ways}
     latencies: dict[str, list[float]] = {way.name: [] for way in ways}
     intents: dict[str, str] = {}
     degraded = 0
     if judged:
         for way in ways:
-            way.answer(judged[0].query, wired)  # models and indexes load on first use, which is not what is measured
+            way.answer(
+                judged[0].query, application
+            )  # models and indexes load on first use, which is not what is measured
     for done, question in enumerate(judged, start=1):
         first = done % len(ways)
         for way in (*ways[first:], *ways[:first]):
             began = time.perf_counter()
-            answered = way.answer(question.query, wired)
+            answered = way.answer(question.query, application)
             latencies[way.name].append((time.perf_counter() - began) * 1000.0)
             runs[way.name][question.id] = {identity: 1.0 / rank for rank, identity in enumerate(answered.ids, start=1)}
             if way.name == DEFAULT:
@@ -214,20 +216,20 @@ def evaluate(
         rows=tuple(scored),
         intents=intents,
         degraded=degraded,
-        parameters=wired.fitted.digest,
+        parameters=application.fitted.digest,
         against_best=difference(scored[-1].figures, best.figures, against=best.name) if best else None,
-        fitted=wired.fitted.path is not None,
+        fitted=application.fitted.path is not None,
     )
 
 
 def evaluate_folder(
     folder: Path,
-    wired: Wired,
+    application: Application,
     *,
     questions: str | None = None,
     on_ingest: Callable[[int, int], None] | None = None,
     on_question: Callable[[int, int], None] | None = None,
-    on_evaluated: Callable[[Evaluation, Wired], None] | None = None,
+    on_evaluated: Callable[[Evaluation, Application], None] | None = None,
 ) -> Evaluation:
     """Ingest a dataset folder into engines of its own, once, and evaluate it there.
 
@@ -235,7 +237,7 @@ def evaluate_folder(
     ----------
     folder
         Has questions and judgements as well.
-    wired
+    application
         Whose settings, models and parameters of fusion are used.
     questions
         Name of a subfolder that has the questions and judgements; the folder itself when not given.
@@ -249,8 +251,8 @@ def evaluate_folder(
     DatasetError
         If the folder is malformed or holds no judged question.
     """
-    dataset = read_judged(folder, wired, questions)
-    with closing(isolated_engines(dataset, wired)) as own:
+    dataset = read_judged(folder, application, questions)
+    with closing(isolated_engines(dataset, application)) as own:
         ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
         name = f"{dataset.name}/{questions}" if questions else dataset.name
         evaluation = evaluate(name, dataset.judged, own, on_progress=on_question)
@@ -259,7 +261,7 @@ def evaluate_folder(
         return evaluation
 
 
-def read_judged(folder: Path, wired: Wired, questions: str | None = None) -> Dataset:
+def read_judged(folder: Path, application: Application, questions: str | None = None) -> Dataset:
     """Read a dataset folder for the tenant of its evaluation.
 
     In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again
@@ -274,17 +276,21 @@ def read_judged(folder: Path, wired: Wired, questions: str | None = None) -> Dat
     if not dataset.judged:
         where = folder / questions if questions else folder
         raise DatasetError(f"{where}: no question of queries.jsonl has a relevant record in qrels/test.tsv")
-    ensure_models(wired)
-    if wired.settings.engine is EngineKind.AWS:
+    ensure_models(application)
+    if application.settings.engine is EngineKind.AWS:
         dataset = read_dataset(folder, f"{TENANT}-{dataset.content_hash[:12]}", judged=True, questions=questions)
     return dataset
 
 
-def isolated_engines(dataset: Dataset, wired: Wired) -> Wired:
+def isolated_engines(dataset: Dataset, application: Application) -> Application:
     """Return engines under ``home``/eval, apart from what users ingested, kept for the next run.
 
     Answers are not cached, so that each question costs what a first one does.
     """
-    home = wired.settings.home / TENANT / f"{dataset.name}-{dataset.content_hash[:12]}"
-    changes = {"home": home, "models_dir": wired.settings.models_path(), "fitted_weights": wired.fitted.path}
-    return Wired(wired.settings.uncached().model_copy(update=changes))
+    home = application.settings.home / TENANT / f"{dataset.name}-{dataset.content_hash[:12]}"
+    changes = {
+        "home": home,
+        "models_dir": application.settings.models_path(),
+        "fitted_weights": application.fitted.path,
+    }
+    return Application(application.settings.uncached().model_copy(update=changes))

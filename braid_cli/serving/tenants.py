@@ -13,13 +13,13 @@ from braid_cli.demo.tour import CORPUS, TENANTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.app import Wired
+    from braid.app import Application
 
 DEFAULT = "default"
 SHOWN_AT_MOST = 10
 
 
-def tenants_to_serve(library: Wired, say: Callable[[str], None]) -> Sequence[str]:
+def tenants_to_serve(library: Application, say: Callable[[str], None]) -> Sequence[str]:
     """Return the stored tenants; ingest the demo's where nothing is stored yet.
 
     Parameters

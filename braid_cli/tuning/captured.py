@@ -12,13 +12,13 @@ from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Sour
 from braid.ranking import schema_drift
 from braid.ranking.fusion import append_below, best_scores, combine
 from braid.retrieval import pipeline
-from braid.retrieval.caches.graph import GraphMemory
-from braid.retrieval.caches.namespace import CacheCounts, Standing
+from braid.retrieval.caches.graph import GraphCache
+from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
 from braid.retrieval.stages import graph_expand, path_coherence
-from braid.retrieval.stages.hydration import READ_AT_MOST, read
+from braid.retrieval.stages.fuse_rerank import method, strands, weigh
+from braid.retrieval.stages.hydration import MAX_HYDRATED, hydrate
 from braid.retrieval.stages.path_coherence import Mentions
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
-from braid.retrieval.stages.strand_weights import method, strands, weigh
 from braid.settings.fusion_parameters import Fitted
 
 from braid_cli.evaluation.recording import RecordingStages
@@ -26,7 +26,7 @@ from braid_cli.evaluation.recording import RecordingStages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from braid.app import Wired
+    from braid.app import Application
     from braid.models import GraphHit, Hit, Weights
     from braid.retrieval.stages.hydration import Ranked
     from braid.retrieval.stages.states import FuseRequest
@@ -41,7 +41,7 @@ WALKED_FROM_HITS = frozenset({Strategy.HYBRID, Strategy.VECTOR_FIRST})
 
 GRAPH_CACHE_SIZE = 1_024
 """Graph answers: several for each of some hundred questions, which are asked in turn."""
-UNCHANGED = Standing(number=0, settled=True)
+UNCHANGED = WriteGeneration(number=0, settled=True)
 """Nothing is written while parameters are fitted."""
 
 
@@ -170,7 +170,7 @@ def _factor(found: Found, identity: str) -> float:
 def capture(
     dataset: str,
     judged: Sequence[JudgedQuery],
-    wired: Wired,
+    application: Application,
     *,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[CapturedQuestion]:
@@ -182,25 +182,25 @@ def capture(
         The name that the questions are told apart by.
     judged
         Questions with at least one relevant record each.
-    wired
+    application
         Engines that hold the dataset; their graph is asked again while parameters are fitted, and their parameters are
         from here on the documented defaults.
     on_progress
         Called with the number of questions asked and the number of all.
     """
     kept: list[CapturedQuestion] = []
-    memory = GraphMemory(GRAPH_CACHE_SIZE, CacheCounts())
+    cache = GraphCache(GRAPH_CACHE_SIZE, CacheCounts())
     for done, question in enumerate(judged, start=1):
-        wired.fitted = Fitted(FusionParameters())
-        recording = RecordingStages(wired)
+        application.fitted = Fitted(FusionParameters())
+        recording = RecordingStages(application)
         query = question.query.model_copy(update={"reranker": RerankerKind.NONE})
         pipeline.answer(query, recording)
         request = recording.fuse_request
         if request is not None:
             links = request.linked.links if request.linked else ()
             known = ReadCache(Mentions(query.text, links))
-            found = by_strand(request, wired, known)
-            again = _expand_again(request, wired, memory, known) if _starts_at_hits(request) else None
+            found = by_strand(request, application, known)
+            again = _expand_again(request, application, cache, known) if _starts_at_hits(request) else None
             kept.append(CapturedQuestion(dataset, question, found, again))
         if on_progress:
             on_progress(done, len(judged))
@@ -213,7 +213,7 @@ def _starts_at_hits(request: FuseRequest) -> bool:
 
 
 def _expand_again(
-    request: FuseRequest, wired: Wired, memory: GraphMemory, known: ReadCache
+    request: FuseRequest, application: Application, cache: GraphCache, known: ReadCache
 ) -> Callable[[FusionParameters], Found]:
     """Return a function that repeats the graph expansion of the workflow with other parameters.
 
@@ -226,24 +226,24 @@ def _expand_again(
         searched=request.searched,
         linked=request.linked,
     )
-    graph = memory.of(wired.graph, request.query.tenant_id, UNCHANGED)
-    now = wired.now()
+    graph = cache.of(application.graph, request.query.tenant_id, UNCHANGED)
+    now = application.now()
 
     def spread(parameters: FusionParameters) -> Found:
-        expanded = graph_expand.run(asked, graph=graph, now=now, budget=wired.budget(parameters))
-        return by_strand(request.model_copy(update={"expanded": expanded}), wired, known)
+        expanded = graph_expand.run(asked, graph=graph, now=now, budget=application.budget(parameters))
+        return by_strand(request.model_copy(update={"expanded": expanded}), application, known)
 
     return spread
 
 
-def by_strand(request: FuseRequest, wired: Wired, known: ReadCache) -> Found:
+def by_strand(request: FuseRequest, application: Application, known: ReadCache) -> Found:
     """Return the hits by strand, and the records that may be answers.
 
     Parameters
     ----------
     request
         Request of the fuse and rerank stage.
-    wired
+    application
         Engines that hold the records.
     known
         Cache of this question; what is read now is added.
@@ -254,7 +254,7 @@ def by_strand(request: FuseRequest, wired: Wired, known: ReadCache) -> Found:
     if key in known.found:
         return known.found[key]
     ids = list(dict.fromkeys(hit.id for hits in (vector, lexical, graph) for hit in hits))
-    _read_new([one for one in ids if one not in known.records], request, wired, known.records)
+    _read_new([one for one in ids if one not in known.records], request, application, known.records)
     for hit in graph:
         known.hits.setdefault(hit.id, hit)
     known.found[key] = Found(
@@ -274,17 +274,19 @@ def _bare(expanded: GraphFound) -> GraphFound:
     return expanded.model_copy(update={"hits": (), "frontier": ()})
 
 
-def _read_new(ids: Sequence[str], request: FuseRequest, wired: Wired, known: dict[str, Ranked | None]) -> None:
+def _read_new(
+    ids: Sequence[str], request: FuseRequest, application: Application, known: dict[str, Ranked | None]
+) -> None:
     """Read the records of ids into the cache; None for those that may not be answers."""
     known |= dict.fromkeys(ids)
-    for start in range(0, len(ids), READ_AT_MOST):
-        left = read(
+    for start in range(0, len(ids), MAX_HYDRATED):
+        left = hydrate(
             request.query,
-            [Candidate(id=one, combined_score=0.0) for one in ids[start : start + READ_AT_MOST]],
-            wired.index,
-            now=wired.now(),
-            schema_version=wired.schemas.current(request.query.tenant_id),
-            drift_threshold=wired.settings.schema_drift_threshold,
+            [Candidate(id=one, combined_score=0.0) for one in ids[start : start + MAX_HYDRATED]],
+            application.index,
+            now=application.now(),
+            schema_version=application.schemas.current(request.query.tenant_id),
+            drift_threshold=application.settings.schema_drift_threshold,
         )
         known |= {item.record.id: item for item in left.ranked}
 

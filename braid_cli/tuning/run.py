@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.errors import InvalidRequest
 from braid.models import Fusion, FusionParameters
-from braid.retrieval.stages.strand_weights import method
+from braid.retrieval.stages.fuse_rerank import method
 from braid.settings.fusion_parameters import FittedFile
 
 from braid_cli.datasets.ingest import ingest
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from braid.app import Wired
+    from braid.app import Application
 
     from braid_cli.evaluation.figures import Difference
     from braid_cli.tuning.captured import CapturedQuestion
@@ -216,7 +216,7 @@ def _figures(ids: Sequence[str], values: Sequence[Mapping[str, float]]) -> Figur
 
 def tune_folders(
     folders: Sequence[Path],
-    wired: Wired,
+    application: Application,
     *,
     metric: str = "ndcg@10",
     folds: int = FOLDS,
@@ -238,19 +238,25 @@ def tune_folders(
     """
     captured: list[CapturedQuestion] = []
     datasets: list[tuple[str, str, int]] = []
-    read = [read_judged(folder, wired) for folder in folders]
+    read = [read_judged(folder, application) for folder in folders]
     with ExitStack() as stack:
         for dataset in read:
-            own = stack.enter_context(closing(isolated_engines(dataset, wired)))
+            own = stack.enter_context(closing(isolated_engines(dataset, application)))
             ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
             name = dataset.name if dataset.name not in {one[0] for one in datasets} else str(dataset.folder)
             captured += capture(name, dataset.judged, own, on_progress=on_question)
             datasets.append((name, dataset.content_hash[:12], len(dataset.judged)))
-        settings = wired.settings
+        settings = application.settings
         stated = {name for name in ("lexical_share", "rank_constant") if getattr(settings, name) is not None}
         tuned = [parameter for parameter in tuned_parameters(captured) if parameter.name not in stated]
         made = tune(
-            captured, wired.fitted.parameters, metric=metric, folds=folds, seed=seed, tuned=tuned, on_progress=on_fit
+            captured,
+            application.fitted.parameters,
+            metric=metric,
+            folds=folds,
+            seed=seed,
+            tuned=tuned,
+            on_progress=on_fit,
         )
     return replace(made, datasets=tuple(datasets))
 

@@ -2,10 +2,12 @@
 
 from importlib import import_module
 
-from braid.app import wired
+from braid.app import application
 from braid.lambda_runtime.observability import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.retrieval.stages.states import GraphRequest
 
-open_beforehand(lambda: wired().graph, lambda: wired().cache, lambda: import_module("braid.ranking.pagerank"))
-handler = stage_handler("graph_expand", GraphRequest, wired().graph_expand, count=wired().cache_counts)
+open_beforehand(
+    lambda: application().graph, lambda: application().cache, lambda: import_module("braid.ranking.pagerank")
+)
+handler = stage_handler("graph_expand", GraphRequest, application().graph_expand, count=application().cache_counts)

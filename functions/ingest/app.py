@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from braid.app import wired
+from braid.app import application
 from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.jobs import Task, TaskResult
 from braid.ingestion.inline_writes import write_message
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def _run(request: Task) -> TaskResult:
-    return steps.run(request, wired())
+    return steps.run(request, application())
 
 
 _run_task = stage_handler("ingest", Task, _run)
-_write_messages = batch_handler(lambda body: write_message(body, wired()), log_refused("ingest"))
+_write_messages = batch_handler(lambda body: write_message(body, application()), log_refused("ingest"))
 
 
 def handler(event: dict[str, Any], context: "LambdaContext") -> Any:  # noqa: ANN401 - what each of the two returns

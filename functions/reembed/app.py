@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from braid.app import wired
+from braid.app import application
 from braid.lambda_runtime.fifo_batches import batch_handler, log_refused
 from braid.lambda_runtime.observability import stage_handler
 from braid.reembedding.workflow import Progress, Step, take, work_off
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def _take(step: Step) -> Progress:
-    stages = wired()
+    stages = application()
     return take(step, stages.reembedding, step_s=stages.settings.reembed_step_s)
 
 
 _take_step = stage_handler("reembed", Step, _take)
-_work_off = batch_handler(lambda body: work_off(body, wired().reembedding), log_refused("reembed"))
+_work_off = batch_handler(lambda body: work_off(body, application().reembedding), log_refused("reembed"))
 
 
 def handler(event: dict[str, Any], context: "LambdaContext") -> Any:  # noqa: ANN401 - what each of the two returns

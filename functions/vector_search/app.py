@@ -1,9 +1,9 @@
 """Lambda: the vector_search stage of the retrieval workflow."""
 
-from braid.app import wired
+from braid.app import application
 from braid.lambda_runtime.observability import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.retrieval.stages.states import SearchStageRequest
 
-open_beforehand(lambda: wired().index, lambda: wired().schemas)
-handler = stage_handler("vector_search", SearchStageRequest, wired().vector_search)
+open_beforehand(lambda: application().index, lambda: application().schemas)
+handler = stage_handler("vector_search", SearchStageRequest, application().vector_search)

@@ -21,14 +21,14 @@ from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
 from tests.contract.writes import found, stored, written
 
 if TYPE_CHECKING:
-    from braid.app import Wired
+    from braid.app import Application
 
 
 class DeletesContract:
     """Deleting through :mod:`braid.ingestion.deleting`."""
 
     @pytest.fixture(autouse=True)
-    def _filled(self, store: Wired) -> None:
+    def _filled(self, store: Application) -> None:
         written(
             store,
             record("guide.pdf#chunk-1", "the turbine hums", source={"title": "Guide"}),
@@ -44,14 +44,16 @@ class DeletesContract:
         theirs = record("note", "a note on their turbine", tenant_id=GLOBEX)
         write(WriteRequest(tenant_id=GLOBEX, records=(theirs,)), store)
 
-    def test_a_record_goes_with_its_vertex_its_edges_and_those_that_it_was_evidence_of(self, store: Wired) -> None:
+    def test_a_record_goes_with_its_vertex_its_edges_and_those_that_it_was_evidence_of(
+        self, store: Application
+    ) -> None:
         report = delete_records(ACME, ["guide.pdf#chunk-2", "guide.pdf#chunk-1", "nobody"], store)
         assert (report.records, report.vertices, report.relationships) == (2, 1, 2)
         assert found(store, "turbine") == ["guide.pdf-old", "note", "turbine"]
         assert [one.type for one in store.graph.relationships(ACME, ids=["turbine", "hall"])] == ["HOUSES"]
         assert repair(ACME, store, dry_run=True).counts == {}
 
-    def test_what_is_deleted_is_gone_for_the_next_write_too(self, store: Wired) -> None:
+    def test_what_is_deleted_is_gone_for_the_next_write_too(self, store: Application) -> None:
         delete_records(ACME, ["note"], store)
         assert written(store, record("note", "a note on the turbine", source={"title": "Guide"})).written == 1
 
@@ -67,18 +69,18 @@ class DeletesContract:
         ],
     )
     def test_a_document_goes_with_its_chunks_and_nothing_else(
-        self, store: Wired, document: str, gone: list[str]
+        self, store: Application, document: str, gone: list[str]
     ) -> None:
         before = set(found(store, "turbine"))
         assert delete_document(ACME, document, store).records == len(gone)
         assert before - set(found(store, "turbine")) == set(gone)
 
-    def test_deleting_begins_a_new_generation(self, store: Wired) -> None:
+    def test_deleting_begins_a_new_generation(self, store: Application) -> None:
         before = store.cache.generation(ACME) or 0
         delete_records(ACME, ["note"], store)
         assert (store.cache.generation(ACME) or 0) > before
 
-    def test_nothing_is_left_of_a_tenant_and_everything_of_the_others(self, store: Wired) -> None:
+    def test_nothing_is_left_of_a_tenant_and_everything_of_the_others(self, store: Application) -> None:
         for tenant in (ACME, GLOBEX):
             store.schemas.register(SchemaVersion(tenant_id=tenant, version=1, created_at=AS_OF))
             store.schemas.register(SchemaVersion(tenant_id=tenant, version=2, created_at=AS_OF))
@@ -109,7 +111,7 @@ class DeletesContract:
 
     @pytest.mark.parametrize("step", ["graph.delete", "index.delete", "cache.advance"])
     def test_a_delete_that_was_stopped_is_completed_by_repeating_it(
-        self, store: Wired, monkeypatch: pytest.MonkeyPatch, step: str
+        self, store: Application, monkeypatch: pytest.MonkeyPatch, step: str
     ) -> None:
         part, name = step.split(".")
 
@@ -134,7 +136,7 @@ ITEMS = (
 )
 
 
-def broken_off(store: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def broken_off(store: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Break a write off between two stores that cannot commit together, as a process that ends does."""
     monkeypatch.setattr(type(store), "notes", store.objects)
     if store.version(ACME) is not None:
@@ -154,7 +156,7 @@ class RepairContract:
     """Comparing through :mod:`braid.ingestion.repair`."""
 
     @pytest.fixture(autouse=True)
-    def _filled(self, store: Wired) -> None:
+    def _filled(self, store: Application) -> None:
         written(
             store,
             record("ada", "ada works", kind=Kind.ENTITY, name="Ada"),
@@ -164,18 +166,18 @@ class RepairContract:
             edge("ada", "fact", "MENTIONS"),
         )
 
-    def faults(self, store: Wired) -> dict[Fault, int]:
+    def faults(self, store: Application) -> dict[Fault, int]:
         """Return what a dry run finds; it must change nothing."""
         first = repair(ACME, store, dry_run=True)
         assert repair(ACME, store, dry_run=True) == first
         assert not first.repaired
         return first.counts
 
-    def test_stores_that_agree_have_no_fault(self, store: Wired) -> None:
+    def test_stores_that_agree_have_no_fault(self, store: Application) -> None:
         report = repair(ACME, store)
         assert (report.records, report.vertices, report.relationships, report.counts) == (2, 3, 2, {})
 
-    def test_an_entitys_record_without_its_vertex_gets_one(self, store: Wired) -> None:
+    def test_an_entitys_record_without_its_vertex_gets_one(self, store: Application) -> None:
         store.graph.delete(ACME, ["ada"])
         assert self.faults(store) == {Fault.NO_VERTEX: 1}
         repair(ACME, store)
@@ -184,7 +186,7 @@ class RepairContract:
         assert self.faults(store) == {}
 
     def test_a_vertex_without_its_record_and_an_edge_without_its_evidence_no_longer_claim_them(
-        self, store: Wired
+        self, store: Application
     ) -> None:
         store.index.delete(ACME, ["fact"])
         assert self.faults(store) == {Fault.NO_RECORD: 1, Fault.NO_EVIDENCE: 1}
@@ -196,7 +198,7 @@ class RepairContract:
         assert self.faults(store) == {}
         assert [one.has_record for one in store.graph.get_many(ACME, ["fact"])] == [False]
 
-    def test_a_vertex_is_told_of_its_record_and_of_its_end(self, store: Wired) -> None:
+    def test_a_vertex_is_told_of_its_record_and_of_its_end(self, store: Application) -> None:
         store.graph.upsert([vertex("fact", has_record=False)], [])
         ended = stored(store, "fact").model_copy(update={"invalid_at": day(9)})
         store.index.upsert([ended])
@@ -207,7 +209,7 @@ class RepairContract:
         assert self.faults(store) == {}
 
     def test_the_edges_of_a_write_that_broke_off_are_written_from_its_note(
-        self, store: Wired, monkeypatch: pytest.MonkeyPatch
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         broken_off(store, monkeypatch)
         assert found(store, "ada") == ["ada", "fact", "newer"]
@@ -222,7 +224,7 @@ class RepairContract:
         assert list(store.objects.list(ACME)) == []
 
     def test_what_was_written_or_deleted_since_a_write_broke_off_stays_as_it_is(
-        self, store: Wired, monkeypatch: pytest.MonkeyPatch
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         broken_off(store, monkeypatch)
         written(store, vertex("market", name="Bazaar"), edge("ada", "market", "SELLS", confidence=0.5))
@@ -235,14 +237,14 @@ class RepairContract:
         assert self.faults(store) == {}
 
     def test_a_write_that_broke_off_and_is_repeated_leaves_no_note(
-        self, store: Wired, monkeypatch: pytest.MonkeyPatch
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         broken_off(store, monkeypatch)
         written(store, *ITEMS)
         assert list(store.objects.list(ACME)) == []
         assert self.faults(store) == {}
 
-    def test_another_tenants_faults_are_not_touched(self, store: Wired) -> None:
+    def test_another_tenants_faults_are_not_touched(self, store: Application) -> None:
         store.graph.upsert([vertex("x", tenant_id=GLOBEX)], [])
         repair(ACME, store)
         assert repair(GLOBEX, store, dry_run=True).counts == {Fault.NO_RECORD: 1}

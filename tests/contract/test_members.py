@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.aws.dynamodb import DynamoMembers
 from braid.engines.embedded.members import EmbeddedMembers
 from braid.engines.embedded.store import EmbeddedStore
@@ -91,18 +91,18 @@ IAM = {"iam": {"userArn": "arn:aws:sts::123456789012:assumed-role/Ask/session-1"
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Iterator[Wired]:
-    wired = Wired(Settings(home=tmp_path, membership=DecidedBy.STORE))
-    yield wired
-    wired.close()
+def library(tmp_path: Path) -> Iterator[Application]:
+    application = Application(Settings(home=tmp_path, membership=DecidedBy.STORE))
+    yield application
+    application.close()
 
 
 @pytest.fixture
-def door(library: Wired) -> FrontDoor:
+def door(library: Application) -> FrontDoor:
     return FrontDoor(library)
 
 
-def test_a_claim_is_not_enough_where_memberships_count(door: FrontDoor, library: Wired) -> None:
+def test_a_claim_is_not_enough_where_memberships_count(door: FrontDoor, library: Application) -> None:
     assert door.ask("POST", "/graph/query", GRAPH, authorizer=claims(ACME)).status == 403
     library.members.add(Membership(subject="user:ada", tenant_id=ACME))
     assert door.ask("POST", "/graph/query", GRAPH, authorizer=claims(ACME)).status == 200
@@ -110,7 +110,7 @@ def test_a_claim_is_not_enough_where_memberships_count(door: FrontDoor, library:
     assert door.ask("POST", "/graph/query", GRAPH, authorizer=claims(ACME)).status == 403
 
 
-def test_a_membership_is_not_enough_where_the_token_names_another_tenant(door: FrontDoor, library: Wired) -> None:
+def test_a_membership_is_not_enough_where_the_token_names_another_tenant(door: FrontDoor, library: Application) -> None:
     library.members.add(Membership(subject="user:ada", tenant_id=ACME))
     for headers in ({}, {"braid-tenant": ACME}):
         answered = door.ask("POST", "/graph/query", GRAPH, authorizer=claims("globex"), headers=headers)
@@ -118,7 +118,7 @@ def test_a_membership_is_not_enough_where_the_token_names_another_tenant(door: F
 
 
 def test_a_token_or_signature_without_tenants_asks_for_its_only_one_or_says_which(
-    door: FrontDoor, library: Wired
+    door: FrontDoor, library: Application
 ) -> None:
     library.members.add(Membership(subject="iam:arn:aws:sts::123456789012:assumed-role/Ask", tenant_id=ACME))
     library.members.add(Membership(subject="user:ada", tenant_id=ACME))
@@ -130,7 +130,7 @@ def test_a_token_or_signature_without_tenants_asks_for_its_only_one_or_says_whic
     assert chosen.status == 200
 
 
-def test_a_user_cannot_pass_for_a_role_of_the_same_name(door: FrontDoor, library: Wired) -> None:
+def test_a_user_cannot_pass_for_a_role_of_the_same_name(door: FrontDoor, library: Application) -> None:
     arn = "arn:aws:sts::123456789012:assumed-role/Ask"
     library.members.add(Membership(subject=f"iam:{arn}", tenant_id=ACME))
     answered = door.ask("POST", "/graph/query", GRAPH, authorizer=claims(ACME, sub=arn))
@@ -138,7 +138,7 @@ def test_a_user_cannot_pass_for_a_role_of_the_same_name(door: FrontDoor, library
 
 
 def test_memberships_that_cannot_be_read_let_nobody_in(
-    door: FrontDoor, library: Wired, monkeypatch: pytest.MonkeyPatch
+    door: FrontDoor, library: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lost:
         def role(self, *_: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.app import wired
+from braid.app import application
 from braid.settings import load_settings
 
 from braid_cli import main
@@ -91,9 +91,9 @@ def braid(
 
 def forget() -> None:
     """Close what a command opened; the next reads its settings, and loads the functions, anew."""
-    if wired.cache_info().currsize and "store" in vars(wired()):
-        wired().store.close()
+    if application.cache_info().currsize and "store" in vars(application()):
+        application().store.close()
     load_settings.cache_clear()
-    wired.cache_clear()
+    application.cache_clear()
     for name in [name for name in sys.modules if name.startswith("functions.")]:
         del sys.modules[name]

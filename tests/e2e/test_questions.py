@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.models import Hints, Mode, Query, Source, Strategy
 from braid.retrieval import pipeline
 from braid.settings import Settings
@@ -42,18 +42,20 @@ class Asked(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def system(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wired]:
+def system(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     """Return a system with both tenants of the demo corpus and no caches; models are those of the common home."""
     own = tmp_path_factory.mktemp("questions")
-    wired = Wired(Settings(home=own, models_dir=home / "models", cache_embedding_s=0, cache_graph_entries=0))
+    application = Application(
+        Settings(home=own, models_dir=home / "models", cache_embedding_s=0, cache_graph_entries=0)
+    )
     for tenant in (MAIN, OTHER):
-        ingest(read_dataset(DEMO / tenant, tenant), wired)
-    yield wired
-    wired.store.close()
+        ingest(read_dataset(DEMO / tenant, tenant), application)
+    yield application
+    application.store.close()
 
 
 @pytest.fixture(scope="module")
-def asked(system: Wired) -> list[Asked]:
+def asked(system: Application) -> list[Asked]:
     return [
         Asked(judged, pipeline.answer(judged.query, system))
         for tenant in (MAIN, OTHER)
@@ -61,7 +63,7 @@ def asked(system: Wired) -> list[Asked]:
     ]
 
 
-def ask(system: Wired, text: str) -> Answer:
+def ask(system: Application, text: str) -> Answer:
     return pipeline.answer(Query(text=text, tenant_id=MAIN), system)
 
 
@@ -82,7 +84,7 @@ def test_what_only_the_graph_can_find_is_shown_with_its_path(asked: list[Asked])
         assert any(path.types for result in gold for path in result.paths), judged.query.text
 
 
-def test_in_entity_mode_what_the_names_lead_to_comes_before_what_is_only_similar(system: Wired) -> None:
+def test_in_entity_mode_what_the_names_lead_to_comes_before_what_is_only_similar(system: Application) -> None:
     answer = ask(system, "How is the Platform team related to Keelson?")
     assert answer.plan.mode is Mode.ENTITY
     assert {entity.name for entity in answer.related_entities if entity.linked} == {"Platform team", "Keelson"}
@@ -91,14 +93,14 @@ def test_in_entity_mode_what_the_names_lead_to_comes_before_what_is_only_similar
     assert answer.weights.graph > answer.weights.vector + answer.weights.lexical
 
 
-def test_in_entity_mode_vectors_answer_when_the_names_find_nothing(system: Wired) -> None:
+def test_in_entity_mode_vectors_answer_when_the_names_find_nothing(system: Application) -> None:
     answer = ask(system, "Compare apples and quinces")
     assert answer.plan.mode is Mode.ENTITY
     assert (answer.counts["knowledge"], answer.degraded) == (0, ())
     assert Source.VECTOR in answer.results[0].sources
 
 
-def test_in_document_mode_nothing_comes_from_the_graph(system: Wired) -> None:
+def test_in_document_mode_nothing_comes_from_the_graph(system: Application) -> None:
     answer = ask(system, "On which page of the Keelson runbook is the cold restore?")
     assert (answer.plan.mode, answer.plan.strategy) == (Mode.DOCUMENT, Strategy.SEMANTIC)
     assert {source for result in answer.results for source in result.sources} <= {Source.VECTOR, Source.LEXICAL}
@@ -113,7 +115,7 @@ def test_in_hybrid_mode_each_record_is_one_candidate_and_the_best_score_is_first
         assert scores == sorted(scores, reverse=True)
 
 
-def test_a_usual_question_is_answered_within_its_target(system: Wired, asked: list[Asked]) -> None:
+def test_a_usual_question_is_answered_within_its_target(system: Application, asked: list[Asked]) -> None:
     """Medians of a warm process: a busy machine makes some questions slow and not half of them."""
     hybrid: list[float] = []
     semantic: list[float] = []

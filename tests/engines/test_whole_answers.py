@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import boto3
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.models import Direction, Hints, Query, Strategy
@@ -41,10 +41,10 @@ def dataset() -> Dataset:
 @pytest.fixture(scope="module")
 def both(
     dataset: Dataset, tmp_path_factory: pytest.TempPathFactory, opensearch_endpoint: str, gremlin_endpoint: str
-) -> Iterator[tuple[Wired, Wired]]:
+) -> Iterator[tuple[Application, Application]]:
     home = tmp_path_factory.mktemp("home")
-    embedded = Wired(Settings(home=home))
-    deployed = Wired(
+    embedded = Application(Settings(home=home))
+    deployed = Application(
         Settings(
             home=home,
             engine=EngineKind.AWS,
@@ -74,8 +74,8 @@ def both(
         assert isinstance(index, OpenSearchIndex)
         assert isinstance(graph, GremlinGraph)
         graph._connection.submit(lambda g: g.V().drop())
-        for wired in (embedded, deployed):
-            ingest(dataset, wired)
+        for application in (embedded, deployed):
+            ingest(dataset, application)
         yield embedded, deployed
         index._client.indices.delete(index=f"{deployed.settings.opensearch_index}-*")
         index.close()
@@ -91,7 +91,7 @@ def ids(found: Answer) -> list[str]:
     "strategy", [None, Strategy.SEMANTIC, Strategy.HYBRID, Strategy.VECTOR_FIRST, Strategy.GRAPH_ONLY]
 )
 def test_every_demo_question_has_the_same_answer(
-    both: tuple[Wired, Wired], dataset: Dataset, strategy: Strategy | None
+    both: tuple[Application, Application], dataset: Dataset, strategy: Strategy | None
 ) -> None:
     embedded, deployed = both
     shared = first = results = 0
@@ -114,7 +114,7 @@ def test_every_demo_question_has_the_same_answer(
 
 
 def test_links_and_walks_of_every_question_are_the_same_to_the_letter(
-    both: tuple[Wired, Wired], dataset: Dataset
+    both: tuple[Application, Application], dataset: Dataset
 ) -> None:
     embedded, deployed = both
     walked = 0

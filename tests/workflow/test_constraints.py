@@ -34,7 +34,7 @@ def question(strategy: Strategy | None = None, *, entity: str = "Tollgate", **ch
 
 def reached(stages: DemoStages, entity: str = "Tollgate") -> set[str]:
     """Return all records that the constraint reaches, found apart from the stages."""
-    inside = graph_constraint.Inside(
+    inside = graph_constraint.ConstrainedGraph(
         stages.graph, TENANT, GraphConstraint(entity=entity, depth=2), stages.now(), 10_000
     )
     return {hit.id for hit in inside.walk(inside.links()).hits}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid import app as wiring
+from braid import app
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import delete_records
 
@@ -30,15 +30,15 @@ BAD_EVENTS = [path for path in BAD if path not in BAD_REQUESTS]
 @pytest.fixture
 def call(stages: DemoStages, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], dict[str, Any]]:
     """Call the handler of ``functions/<stage>/app.py``, over the demo corpus, with an event's file."""
-    monkeypatch.setattr(wiring, "wired", lambda: stages)
+    monkeypatch.setattr(app, "application", lambda: stages)
 
     def call(stage: str, event: Path) -> dict[str, Any]:
         spec = importlib.util.spec_from_file_location(f"app_of_{stage}", FUNCTIONS / stage / "app.py")
         assert spec
         assert spec.loader
-        app = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(app)
-        answered: dict[str, Any] = app.handler(json.loads(event.read_text(encoding="utf-8")), LocalContext(stage))
+        function = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(function)
+        answered: dict[str, Any] = function.handler(json.loads(event.read_text(encoding="utf-8")), LocalContext(stage))
         return answered
 
     return call

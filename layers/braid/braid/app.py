@@ -1,4 +1,4 @@
-"""The composition root: the stages, with the engines that the settings choose at hand."""
+"""The composition root: the application, with the five stages over the engines that the settings choose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from braid.models.model_profiles import AUTO, resolve
 from braid.ranking import schema_drift
 from braid.ranking.freshness import FOREVER
 from braid.retrieval.stages import embed, fuse_rerank, graph_expand, plan, vector_search
-from braid.retrieval.stages.propagation_seeds import Budget
+from braid.retrieval.stages.graph_seeds import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.fusion_parameters import load_fitted
 
@@ -55,18 +55,18 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 PLAN_S, EMBED_S, SEARCH_S, GRAPH_S, FUSE_S = 5.0, 10.0, 5.0, 5.0, 10.0
-"""Bounds on the stages in seconds, as the workflow has them."""
+"""Time limits of the stages in seconds, equal to the workflow's."""
 SHARE = 0.6
-"""Most of the time that is left to a request that one stage may take, so that there is some to answer without it."""
+"""Largest share of a request's remaining time that one stage may take, so that time is left to answer without it."""
 
 
-class Wired(Engines):
-    """Every stage, over the engines that the settings choose.
+class Application(Engines):
+    """The five stages and the library's services: answers, contexts, writes, imports, deletes and re-embedding.
 
     Attributes
     ----------
     fitted
-        The parameters of fusion; a file of them that is wrong is refused here, at cold start.
+        The fusion parameters; an invalid file of them is refused here, at cold start.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -75,13 +75,13 @@ class Wired(Engines):
 
     @cached_property
     def caches(self) -> Caches:
-        """What is kept of earlier questions."""
+        """The caches that are on."""
         from braid.retrieval.caches.configured import Caches
 
         return Caches(self)
 
     def cache_counts(self) -> dict[str, int]:
-        """Return how often each cache was hit and missed since this was last asked, by the names of the metrics."""
+        """Return how often each cache was hit and missed since the last call, by metric."""
         return self.caches.counts.drain()
 
     def now(self) -> datetime:
@@ -116,14 +116,14 @@ class Wired(Engines):
         )
 
     def _validity_since(self, query: Query, started_at: datetime) -> datetime | None:
-        """Return the moment whose validity counts, at the earliest; None for a question as of a moment that stays."""
+        """Return the earliest moment whose validity the answer depends on; None for a question as of a fixed moment."""
         return None if query.as_of else min(started_at, self.now())
 
     def _next_change(self, store: KnowledgeGraph | SearchIndex, query: Query, since: datetime | None) -> datetime:
         return (since and store.next_change(query.tenant_id, after=since)) or FOREVER
 
     def _valid_until(self, request: FuseRequest) -> datetime | None:
-        """Return when validity next changes anything of the tenant; None when that is not known or not to be known."""
+        """Return when validity next changes anything of the tenant; None when it is not known or no cache needs it."""
         if not self.caches.asks_validity or request.graph_holds_until is None or request.lost:
             return None
         since = self._validity_since(request.query, request.started_at)
@@ -144,7 +144,7 @@ class Wired(Engines):
             )
 
     def _standby(self, model_id: str | None) -> ModelConfig:
-        """Return the general model of the profile that the plan's model is of, which the plan has looked up already."""
+        """Return the general model of the profile of the plan's model, without asking for the active profile again."""
         if model_id is not None and self.settings.embedding_model == AUTO:
             for name, chosen in self.profiles.profiles.items():
                 if model_id in chosen.values():
@@ -169,7 +169,7 @@ class Wired(Engines):
             return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
 
     def budget(self, parameters: FusionParameters) -> Budget:
-        """Return how far walks may go with some parameters."""
+        """Return the limits of walks and propagation with given fusion parameters."""
         return Budget(
             seeds=self.settings.seeds,
             limit=self.settings.expansion_limit,
@@ -206,12 +206,12 @@ class Wired(Engines):
         return schema_drift.reach(self.settings.schema_drift_threshold, self.settings.schema_window)
 
     def outdated_counts(self) -> dict[str, int]:
-        """Return how many outdated records were queued and how many were not since this was last asked, by metric."""
+        """Return how many outdated records were queued and how many were lost since the last call, by metric."""
         return self._drifted.take_counts() if self._drifted else {}
 
     @cached_property
     def _drifted(self) -> DriftedRecordQueue | None:
-        """What queues outdated records; None where no queue is deployed."""
+        """The re-embedding queue of outdated records that questions found; None where no queue is deployed."""
         if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
             return None
         from braid.reembedding.drifted_records import DriftedRecordQueue
@@ -225,22 +225,22 @@ class Wired(Engines):
         return RetrieveWorkflow.connect(self.settings)
 
     def answer(self, query: Query) -> Answer:
-        """Answer a question from what is kept, else by :meth:`work_out`."""
+        """Answer a question from the cache, else by :meth:`retrieve`."""
         answers = self.caches.answers
-        return answers.answer(query, self.work_out) if answers else self.work_out(query)
+        return answers.answer(query, self.retrieve) if answers else self.retrieve(query)
 
     @cached_property
     def quotas(self) -> Quotas:
-        """What tenants have used of their quotas."""
+        """The tenants' quotas and their use."""
         from braid.api.quotas import Quotas
 
         return Quotas(self.settings, self.cache)
 
-    def work_out(self, query: Query) -> Answer:
-        """Answer a question anew, within the tenant's budget for hosted rerankers."""
-        return self.quotas.answer(query, self._retrieve)
+    def retrieve(self, query: Query) -> Answer:
+        """Answer a question without the answer cache, within the tenant's budget for hosted rerankers."""
+        return self.quotas.answer(query, self._run_stages)
 
-    def _retrieve(self, query: Query) -> Answer:
+    def _run_stages(self, query: Query) -> Answer:
         """Answer by the deployed workflow where one is named, else by the stages of this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
             return self._workflow.answer(query)
@@ -266,12 +266,12 @@ class Wired(Engines):
         from braid.ingestion import writing
 
         deadline.check()
-        with deadline.suspended():  # what has begun is done whole
+        with deadline.suspended():  # a write that has begun is completed
             return writing.write(request, self)
 
     @cached_property
     def imports(self) -> Imports:
-        """What writes objects while nobody waits: the workflow where one is named, else a thread of this process."""
+        """Asynchronous imports of objects: by the workflow where one is named, else by a thread of this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.ingest_state_machine_arn:
             from braid.engines.aws.step_functions import IngestWorkflow
 
@@ -282,9 +282,9 @@ class Wired(Engines):
         return LocalImports(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
 
     def reembed(self, tenant_id: str) -> Job:
-        """Begin to embed a tenant's outdated records again.
+        """Start re-embedding a tenant's outdated records.
 
-        Where a workflow is named it is started, and works it off; elsewhere ``braid reembed`` does.
+        The workflow is started where one is named; elsewhere ``braid reembed`` does the work.
         """
         from braid import reembedding
 
@@ -300,7 +300,7 @@ class Wired(Engines):
         return ReembedWorkflow.connect(self.settings)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
-        """Remove records with their vertices and edges, for good."""
+        """Delete records with their vertices and edges, permanently."""
         from braid.ingestion import deleting
 
         deadline.check()
@@ -309,42 +309,30 @@ class Wired(Engines):
 
     @property
     def context_limits(self) -> ContextLimits:
-        """What the settings say of contexts."""
+        """Limits of contexts, of the settings."""
         from braid.retrieval.context.building import ContextLimits
 
-        return ContextLimits(
-            enabled=self.settings.context_enabled,
-            working_state=self.settings.context_working_state,
-            semantic=self.settings.context_semantic,
-            episodic=self.settings.context_episodic,
-            window=self.settings.context_window,
-            semantic_limit=self.settings.context_semantic_limit,
-            episodic_limit=self.settings.context_episodic_limit,
-            min_final=self.settings.context_min_final,
-            limit=self.settings.context_limit,
-            fence=self.settings.context_fence,
-            role=self.settings.context_role,
-        )
+        return ContextLimits.of(self.settings)
 
     @property
     def retrieved_before(self) -> ContextCache | None:
-        """What was retrieved for earlier contexts."""
+        """The cache of what was retrieved for contexts; None when it is off."""
         return self.caches.contexts
 
     def context(self, request: ContextRequest) -> Context:
-        """Build the context of the next answer."""
+        """Build the context of a model's next answer."""
         from braid.retrieval.context import building
 
         return building.run(request, self)
 
 
 @cache
-def wired() -> Wired:
-    """Return this process's stages over the engines that the environment chooses.
+def application() -> Application:
+    """Return this process's application, with the settings of the environment.
 
     Raises
     ------
     ConfigurationError
         If a setting is missing or malformed.
     """
-    return Wired(load_settings())
+    return Application(load_settings())

@@ -1,6 +1,6 @@
-"""Which engine stands behind each port, as the settings choose.
+"""Chooses and opens the engine of each port by the settings.
 
-Nothing is opened or imported before it is first used, so that a function pays only for what its stage needs.
+Each is imported and opened on first use, so that a function pays only for the engines of its stage.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Engines:
-    """Every store and model, opened when it is first asked for."""
+    """The engine of each port, and the models, opened on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -50,7 +50,7 @@ class Engines:
         self._opening = threading.RLock()
 
     def close(self) -> None:
-        """Close what was opened; nothing may be asked afterwards."""
+        """Close the engines that are open; none may be used afterwards."""
         for name in ("imports", "index", "moves", "graph", "store"):
             close = getattr(vars(self).get(name), "close", None)
             if close:
@@ -66,7 +66,7 @@ class Engines:
 
     @contextmanager
     def transaction(self, tenant_id: str) -> Iterator[None]:
-        """Commit what is written inside with a new write generation: together if embedded, else one by one."""
+        """Run writes under a new write generation: in one transaction if embedded, else one by one."""
         if self.settings.engine is EngineKind.EMBEDDED:
             with self.store.transaction():
                 yield
@@ -75,16 +75,16 @@ class Engines:
         try:
             yield
         finally:
-            # Also of a write that broke off: what it did write is found, and answers from before it are old.
+            # Also after a write that failed: a part of it may be stored, and earlier answers are out of date.
             self.cache.advance(tenant_id)
 
     @property
     def notes(self) -> ObjectStore | None:
-        """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
+        """The store that notes writes in progress; None where writes are one transaction, or without a bucket."""
         return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
 
     def version(self, tenant_id: str) -> int | None:
-        """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
+        """Return the tenant's write generation; None where stores do not commit in one transaction."""
         return self.cache.generation(tenant_id) if self.settings.engine is EngineKind.EMBEDDED else None
 
     @cached_property
@@ -128,7 +128,7 @@ class Engines:
 
     @cached_property
     def cursor_key(self) -> Callable[[], bytes]:
-        """What returns the key that cursors are signed with."""
+        """Returns the key that signs cursors."""
         from braid.engines.aws.secrets import signing_key
 
         return signing_key(
@@ -140,7 +140,7 @@ class Engines:
 
     @cached_property
     def front_key(self) -> Callable[[], bytes] | None:
-        """What returns the key that requests carry; None where they may come by any way."""
+        """Returns the key that the front door adds to requests; None where requests need none."""
         if not (self.settings.front_key.get_secret_value().strip() or self.settings.front_key_secret):
             return None
         from braid.engines.aws.secrets import signing_key
@@ -153,12 +153,12 @@ class Engines:
         )
 
     def _keep_here(self, setting: str) -> None:
-        """Refuse to keep on this machine what belongs to stores that are not this machine's.
+        """Refuse to store on this machine what belongs to shared stores.
 
         Raises
         ------
         ConfigurationError
-            If it does, with the name of the setting that says where it is.
+            If the settings name shared stores; names the setting that is missing.
         """
         if self.settings.shared_stores():
             message = f"{setting}: is not set"
@@ -166,12 +166,12 @@ class Engines:
 
     @cached_property
     def members(self) -> MembershipStore:
-        """Who may ask for which tenant.
+        """Memberships: which caller belongs to which tenant.
 
         Raises
         ------
         ConfigurationError
-            If the stores are not this machine's, and the settings name no table.
+            If the stores are shared, and the settings name no table.
         """
         if self.settings.members_table:
             from braid.engines.aws.dynamodb import DynamoMembers
@@ -184,7 +184,7 @@ class Engines:
 
     @cached_property
     def cache(self) -> ResilientCache:
-        """The cache; a lost one is a miss."""
+        """The cache; a failure of it counts as a miss."""
         from braid.ports.cache import NoCache, ResilientCache
 
         cache: Cache
@@ -202,7 +202,7 @@ class Engines:
 
     @cached_property
     def queue(self) -> Queue:
-        """The queue of what is to be embedded again."""
+        """The re-embedding queue."""
         if self.settings.engine is EngineKind.EMBEDDED:
             from braid.engines.embedded.message_queue import EmbeddedQueue
 
@@ -229,7 +229,7 @@ class Engines:
 
     @cached_property
     def spaces(self) -> dict[str, ModelConfig]:
-        """Every embedding space that there may be vectors of, with the model that makes them."""
+        """Every embedding space that vectors may be stored in, with its model."""
         return self.profiles.spaces()
 
     @property
@@ -239,7 +239,7 @@ class Engines:
 
     @cached_property
     def moves(self) -> IndexMigration:
-        """The search index as re-embedding sees it."""
+        """Index migration: the search index as re-embedding uses it."""
         if self.settings.engine is EngineKind.EMBEDDED:
             from braid.engines.embedded.index_migration import EmbeddedIndexMigration
             from braid.engines.embedded.search.index import EmbeddedSearchIndex
@@ -259,7 +259,7 @@ class Engines:
         Raises
         ------
         ConfigurationError
-            If the stores are not this machine's, and the settings name no table.
+            If the stores are shared, and the settings name no table.
         """
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
             self._keep_here("BRAID_REEMBED_TABLE")
@@ -274,16 +274,16 @@ class Engines:
     def _served(self) -> ServedProfiles:
         from braid.reembedding.served_profiles import ServedProfiles
 
-        # On the laptop reading is cheap, and nobody then acts on what was true a moment ago.
+        # Embedded, reading is cheap, and an answer is never a moment out of date.
         keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
 
         def read() -> MigrationState:
-            return self.moves.serving()  # opened here, where a store that cannot be opened is forgiven
+            return self.moves.serving()  # opened here, where a store that cannot be opened is tolerated
 
         return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)
 
     def active_profile(self) -> str:
-        """Return the profile whose models embed questions: that of the last move, or the settings' before any."""
+        """Return the profile whose models embed questions: that of the last index migration, else the settings'."""
         if self.settings.embedding_model != AUTO:
             return self.settings.model_profile
         return self._served.active()
@@ -298,7 +298,7 @@ class Engines:
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the distinct models in whose spaces a record is embedded when it is written.
 
-        Those of the active profile, and of the one beside it while there is a move or a way back. Ask for each batch.
+        Those of the active profile, and of a second one during a migration or while it can be undone. Ask per batch.
         """
         if self.settings.embedding_model != AUTO:
             return (self.profiles.model(self.settings.embedding_model),)
@@ -334,7 +334,7 @@ class Engines:
         )
 
     def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
-        """Load a model, once a process.
+        """Return a model's encoder, loaded once a process.
 
         Raises
         ------
@@ -360,7 +360,7 @@ class Engines:
         return Rerankers(self.settings)
 
     def open_reranker(self) -> None:
-        """Open the reranker that the settings name, which the first question does otherwise.
+        """Open the reranker that the settings name, before the first question does.
 
         Raises
         ------
@@ -376,7 +376,7 @@ class Engines:
         Raises
         ------
         InvalidRequest
-            If it is hosted and may not be asked.
+            If it is hosted and not allowed.
         """
         from braid.api.quotas import check_reranker
 
@@ -386,7 +386,7 @@ class Engines:
 
 
 def _import_numpy() -> None:
-    """Import NumPy, while no other thread does.
+    """Import NumPy under the lock that opens engines.
 
     The question is embedded on one thread while its names are looked up on another, and both need NumPy. Its modules
     import one another, so two threads that first import it at the same time may each see it half made.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import boto3
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.settings import EngineKind, Refresh, Settings
@@ -39,7 +39,7 @@ def tables_endpoint() -> Iterator[str]:
 def deployed(
     tmp_path_factory: pytest.TempPathFactory, opensearch_endpoint: str, gremlin_endpoint: str, tables_endpoint: str
 ) -> Iterator[Deployed]:
-    stages = Wired(
+    stages = Application(
         Settings(
             home=tmp_path_factory.mktemp("home"),
             engine=EngineKind.AWS,

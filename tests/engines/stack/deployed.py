@@ -15,7 +15,7 @@ from braid.models import Answer, Query
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from braid.app import Wired
+    from braid.app import Application
 
     from braid_cli.datasets.dataset import Dataset
     from tests.engines.stack.deployment import LocalStack
@@ -32,7 +32,7 @@ class Deployed:
 
     localstack: LocalStack
     outputs: Mapping[str, str]
-    stages: Wired
+    stages: Application
     dataset: Dataset
 
     def execute(self, query: Query | Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def question(text: str = "Why did label printing fail at the Lisbon depot?", **f
     return Query(**{"text": text, "tenant_id": TENANT} | fields)
 
 
-def close(stages: Wired) -> None:
+def close(stages: Application) -> None:
     """Close what stages have opened, the clients of AWS too."""
     for port in (*vars(stages).values(), getattr(vars(stages).get("cache"), "_cache", None)):
         client = vars(port).get("_client") if hasattr(port, "__dict__") else None

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from braid.app import Wired
+from braid.app import Application
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import Record
 from braid.ports.schema_registry import SchemaVersion
@@ -33,7 +33,7 @@ class Writing:
     """The stack over one engine, and stages in this process over the same stores; a tenant of the test's own."""
 
     deployed: Deployed
-    stages: Wired
+    stages: Application
     tenant: str
 
     def put(self, rows: list[Any]) -> str:
@@ -118,6 +118,6 @@ def writing_over(engine: EngineKind, deployed: Deployed, home: Path) -> Iterator
     with ExitStack() as stack:
         stack.enter_context(deployed.changed("Ingest", **common))
         stack.enter_context(deployed.changed("Reembed", **common, **slow))
-        stages = Wired(settings)
+        stages = Application(settings)
         stack.callback(close, stages)
         yield Writing(deployed, stages, "")

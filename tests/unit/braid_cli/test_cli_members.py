@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.app import wired
+from braid.app import application
 from braid.errors import InvalidRequest
 from braid.settings import load_settings
 from typer.testing import CliRunner
@@ -22,13 +22,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("BRAID_HOME", str(tmp_path))
     forget()
     yield
-    wired().close()
+    application().close()
     forget()
 
 
 def forget() -> None:
     load_settings.cache_clear()
-    wired.cache_clear()
+    application.cache_clear()
 
 
 def members(*arguments: str) -> str:

@@ -112,8 +112,8 @@ def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStag
         opened.append(DemoStages(settings))
         return opened[-1]
 
-    monkeypatch.setattr(evaluating, "Wired", make)
-    monkeypatch.setattr(evaluating, "ensure_models", lambda _wired, **_: None)
+    monkeypatch.setattr(evaluating, "Application", make)
+    monkeypatch.setattr(evaluating, "ensure_models", lambda _application, **_: None)
     yield make(Settings(home=tmp_path / "home"))
     for each in opened:
         each.store.close()
@@ -234,7 +234,7 @@ def test_a_cross_encoder_has_a_row_where_its_folder_is_and_a_service_that_costs_
 def test_a_way_of_answering_is_a_name_and_a_function(folder: Path, stages: DemoStages) -> None:
     asked: list[str] = []
 
-    def answer(query: Query, _wired: object) -> RankedIds:
+    def answer(query: Query, _application: object) -> RankedIds:
         asked.append(query.text)
         return RankedIds(("pump",))
 
@@ -386,7 +386,7 @@ def test_questions_in_a_subfolder_have_a_section_and_a_picture_of_their_own(
 ) -> None:
     shutil.copytree(folder / "qrels", folder / "judged" / "qrels")
     (folder / "judged" / "queries.jsonl").write_bytes((folder / "queries.jsonl").read_bytes())
-    monkeypatch.setattr(document, "wired", lambda: stages)
+    monkeypatch.setattr(document, "application", lambda: stages)
     document.main([str(folder), "--into", str(tmp_path / "checkout")])
     text = (tmp_path / "checkout" / "docs" / "evaluation.md").read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if line.startswith("### ")] == ["### plant", "### plant/judged"]

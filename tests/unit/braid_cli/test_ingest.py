@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import DatasetError, ModelMissing, NewerSchema, StoreFull
 from braid.ingestion.deleting import delete_records
@@ -58,9 +58,9 @@ def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStag
     opened.store.close()
 
 
-def found(wired: Wired, word: str, tenant: str = TENANT) -> list[str]:
+def found(application: Application, word: str, tenant: str = TENANT) -> list[str]:
     request = SearchRequest(tenant_id=tenant, text=word, k=50, as_of=NOW)
-    return sorted(hit.id for hit in wired.index.search(request).lexical)
+    return sorted(hit.id for hit in application.index.search(request).lexical)
 
 
 def test_records_vertices_and_relationships_are_written_and_counted(stages: DemoStages, tmp_path: Path) -> None:
@@ -145,14 +145,14 @@ def test_a_record_newer_than_the_tenants_schema_is_named_and_nothing_is_written(
 
 
 def test_a_missing_model_is_found_before_anything_is_written(tmp_path: Path) -> None:
-    wired = Wired(Settings(home=tmp_path / "home"))
+    application = Application(Settings(home=tmp_path / "home"))
     dataset = read_dataset(write(tmp_path / "data", schemas=[1, 2]), TENANT)
     with pytest.raises(ModelMissing, match="braid models export all-minilm-l6-v2"):
-        ingest(dataset, wired)
-    assert wired.index.stats(TENANT) == IndexStats()
-    assert wired.graph.stats(TENANT) == GraphStats()
-    assert wired.schemas.current(TENANT) == 1
-    wired.store.close()
+        ingest(dataset, application)
+    assert application.index.stats(TENANT) == IndexStats()
+    assert application.graph.stats(TENANT) == GraphStats()
+    assert application.schemas.current(TENANT) == 1
+    application.store.close()
 
 
 def test_a_full_disk_is_named_and_the_ingest_is_finished_when_there_is_space(

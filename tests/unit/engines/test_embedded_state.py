@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.embedded.cache import NO_WAIT_S, PUT_WAIT_MS, EmbeddedCache
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.message_queue import EmbeddedQueue
@@ -388,21 +388,21 @@ def test_several_threads_may_open_an_older_store_at_once(old: Path) -> None:
 
 
 def test_the_laptop_has_all_three_in_one_folder(tmp_path: Path) -> None:
-    wired = Wired(Settings(home=tmp_path))
-    with wired.store:
-        wired.cache.put(ACME, "a", b"1", 60)
-        assert wired.cache.get(ACME, "a") == b"1"
-        wired.queue.send([message("a")])
-        assert wired.queue.depth() == 1
-        wired.objects.put(ACME, "a", b"1")
-        assert [found.key for found in wired.objects.list(ACME)] == ["a"]
+    application = Application(Settings(home=tmp_path))
+    with application.store:
+        application.cache.put(ACME, "a", b"1", 60)
+        assert application.cache.get(ACME, "a") == b"1"
+        application.queue.send([message("a")])
+        assert application.queue.depth() == 1
+        application.objects.put(ACME, "a", b"1")
+        assert [found.key for found in application.objects.list(ACME)] == ["a"]
 
 
 def test_a_deployment_without_a_table_has_no_cache_and_needs_none() -> None:
     settings = Settings(
         engine="aws", opensearch_endpoint="http://127.0.0.1:9", neptune_endpoint="ws://127.0.0.1:9/gremlin"
     )
-    cache = Wired(settings).cache
+    cache = Application(settings).cache
     cache.put(ACME, "a", b"1", 60)
     assert cache.get(ACME, "a") is None
     assert cache.advance(ACME) == 0

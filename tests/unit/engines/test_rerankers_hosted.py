@@ -11,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.stub import Stubber
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.aws.secrets import api_key
 from braid.engines.rerankers.bedrock import BedrockReranker
 from braid.engines.rerankers.voyage import VoyageReranker
@@ -528,7 +528,7 @@ def no_region(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_question_that_asks_for_a_reranker_which_is_not_set_up_loses_it_and_is_told_what_is_missing(
     tmp_path: Path, kind: RerankerKind, said: str
 ) -> None:
-    reranker = Wired(Settings(home=tmp_path)).reranker_for(kind)
+    reranker = Application(Settings(home=tmp_path)).reranker_for(kind)
     assert reranker is not None
     with pytest.raises(RerankFailed, match=said):
         reranker.rerank(QUESTION, TEXTS, timeout_s=1)
@@ -537,20 +537,20 @@ def test_a_question_that_asks_for_a_reranker_which_is_not_set_up_loses_it_and_is
 def test_the_command_line_refuses_voyage_without_a_key(tmp_path: Path) -> None:
     asked = Query(text=QUESTION, tenant_id="acme", reranker=RerankerKind.VOYAGE)
     with pytest.raises(ConfigurationError, match="--reranker: voyage needs BRAID_VOYAGE_API_KEY"):
-        unusable_models(asked, Wired(Settings(home=tmp_path)))
-    assert unusable_models(asked, Wired(Settings(home=tmp_path, voyage_api_key=SecretStr(KEY))))
+        unusable_models(asked, Application(Settings(home=tmp_path)))
+    assert unusable_models(asked, Application(Settings(home=tmp_path, voyage_api_key=SecretStr(KEY))))
 
 
 def test_the_question_decides_over_the_settings_and_none_is_none(server: VoyageServer, tmp_path: Path) -> None:
-    wired = Wired(
+    application = Application(
         Settings(home=tmp_path, reranker=RerankerKind.VOYAGE, voyage_api_key=SecretStr(KEY), voyage_url=server.url)
     )
-    assert wired.reranker_for(RerankerKind.NONE) is None
-    chosen = wired.reranker_for(None)
+    assert application.reranker_for(RerankerKind.NONE) is None
+    chosen = application.reranker_for(None)
     assert chosen is not None
     assert chosen.rerank(QUESTION, TEXTS, timeout_s=5) == IN_ORDER
     assert chosen.cost_usd(QUESTION, TEXTS) == pytest.approx(0.00015)
-    again = wired.reranker_for(RerankerKind.VOYAGE)
+    again = application.reranker_for(RerankerKind.VOYAGE)
     assert again is not None
     assert again.rerank(QUESTION, TEXTS, timeout_s=5) == IN_ORDER
     assert len(server.connections) == 1
@@ -559,8 +559,8 @@ def test_the_question_decides_over_the_settings_and_none_is_none(server: VoyageS
 def test_bedrock_answers_through_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = client()
     monkeypatch.setattr(boto3, "client", lambda *_, **__: made)
-    wired = Wired(Settings(home=tmp_path, reranker=RerankerKind.BEDROCK))
-    chosen = wired.reranker_for(None)
+    application = Application(Settings(home=tmp_path, reranker=RerankerKind.BEDROCK))
+    chosen = application.reranker_for(None)
     assert chosen is not None
     with Stubber(made) as stub:
         stub.add_response("rerank", ANSWER, asked())

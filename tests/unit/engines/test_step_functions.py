@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from botocore.stub import ANY, Stubber
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.aws.step_functions import RetrieveWorkflow
 from braid.errors import BraidError, ConfigurationError, InvalidRequest, StoresUnavailable, TransientStoreError
 from braid.settings import EngineKind, Settings
@@ -79,7 +79,7 @@ def test_a_deployed_context_asks_the_workflow_that_the_settings_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fields = {"opensearch_endpoint": "http://127.0.0.1:9", "neptune_endpoint": "ws://127.0.0.1:9/gremlin"}
-    wired = Wired(Settings(home=tmp_path, engine=EngineKind.AWS, retrieve_state_machine_arn=ARN, **fields))
+    application = Application(Settings(home=tmp_path, engine=EngineKind.AWS, retrieve_state_machine_arn=ARN, **fields))
     answer, opened = fused(), []
 
     class Workflow:
@@ -91,8 +91,8 @@ def test_a_deployed_context_asks_the_workflow_that_the_settings_name(
         return Workflow()
 
     monkeypatch.setattr(RetrieveWorkflow, "connect", connect)
-    assert wired.answer(query()) is answer
-    assert wired.answer(query()) is answer
+    assert application.answer(query()) is answer
+    assert application.answer(query()) is answer
     assert opened == [ARN]
 
 

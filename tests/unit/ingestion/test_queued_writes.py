@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import boto3
 import pytest
-from braid import app as wiring
+from braid import app
 from braid.errors import InvalidRequest, TransientStoreError
 from braid.ingestion.inline_writes import write_message
 from braid.settings import Settings
@@ -38,13 +38,13 @@ def store(tmp_path: Path) -> Iterator[DemoStages]:
 @pytest.fixture
 def handler(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """Return the handler of ``functions/ingest/app.py`` over the store."""
-    monkeypatch.setattr(wiring, "wired", lambda: store)
+    monkeypatch.setattr(app, "application", lambda: store)
     spec = importlib.util.spec_from_file_location("app_of_ingest", FUNCTIONS / "ingest" / "app.py")
     assert spec
     assert spec.loader
-    app = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(app)
-    return lambda event: app.handler(event, LocalContext("ingest"))
+    function = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(function)
+    return lambda event: function.handler(event, LocalContext("ingest"))
 
 
 class Queue:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Shared(Wired):
+class Shared(Application):
     """Index, graph and schema versions that are not this machine's, as far as the settings say."""
 
     @cached_property
@@ -101,7 +101,7 @@ def test_what_belongs_to_shared_stores_is_not_kept_on_this_machine(shared: Share
 
 def test_servers_on_this_machine_have_the_rest_on_it_too(here: DemoStages) -> None:
     local = {"opensearch_endpoint": "http://localhost:9200", "neptune_endpoint": "ws://localhost:8182/gremlin"}
-    wired = Wired(Settings(home=here.settings.home, engine=EngineKind.AWS, **local))
-    assert [one.tenant_id for one in wired.members.of("user:ada")] == [ACME]
-    assert wired.jobs.names() == [f"refresh:{ACME}"]
-    wired.close()
+    application = Application(Settings(home=here.settings.home, engine=EngineKind.AWS, **local))
+    assert [one.tenant_id for one in application.members.of("user:ada")] == [ACME]
+    assert application.jobs.names() == [f"refresh:{ACME}"]
+    application.close()

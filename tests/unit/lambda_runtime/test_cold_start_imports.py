@@ -68,9 +68,10 @@ def test_an_embedded_engine_imports_numpy_when_it_is_opened_not_on_the_threads_t
     engine: str, tmp_path: Path
 ) -> None:
     settings = f"Settings(engine='embedded', home={str(tmp_path)!r})"
-    script = f"from braid.settings import Settings\nfrom braid.app import Wired\nwired = Wired({settings})\n"
+    imports = "from braid.app import Application\nfrom braid.settings import Settings\n"
+    script = f"{imports}application = Application({settings})\n"
     assert "numpy" not in modules_after(script)
-    assert "numpy" in modules_after(f"{script}wired.{engine}")
+    assert "numpy" in modules_after(f"{script}application.{engine}")
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

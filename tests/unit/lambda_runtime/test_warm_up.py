@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid import app
-from braid.app import Wired
+from braid.app import Application
 from braid.errors import ModelMissing
 from braid.lambda_runtime.warm_up import load_beforehand
 from braid.models import RerankerKind
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class Watched(Wired):
+class Watched(Application):
     """Notes what is loaded instead of loading it."""
 
     def __init__(self, settings: Settings) -> None:
@@ -39,7 +39,7 @@ class Watched(Wired):
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
     stages = Watched(Settings(home=tmp_path, reranker=RerankerKind.ONNX, reranker_model="none-is-here"))
-    monkeypatch.setattr(app, "wired", lambda: stages)
+    monkeypatch.setattr(app, "application", lambda: stages)
     yield stages
     stages.close()
 

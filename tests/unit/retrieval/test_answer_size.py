@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.retrieval.stages.answer_size import MAX_ANSWER_BYTES, beginning, fitting
+from braid.retrieval.stages.presentation import MAX_ANSWER_BYTES, beginning, shortened
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,7 +56,7 @@ def test_the_longest_are_shortened_first_and_to_one_length() -> None:
 def test_what_fits_is_left_as_it_is() -> None:
     answer = answered(["a text of two thousand letters " * 64] * 50)
     assert not any(result.shortened for result in answer.results)
-    assert fitting(answer) is answer
+    assert shortened(answer) is answer
 
 
 def test_long_metadata_goes_before_any_result_does() -> None:
@@ -67,7 +67,7 @@ def test_long_metadata_goes_before_any_result_does() -> None:
 
 
 def test_results_are_left_out_from_the_last_where_nothing_else_helps() -> None:
-    answer = fitting(answered(["text " * 1_000] * 50), most_bytes=20_000)
+    answer = shortened(answered(["text " * 1_000] * 50), most_bytes=20_000)
     assert 0 < len(answer.results) < 50
     assert [result.rank for result in answer.results] == list(range(1, len(answer.results) + 1))
     assert {source.title for source in answer.sources} <= {result.citation.title for result in answer.results}

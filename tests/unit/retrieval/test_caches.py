@@ -13,10 +13,9 @@ from braid.models import Kind, Query, Ranking
 from braid.ports.cache import ResilientCache
 from braid.ranking.freshness import FOREVER, ScoredCandidate, order_stable_until
 from braid.ranking.scoring import final_score
-from braid.retrieval.caches.embeddings import embedding_key
-from braid.retrieval.caches.namespace import Generations
+from braid.retrieval.caches.namespace import WriteGenerations, embedding_key
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.cached import CachedStages, cached_stages, edge, entity, note, said
@@ -109,14 +108,14 @@ def test_model_instruction_and_text_do_not_run_into_one_another() -> None:
 def test_a_question_that_was_embedded_before_loads_no_model(
     stages: CachedStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = stages.work_out(QUESTION)
+    before = stages.retrieve(QUESTION)
 
     def lost(*_: object, **__: object) -> Any:
         raise ModelError("no model is here any more")
 
     monkeypatch.setattr(stages, "encoder_for", lost)
-    assert said(stages.work_out(QUESTION)) == said(before)
-    other = stages.work_out(QUESTION.model_copy(update={"text": "Why not?"}))
+    assert said(stages.retrieve(QUESTION)) == said(before)
+    other = stages.retrieve(QUESTION.model_copy(update={"text": "Why not?"}))
     assert other.degraded == ("embed",)
 
 
@@ -224,6 +223,7 @@ candidates = st.lists(
 
 
 @given(candidates, st.sampled_from(list(Ranking)), st.integers(1, 8), st.floats(0, 1))
+@example([(0.2, Kind.CHUNK, NOW - timedelta(hours=hours)) for hours in (56, 28)], Ranking.RECENCY, 1, 1.0)
 def test_until_the_moment_that_is_stated_age_does_not_change_the_order(
     found: list[tuple[float, Kind, Any]], ranking: Ranking, shown: int, share: float
 ) -> None:
@@ -271,12 +271,12 @@ def test_nothing_is_kept_under_a_generation_that_a_store_may_not_show_yet() -> N
             return self.number if tenant_id else 0
 
     numbered, seconds = Numbered(), [0.0]
-    generations = Generations(ResilientCache(numbered), settle_s=5, clock=lambda: seconds[0])
+    generations = WriteGenerations(ResilientCache(numbered), settle_s=5, clock=lambda: seconds[0])
     seen = []
     for seconds[0], numbered.number in ((0, 1), (4.9, 1), (5, 1), (6, 2), (10, 2), (11, 2)):
-        standing = generations.read(TENANT)
-        assert standing
-        seen.append((standing.number, standing.settled))
+        generation = generations.read(TENANT)
+        assert generation
+        seen.append((generation.number, generation.settled))
     assert seen == [(1, False), (1, False), (1, True), (2, False), (2, False), (2, True)]
 
 
@@ -327,7 +327,7 @@ def test_the_next_turn_of_a_conversation_needs_no_search_and_shows_its_own_messa
 def test_names_and_walks_are_remembered_though_each_question_has_its_own_moment(
     stages: CachedStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = stages.work_out(QUESTION)
+    first = stages.retrieve(QUESTION)
     stages.clock.move(1)
 
     def asked(*_: object, **__: object) -> Any:
@@ -335,7 +335,7 @@ def test_names_and_walks_are_remembered_though_each_question_has_its_own_moment(
 
     for call in ("link", "expand", "stats", "next_change"):
         monkeypatch.setattr(stages.graph, call, asked)
-    again = stages.work_out(QUESTION)
+    again = stages.retrieve(QUESTION)
     assert again.degraded == ()
     assert [result.paths for result in again.results] == [result.paths for result in first.results]
 
@@ -344,10 +344,10 @@ def test_a_warm_process_remembers_no_more_than_it_may(tmp_path: Path, kept: Forg
     stages = cached_stages(tmp_path, kept, cache_graph_entries=3)
     fill(stages, TENANT)
     for text in ("pump", "Harbour", "pump and Harbour", "pump"):
-        stages.work_out(QUESTION.model_copy(update={"text": text}))
-    memory = stages.caches._graph_memory
-    assert memory
-    assert len(memory._known) == 3
+        stages.retrieve(QUESTION.model_copy(update={"text": text}))
+    cache = stages.caches._graph_cache
+    assert cache
+    assert len(cache._known) == 3
     stages.close()
 
 

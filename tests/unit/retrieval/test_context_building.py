@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import ContextRole, Kind, Ranking
@@ -197,7 +197,7 @@ def test_the_whole_feature_has_a_flag_and_off_the_conversation_comes_back_as_it_
 
 
 def test_every_number_and_flag_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Wired(Settings(home=tmp_path)).context_limits == ContextLimits()
+    assert Application(Settings(home=tmp_path)).context_limits == ContextLimits()
     for name, value in {
         "ENABLED": "false",
         "WORKING_STATE": "false",
@@ -213,7 +213,7 @@ def test_every_number_and_flag_is_a_setting(tmp_path: Path, monkeypatch: pytest.
     }.items():
         monkeypatch.setenv(f"BRAID_CONTEXT_{name}", value)
     expected = ContextLimits(False, False, False, False, 3, 2, 4, 0.25, 7, False, ContextRole.TOOL)
-    assert Wired(Settings(home=tmp_path)).context_limits == expected
+    assert Application(Settings(home=tmp_path)).context_limits == expected
 
 
 # --- fallback ---------------------------------------------------------------------------------------------------------
@@ -311,10 +311,10 @@ def test_the_function_counts_its_figures_as_metrics(
 
 
 def test_on_a_laptop_a_context_is_answered_by_the_stages_of_this_process(tmp_path: Path) -> None:
-    wired = Wired(Settings(home=tmp_path))
-    record_tool_call("grep", QUERY, tenant_id=TENANT, store=wired)
-    built = build_context(QUERY, [says("hello")], tenant_id=TENANT, memory=wired)
+    application = Application(Settings(home=tmp_path))
+    record_tool_call("grep", QUERY, tenant_id=TENANT, store=application)
+    built = build_context(QUERY, [says("hello")], tenant_id=TENANT, memory=application)
     assert "episodic" in sources(built)
     assert "semantic" not in built.degraded
-    assert datetime.now(UTC) - wired.now() < timedelta(minutes=1)
-    wired.store.close()
+    assert datetime.now(UTC) - application.now() < timedelta(minutes=1)
+    application.store.close()

@@ -67,7 +67,7 @@ def test_a_question_queues_what_it_meets_that_is_outdated(stages_of: Callable[..
     assert {each.record_ids for each in queued[2:]} == {("v3",), ("v4",)}
     assert {each.target_schema_version for each in queued} == {6}
     assert stages.outdated_counts() == {"OutdatedQueued": 4, "OutdatedLost": 0}
-    assert stages.work_out(Query(text=QUESTION, tenant_id=TENANT)).counts["outdated"] == 4
+    assert stages.retrieve(Query(text=QUESTION, tenant_id=TENANT)).counts["outdated"] == 4
     assert stages.outdated_counts() == {"OutdatedQueued": 0, "OutdatedLost": 0}
     assert stages.queue.depth() == 4
 

@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.errors import ConfigurationError
 from braid.models import FusionParameters, Intent, Mode
-from braid.retrieval.stages.fuse_rerank import Limits
+from braid.retrieval.stages.fuse_rerank import Limits, weigh
 from braid.retrieval.stages.states import FuseRequest
-from braid.retrieval.stages.strand_weights import weigh
 from braid.settings import Settings
 from braid.settings.fusion_parameters import Fitted, load_fitted
 from braid.understanding.planning import adaptive_weights
@@ -36,7 +35,7 @@ def test_without_a_file_the_documented_defaults_hold(tmp_path: Path) -> None:
 
 def test_a_file_in_the_home_is_used(tmp_path: Path) -> None:
     path = written(tmp_path / "fitted.json", graph_weight=0.7, hit_share=0.25)
-    fitted = Wired(Settings(home=tmp_path)).fitted
+    fitted = Application(Settings(home=tmp_path)).fitted
     assert (fitted.path, fitted.parameters) == (path, FusionParameters(graph_weight=0.7, hit_share=0.25))
 
 
@@ -75,7 +74,7 @@ def test_what_an_operator_sets_wins_over_the_file(tmp_path: Path) -> None:
 def test_a_wrong_file_is_refused_at_cold_start_and_its_field_named(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "fitted.json").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError) as refused:
-        Wired(Settings(home=tmp_path))
+        Application(Settings(home=tmp_path))
     assert str(refused.value).startswith(str(tmp_path / "fitted.json"))
     assert said in str(refused.value)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.app import Wired
+from braid.app import Application
 from braid.models import Vertex
-from braid.retrieval.stages.linked_names import MAX_LOOKED_UP, linked_names
+from braid.retrieval.stages.graph_seeds import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
 from braid.understanding.linking import is_whole_name
 from braid.understanding.name_forms import FORM_SCORES, inflections, lookup_keys, stored_forms
@@ -31,7 +31,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def graph(tmp_path: Path) -> KnowledgeGraph:
-    return Wired(Settings(home=tmp_path)).graph
+    return Application(Settings(home=tmp_path)).graph
 
 
 def named(graph: KnowledgeGraph, *names: str, **fields: Any) -> None:

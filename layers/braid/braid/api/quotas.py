@@ -79,7 +79,7 @@ class Quotas:
             message = f"{limit} {what} a minute are this tenant's quota; try again in {left_s} s"
             raise QuotaExceeded(message, retry_after_s=left_s)
 
-    def answer(self, query: Query, work_out: Callable[[Query], Answer]) -> Answer:
+    def answer(self, query: Query, retrieve: Callable[[Query], Answer]) -> Answer:
         """Answer a question within the tenant's budget for hosted rerankers.
 
         The budget is checked before and the cost counted after: concurrent questions may exceed it by the price of one
@@ -93,13 +93,13 @@ class Quotas:
         check_reranker(query.reranker, self._settings)
         budget, kind = self._settings.quota_rerank_usd_per_day, query.reranker or self._settings.reranker
         if not budget or not kind.is_hosted:
-            return work_out(query)
+            return retrieve(query)
         spent = self._cache.count(query.tenant_id, _RERANKING, 0, DAY_S)
         if spent is None or spent >= budget * MICRO:
-            answer = work_out(query.model_copy(update={"reranker": RerankerKind.NONE}))
+            answer = retrieve(query.model_copy(update={"reranker": RerankerKind.NONE}))
             degraded = tuple(dict.fromkeys((*answer.degraded, "rerank")))
             return answer.model_copy(update={"degraded": degraded, "holds_until": None})
-        answer = work_out(query)
+        answer = retrieve(query)
         if answer.rerank_cost_usd:
             self._cache.count(query.tenant_id, _RERANKING, math.ceil(answer.rerank_cost_usd * MICRO), DAY_S)
         return answer

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Library(Protocol):
-    """What the routes ask; :class:`braid.app.Wired` is one."""
+    """What the routes ask; :class:`braid.app.Application` is one."""
 
     @property
     def settings(self) -> Settings:

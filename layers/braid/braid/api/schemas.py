@@ -33,7 +33,7 @@ from braid.ports.imports import Import, ImportAsked, ImportStatus, JobName
 from braid.ports.ingestion import MissingEnds
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Job, Phase, Status
-from braid.retrieval.stages.answer_size import beginning
+from braid.retrieval.stages.presentation import beginning
 
 MAX_RECORD_BYTES: Final = 5_200_000
 """Of one record, or of a page of several, as JSON in an answer."""

@@ -31,7 +31,7 @@ class DeleteReport(Frozen):
 
 
 class DeleteStore(Protocol):
-    """The stores that records are deleted from, such as :func:`braid.app.wired` returns."""
+    """The stores that records are deleted from, such as :func:`braid.app.application` returns."""
 
     @property
     def index(self) -> SearchIndex:

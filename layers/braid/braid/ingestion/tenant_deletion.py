@@ -44,7 +44,7 @@ class TenantReport(DeleteReport):
 
 
 class TenantStore(DeleteStore, Protocol):
-    """All stores with data of a tenant, such as :func:`braid.app.wired` returns."""
+    """All stores with data of a tenant, such as :func:`braid.app.application` returns."""
 
     @property
     def cache(self) -> ResilientCache:

@@ -68,7 +68,7 @@ def write(
     request
         The items to write.
     store
-        Both stores, such as :func:`braid.app.wired` returns.
+        Both stores, such as :func:`braid.app.application` returns.
     threads
         Threads of the encoder.
     batch

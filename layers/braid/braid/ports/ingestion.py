@@ -102,7 +102,7 @@ class WriteReport(Frozen):
 
 
 class WriteStore(Protocol):
-    """What is written to, such as :func:`braid.app.wired` returns."""
+    """What is written to, such as :func:`braid.app.application` returns."""
 
     @property
     def index(self) -> SearchIndex:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 """Expiry of what never expires."""
+_ROUNDING = 1e-9
+"""Scores closer than this count as equal: a tie is ordered by something other than age."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,8 @@ def _seconds_before_overtaken(one: ScoredCandidate, other: ScoredCandidate, rank
     left = share * freshness(ranking, one.at, now)
     floor = 0.0 if ranking is Ranking.MEMORY else share * RECENCY_FLOOR
     between = one.final - other.final
-    if left <= floor or between > left - floor:
-        return math.inf
+    if left <= floor or between > left - floor + _ROUNDING:
+        return math.inf  # even at the floor it stays before the other
     if between >= left:
         return math.inf
     tau_s = 86_400.0 / MEMORY_DECAY_PER_DAY if ranking is Ranking.MEMORY else 3_600.0 * RECENCY_HOURS

@@ -1,1 +1,6 @@
-"""Answering a question: the stages, the pipeline that calls them, the caches, and contexts."""
+"""Answering a question.
+
+``pipeline`` runs the ``stages`` of one question in process; ``caches`` keeps vectors, answers and graph answers;
+``context`` builds the context of a model's next answer; ``library`` is the Python interface to one tenant;
+``slow_answers`` describes slow answers for the log.
+"""

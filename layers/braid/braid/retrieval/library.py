@@ -1,7 +1,7 @@
-"""What a program asks of one tenant's memory, as library calls.
+"""Python interface to one tenant's memory: search, relations and graph queries.
 
-Whatever is answered by ranked results goes the one way of every question, :meth:`Library.answer`: the deployed workflow
-where one is named, else the stages of this process. Relations and graph questions are one call to the graph.
+Every search goes through :meth:`Library.answer`: the deployed workflow where one is named, else the stages of this
+process. Relations and graph queries are one call to the graph.
 """
 
 from __future__ import annotations
@@ -12,24 +12,29 @@ from pydantic import TypeAdapter, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strategy, Timestamp
+from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, GraphQuestion
-from braid.retrieval.related import nothing_called, related_request
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from braid.models import Answer, TimeRange
+    from braid.models import Answer, EntityLink, TimeRange
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import Expansion, KnowledgeGraph
 
+MOST_RELATED: Final = 200
 _CALLED: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
+"""Names of a query's fields in the calls that set them."""
+_WALK_CALLED: Final = {"max_hops": "depth", "seeds.0": "entity"}
+"""Names of a walk's fields in :meth:`Interface.related`."""
 _MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
 
 
 class EntityStrategy(NamedTuple):
-    """How records of one entity type are searched."""
+    """Intent and weights of a search for one entity type."""
 
     intent: Intent
     vector_weight: float
@@ -45,7 +50,7 @@ ANY_OTHER_TYPE: Final = EntityStrategy(Intent.LOOKUP, 0.5, 0.5)
 
 
 class Library(Protocol):
-    """What is asked; :class:`braid.app.Wired` is one."""
+    """Stages and engines behind the interface; :class:`braid.app.Application` is one."""
 
     @property
     def graph(self) -> KnowledgeGraph:
@@ -64,9 +69,9 @@ class Interface:
     Parameters
     ----------
     library
-        Stages and engines, such as :func:`braid.app.wired` returns.
+        Stages and engines, such as :func:`braid.app.application` returns.
     tenant_id
-        Whose memory; from the verified token, never from a request's body.
+        The tenant asked; from the verified token, never from a request's body.
 
     Raises
     ------
@@ -134,7 +139,7 @@ class Interface:
         as_of: datetime | None = None,
         fan_out: int = 200,
     ) -> Expansion:
-        """Return what an entity is related to, the nearest first, whether it has a record or not.
+        """Return the entities related to one, the nearest first, with or without records.
 
         Parameters
         ----------
@@ -191,3 +196,61 @@ class Interface:
 
     def _is_vertex(self, entity: str, moment: datetime) -> bool:
         return bool(self.graph_query(GraphQuestion.model_validate({"start": {"ids": [entity]}}), as_of=moment).hits)
+
+
+def related_request(
+    tenant_id: str,
+    entity: str,
+    *,
+    as_of: datetime,
+    links: Sequence[EntityLink] = (),
+    types: Sequence[str] = (),
+    direction: Direction = Direction.BOTH,
+    depth: int = 1,
+    limit: int = 50,
+    fan_out: int = 200,
+) -> ExpandRequest:
+    """Return the walk to the entities related to one, the nearest first, with or without records.
+
+    Parameters
+    ----------
+    entity
+        Id of the entity, or its name where ``links`` resolve it.
+    links
+        Entities of that normalised name; with none, ``entity`` is an id.
+    types
+        Only these relationship types; none means any.
+    depth
+        Most hops, 1 to 3.
+    limit
+        Most entities returned, 1 to 200.
+
+    Raises
+    ------
+    InvalidRequest
+        If an argument is out of its bounds, or an entity that has no such name can be no id; it is named.
+    """
+    if limit > MOST_RELATED:
+        raise InvalidRequest(f"limit: {limit} is more than {MOST_RELATED}", field="limit")
+    if entity and not (links or can_be_id(entity)):
+        raise nothing_called(entity)
+    seeds = tuple(dict.fromkeys(link.entity_id for link in links)) or (entity,)
+    try:
+        return ExpandRequest(
+            tenant_id=tenant_id,
+            seeds=seeds,
+            types=tuple(types),
+            direction=direction,
+            max_hops=depth,
+            limit=limit,
+            fan_out=fan_out,
+            records_only=False,
+            as_of=as_of,
+        )
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error, _WALK_CALLED) from error
+
+
+def nothing_called(entity: str) -> InvalidRequest:
+    """Return the error of an entity that the graph does not have."""
+    return InvalidRequest(f"entity: nothing in the graph is called {entity!r}", field="entity")

@@ -1,4 +1,4 @@
-"""The stages called in process: for libraries, evaluation and deployments in one function.
+"""Runs the stages of one question in process, as the state machine does in AWS.
 
 The order, the retries and what happens to a lost stage are those of ``shared/statemachines/retrieve.asl.yaml``; a
 test runs every strategy and every single failure through both and requires equal answers.
@@ -44,7 +44,7 @@ _MODEL = TypeVar("_MODEL", Embedded, Searched, GraphFound)
 
 
 class Stages(Protocol):
-    """The five stages, each with its engines at hand."""
+    """The five stages over their engines."""
 
     def plan(self, request: PlanRequest) -> Planned:
         """Plan one question."""
@@ -73,7 +73,7 @@ DEFAULT_PLAN = Plan(
     fusion=Fusion.PROPAGATE,
     reasons=("default plan: the plan stage was lost",),
 )
-"""What answers when planning is lost; the state machine's DefaultPlan state holds the same."""
+"""The plan when the plan stage is lost; equal to the state machine's DefaultPlan state."""
 
 
 def answer(query: Query, stages: Stages, *, trace_id: str | None = None) -> Answer:
@@ -90,7 +90,7 @@ def answer(query: Query, stages: Stages, *, trace_id: str | None = None) -> Answ
 
 
 class _Run:
-    """One question on its way through the stages."""
+    """State of one question between the stages."""
 
     def __init__(self, stages: Stages, query: Query, trace_id: str) -> None:
         self.stages, self.query = stages, query
@@ -140,7 +140,7 @@ class _Run:
             self._walk()
 
     def _constrained(self) -> None:
-        """Answer inside a graph constraint: walk first or search first, and the other way where that did not do."""
+        """Answer inside a graph constraint: graph or search first, as planned, then check or search again."""
         frontier: tuple[str, ...] | None = None
         if self.plan.strategy is not Strategy.VECTOR_FIRST:
             self.linked = self._graph("link", GraphOperation.CONSTRAIN)
@@ -206,7 +206,7 @@ class _Run:
                 self.expanded = found or self.expanded
             frontier = found.frontier if found is not None else frontier
         if not (self.expanded and self.expanded.hits) and not self.query.hints.steps:
-            self._together()  # steps that the planner chose and that lead nowhere answer as if it had not
+            self._together()  # the planner's own steps led nowhere: answered without them
 
     def _fuse(self) -> Answer:
         request = FuseRequest(
@@ -225,7 +225,7 @@ class _Run:
         try:
             return _retrying(self.stages.fuse_rerank, request)
         except Exception as error:
-            # Whatever a reranker did, the second try goes without it.
+            # The reranker may be the cause: the second try goes without it.
             if type(error).__name__ in REFUSED_BY_FUSE:
                 raise
             self.lost["rerank"] = Lost(error=type(error).__name__, cause=str(error))
@@ -236,7 +236,7 @@ class _Run:
             raise StoresUnavailable(str(error)) from error
 
     def _attempt(self, name: str, stage: Callable[[_Request], _T], request: _Request) -> _T | None:
-        """Run a stage; when it is lost, say so and go on."""
+        """Run a stage with retries; a lost one is recorded in ``lost``, and gives None."""
         try:
             return _retrying(stage, request)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What is said of an answer that took too long."""
+"""Log fields of slow answers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 def described(answer: Answer, limit_ms: float, *, with_text: bool) -> dict[str, object] | None:
-    """Return what explains a slow answer, as JSON values; None when it was not slow.
+    """Return the trace, stage times and plan of a slow answer as JSON values; None when it was not slow.
 
     Parameters
     ----------
     limit_ms
-        Milliseconds in total, above which an answer is slow.
+        Total milliseconds above which an answer is slow.
     with_text
-        Whether the plan's reasons are part of it: they quote names that the question mentions.
+        Whether the plan's reasons are included: they quote names from the question.
     """
     if answer.latency_ms["total"] <= limit_ms:
         return None

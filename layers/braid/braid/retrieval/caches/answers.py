@@ -1,88 +1,128 @@
-"""Answers to questions that were asked before, and what was retrieved for contexts before.
+"""Caches of answers, and of what was retrieved for contexts.
 
-What is kept is found again only while it is what would be worked out anew: under the tenant's write generation, until
-validity next changes something that is stored, and until age could change the order. Ages themselves are worked out
-again each time.
+A value is found again only while retrieval would return the same: under the tenant's write generation, until validity
+next changes something that is stored, and until age could change the order. Recency scores are computed anew each time.
 """
 
 from __future__ import annotations
 
 import uuid
 import zlib
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from braid.models import Answer, Frozen, Record, Timestamp
 from braid.ranking.freshness import refreshed
 from braid.retrieval.caches.namespace import key_of
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.states import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from braid.models import Query
-    from braid.retrieval.caches.namespace import Generations, Shelf
+    from braid.retrieval.caches.namespace import CacheNamespace, WriteGenerations
     from braid.retrieval.context.selection import ContextRequest
 
+    _Span = tuple[datetime, datetime | None]
+
 FORMAT = 1
-"""Changes when what is kept under the same key changes."""
+"""Version of the stored format; a part of every key."""
 MAX_UNPACKED_BYTES = 8 * 1024 * 1024
+_T = TypeVar("_T")
 _Kept = TypeVar("_Kept", bound=Frozen)
 
 
 class Retrieved(Frozen):
-    """What a context was built from, the conversation aside; nothing of it was lost."""
+    """What a context was built from, the conversation aside, when no source was lost."""
 
     answer: Answer | None = None
-    """Of the semantic search; None when it was left out."""
+    """Answer of the semantic search; None when it was left out."""
     episodes: tuple[Record, ...] = ()
     retrieved_at: Timestamp
     holds_until: Timestamp | None
-    """As of an answer; None when it is not known."""
+    """When it may change without a write, as of an answer; None when that is not known."""
 
 
-class AnswerCache:
-    """Whole answers, by question.
+class _Place(NamedTuple):
+    """Where the value of one request is kept."""
+
+    tenant_id: str
+    key: str
+    settled: bool
+    """Whether the write generation is settled, so that a value may be kept."""
+
+
+class _GenerationCache:
+    """Values that hold under one write generation.
 
     Parameters
     ----------
-    shelf
-        Where they lie.
+    namespace
+        Where the values are stored.
     generations
-        Of the tenants' writes.
+        Write generations of the tenants.
     fingerprint
-        Returns what else an answer depends on, settings and models, in one string.
+        Returns what else a value depends on, settings and models, in one string.
     now
         Returns the present moment, in UTC.
     """
 
     def __init__(
         self,
-        shelf: Shelf,
-        generations: Generations,
+        namespace: CacheNamespace,
+        generations: WriteGenerations,
         *,
         fingerprint: Callable[[], str],
         now: Callable[[], datetime],
     ) -> None:
-        self._shelf = shelf
+        self._namespace = namespace
         self._generations = generations
         self._fingerprint = fingerprint
         self._now = now
 
-    def answer(self, query: Query, work_out: Callable[[Query], Answer]) -> Answer:
-        """Return what is kept for an equal question, with a trace id and a latency of this call; else work it out.
+    def _place(self, tenant_id: str, request: str) -> _Place | None:
+        """Return where the value of a request is kept; None, and a miss, when the write generation is not known."""
+        generation = self._generations.read(tenant_id)
+        if generation is None:
+            self._namespace.missed()
+            return None
+        key = key_of(FORMAT, self._fingerprint(), generation.number, request)
+        return _Place(tenant_id, key, generation.settled)
+
+    def _find(self, place: _Place, kind: type[_Kept], holds: Callable[[_Kept], _Span]) -> _Kept | None:
+        """Return the value that is kept, if it holds at this moment."""
+
+        def read(value: bytes) -> _Kept | None:
+            kept = _unpack(value, kind)
+            if kept is None:
+                return None
+            since, until = holds(kept)
+            return kept if until is not None and since <= self._now() < until else None
+
+        return self._namespace.find(place.tenant_id, place.key, read)
+
+    def _keep(self, place: _Place, value: Frozen, holds_until: datetime | None) -> None:
+        """Keep a value for as long as it holds; one of which that is not known is not kept."""
+        if place.settled and holds_until is not None:
+            left = (holds_until - self._now()).total_seconds()
+            self._namespace.keep(place.tenant_id, place.key, _pack(value), at_most_s=left)
+
+
+class AnswerCache(_GenerationCache):
+    """Whole answers, by question."""
+
+    def answer(self, query: Query, retrieve: Callable[[Query], Answer]) -> Answer:
+        """Return the cached answer to an equal question, with a new trace id and latency; else retrieve it anew.
 
         A degraded answer is not kept.
         """
         watch = Stopwatch()
-        standing = self._generations.read(query.tenant_id)
-        if standing is None:
-            self._shelf.missed()
-            return work_out(query)
-        key = key_of(FORMAT, self._fingerprint(), standing.number, query.model_dump_json())
-        kept = self._shelf.find(query.tenant_id, key, self._read)
+        place = self._place(query.tenant_id, query.model_dump_json())
+        if place is None:
+            return retrieve(query)
+        kept = self._find(place, Answer, lambda answer: (answer.answered_at, answer.holds_until))
         if kept is not None:
             took_ms = watch.ms()
             return refreshed(kept, query.ranking, self._now()).model_copy(
@@ -93,75 +133,42 @@ class AnswerCache:
                     "rerank_cost_usd": 0.0,
                 }
             )
-        answer = work_out(query)
-        if standing.settled and answer.holds_until is not None and not answer.degraded:
-            left = (answer.holds_until - self._now()).total_seconds()
-            self._shelf.keep(query.tenant_id, key, _pack(answer), at_most_s=left)
+        answer = retrieve(query)
+        if not answer.degraded:
+            self._keep(place, answer, answer.holds_until)
         return answer
 
-    def _read(self, value: bytes) -> Answer | None:
-        kept = _unpack(value, Answer)
-        return kept if kept and _holds(kept.answered_at, self._now(), kept.holds_until) else None
 
-
-class ContextCache:
+class ContextCache(_GenerationCache):
     """What was retrieved for contexts, by question.
 
-    Neither the conversation nor its scores are kept: they cost nothing to work out, and the same retrieval serves the
-    next turn of it.
+    The conversation and its scores are not kept: they cost nothing to compute, and the same retrieval serves the next
+    turn of it.
     """
 
-    def __init__(
-        self,
-        shelf: Shelf,
-        generations: Generations,
-        *,
-        fingerprint: Callable[[], str],
-        now: Callable[[], datetime],
-    ) -> None:
-        self._shelf = shelf
-        self._generations = generations
-        self._fingerprint = fingerprint
-        self._now = now
-
     def retrieved(
-        self, request: ContextRequest, work_out: Callable[[], tuple[_T, Retrieved | None]]
+        self, request: ContextRequest, retrieve: Callable[[], tuple[_T, Retrieved | None]]
     ) -> tuple[_T | None, Retrieved | None]:
-        """Return what is kept for an equal request, as of now, behind None; else what ``work_out`` returns.
+        """Return None and what is cached for an equal request, its recency as of now; else what ``retrieve`` returns.
 
         Parameters
         ----------
-        work_out
-            Returns whatever its caller wants, and what of it may be kept.
+        retrieve
+            Returns the caller's own value, and the part of it that may be kept.
         """
-        standing = self._generations.read(request.tenant_id)
-        if standing is None:
-            self._shelf.missed()
-            return work_out()
-        asked = request.model_dump_json(exclude={"messages", "working_state", "role"})
-        key = key_of(FORMAT, self._fingerprint(), standing.number, asked)
-        kept = self._shelf.find(request.tenant_id, key, self._read)
+        place = self._place(request.tenant_id, request.model_dump_json(exclude={"messages", "working_state", "role"}))
+        if place is None:
+            return retrieve()
+        kept = self._find(place, Retrieved, lambda found: (found.retrieved_at, found.holds_until))
         if kept is not None:
             if kept.answer is not None:
                 answer = refreshed(kept.answer, request.ranking, self._now())
                 kept = kept.model_copy(update={"answer": answer})
             return None, kept
-        worked_out, found = work_out()
-        if standing.settled and found is not None and found.holds_until is not None:
-            left = (found.holds_until - self._now()).total_seconds()
-            self._shelf.keep(request.tenant_id, key, _pack(found), at_most_s=left)
-        return worked_out, found
-
-    def _read(self, value: bytes) -> Retrieved | None:
-        kept = _unpack(value, Retrieved)
-        return kept if kept and _holds(kept.retrieved_at, self._now(), kept.holds_until) else None
-
-
-_T = TypeVar("_T")
-
-
-def _holds(since: datetime, now: datetime, until: datetime | None) -> bool:
-    return until is not None and since <= now < until
+        returned, found = retrieve()
+        if found is not None:
+            self._keep(place, found, found.holds_until)
+        return returned, found
 
 
 def _pack(kept: Frozen) -> bytes:
@@ -169,7 +176,7 @@ def _pack(kept: Frozen) -> bytes:
 
 
 def _unpack(value: bytes, kind: type[_Kept]) -> _Kept | None:
-    """Read what was packed; what cannot be read, of another version or damaged, is nothing."""
+    """Return what was packed; None when it is damaged or of another version."""
     try:
         return kind.model_validate_json(zlib.decompressobj().decompress(value, MAX_UNPACKED_BYTES))
     except (zlib.error, ValidationError):

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from braid import __version__
 from braid.retrieval.caches.answers import AnswerCache, ContextCache
-from braid.retrieval.caches.embeddings import EmbeddingCache
-from braid.retrieval.caches.graph import GraphMemory
-from braid.retrieval.caches.namespace import CacheCounts, CacheName, Generations, Shelf, key_of
+from braid.retrieval.caches.graph import GraphCache
+from braid.retrieval.caches.namespace import (
+    CacheCounts,
+    CacheName,
+    CacheNamespace,
+    EmbeddingCache,
+    WriteGenerations,
+    key_of,
+)
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:
@@ -68,57 +74,57 @@ class Caches:
 
     @property
     def asks_validity(self) -> bool:
-        """Whether anything is kept for which it has to be known when validity next changes something."""
+        """Whether a cache is on whose values hold until validity next changes something."""
         return self._somewhere and bool(self._settings.cache_result_s or self._settings.cache_context_s)
 
     @cached_property
     def embeddings(self) -> EmbeddingCache | None:
         """Vectors of questions."""
-        shelf = self._shelf(CacheName.EMBEDDING, self._settings.cache_embedding_s)
-        return EmbeddingCache(shelf) if shelf else None
+        namespace = self._namespace(CacheName.EMBEDDING, self._settings.cache_embedding_s)
+        return EmbeddingCache(namespace) if namespace else None
 
     @cached_property
     def answers(self) -> AnswerCache | None:
         """Answers to questions."""
-        shelf = self._shelf(CacheName.RESULT, self._settings.cache_result_s)
-        if shelf is None:
+        namespace = self._namespace(CacheName.RESULT, self._settings.cache_result_s)
+        if namespace is None:
             return None
-        return AnswerCache(shelf, self._generations, fingerprint=self.fingerprint, now=self._source.now)
+        return AnswerCache(namespace, self._generations, fingerprint=self.fingerprint, now=self._source.now)
 
     @cached_property
     def contexts(self) -> ContextCache | None:
-        """What contexts are built from."""
-        shelf = self._shelf(CacheName.CONTEXT, self._settings.cache_context_s)
-        if shelf is None:
+        """What was retrieved for contexts."""
+        namespace = self._namespace(CacheName.CONTEXT, self._settings.cache_context_s)
+        if namespace is None:
             return None
-        return ContextCache(shelf, self._generations, fingerprint=self.fingerprint, now=self._source.now)
+        return ContextCache(namespace, self._generations, fingerprint=self.fingerprint, now=self._source.now)
 
     def graph(self, tenant_id: str) -> KnowledgeGraph:
-        """Return the graph as one stage asks it, with what this process remembers of it."""
-        graph, memory = self._source.graph, self._graph_memory
-        return memory.of(graph, tenant_id, self._generations.read(tenant_id)) if memory else graph
+        """Return the graph as one stage asks it, behind this process's cache of its answers."""
+        graph, cache = self._source.graph, self._graph_cache
+        return cache.of(graph, tenant_id, self._generations.read(tenant_id)) if cache else graph
 
     def fingerprint(self) -> str:
         """Return what an answer depends on besides question and store: settings, models, fitted parameters."""
         return self._fingerprint
 
     @cached_property
-    def _graph_memory(self) -> GraphMemory | None:
+    def _graph_cache(self) -> GraphCache | None:
         entries = self._settings.cache_graph_entries
-        return GraphMemory(entries, self.counts) if entries and self._somewhere else None
+        return GraphCache(entries, self.counts) if entries and self._somewhere else None
 
     @cached_property
-    def _generations(self) -> Generations:
-        return Generations(self._source.cache, settle_s=self._settings.settle_s())
+    def _generations(self) -> WriteGenerations:
+        return WriteGenerations(self._source.cache, settle_s=self._settings.settle_s())
 
     @cached_property
     def _fingerprint(self) -> str:
-        # A setting too many only costs misses; one that is forgotten would cost wrong answers.
+        # A setting too many only costs misses; one too few would return wrong answers.
         settings = self._settings.model_dump_json(exclude={"voyage_api_key"})
         parameters = self._source.fitted.parameters.model_dump_json()
         return key_of(__version__, settings, self._source.profiles.model_dump_json(), parameters)
 
-    def _shelf(self, name: CacheName, ttl_s: int) -> Shelf | None:
+    def _namespace(self, name: CacheName, ttl_s: int) -> CacheNamespace | None:
         if not (ttl_s and self._somewhere):
             return None
-        return Shelf(name, self._source.cache, ttl_s=ttl_s, counts=self.counts)
+        return CacheNamespace(name, self._source.cache, ttl_s=ttl_s, counts=self.counts)

@@ -1,4 +1,4 @@
-"""Entities and common traversals, remembered by a warm process."""
+"""In-process cache of graph answers: entities and common traversals."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from braid.models import EntityLink, Relationship, Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
     from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphStats, KnowledgeGraph, PropagateRequest
-    from braid.retrieval.caches.namespace import CacheCounts, Standing
+    from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
 
 _SPANS = 16
 _T = TypeVar("_T")
 
 
-class GraphMemory:
-    """What graphs answered, the least recently used forgotten first.
+class GraphCache:
+    """Answers of graphs, evicted least recently used first.
 
     Parameters
     ----------
     entries
-        How many answers are remembered, of all tenants together.
+        Most answers that are kept, of all tenants together.
     counts
         Where hits and misses are counted.
     """
@@ -39,49 +39,49 @@ class GraphMemory:
         self._lock = threading.Lock()
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def of(self, graph: KnowledgeGraph, tenant_id: str, standing: Standing | None) -> KnowledgeGraph:
-        """Return the graph as one stage of one question of a tenant asks it, under a generation read once."""
-        return graph if standing is None else RememberedGraph(graph, self, tenant_id, standing)
+    def of(self, graph: KnowledgeGraph, tenant_id: str, generation: WriteGeneration | None) -> KnowledgeGraph:
+        """Return a tenant's graph behind this cache, for one stage of one question; uncached without a generation."""
+        return graph if generation is None else CachedGraph(graph, self, tenant_id, generation)
 
-    def recall(self, key: Hashable, ask: Callable[[], _T], *, keep: bool) -> _T:
-        """Return what is remembered under a key, else what ``ask`` returns, which is remembered then."""
+    def get_or_ask(self, key: Hashable, ask: Callable[[], _T], *, keep: bool) -> _T:
+        """Return the value under a key, else what ``ask`` returns, which is kept if ``keep`` says so."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
                 self._counts.add(CacheName.GRAPH, hit=True)
                 return cast("_T", self._known[key])
         self._counts.add(CacheName.GRAPH, hit=False)
-        answered = ask()
+        answer = ask()
         if keep:
-            self.remember(key, answered)
-        return answered
+            self.keep(key, answer)
+        return answer
 
-    def remember(self, key: Hashable, value: object) -> None:
-        """Remember a value, and forget what was not asked for longest."""
+    def keep(self, key: Hashable, value: object) -> None:
+        """Keep a value, and evict the least recently used beyond the limit."""
         with self._lock:
             self._known[key] = value
             self._known.move_to_end(key)
             while len(self._known) > self._entries:
                 self._known.popitem(last=False)
 
-    def look(self, key: Hashable) -> object:
-        """Return what is remembered under a key without counting it; None when nothing is."""
+    def peek(self, key: Hashable) -> object:
+        """Return the value under a key without counting a hit or miss; None when there is none."""
         with self._lock:
             return self._known.get(key)
 
 
-class RememberedGraph:
+class CachedGraph:
     """A tenant's graph under one write generation; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
-    A question is asked as of its own moment, so that no two would ever be equal. But between two moments at which
-    validity changes something all moments are alike: the next such moment stands in the key instead.
+    Each question has a moment of its own, so that no two requests would be equal. Between two changes of validity all
+    moments give the same answer: the key has the next change in place of the moment.
     """
 
-    def __init__(self, graph: KnowledgeGraph, memory: GraphMemory, tenant_id: str, standing: Standing) -> None:
+    def __init__(self, graph: KnowledgeGraph, cache: GraphCache, tenant_id: str, generation: WriteGeneration) -> None:
         self._graph = graph
-        self._memory = memory
+        self._cache = cache
         self._tenant_id = tenant_id
-        self._standing = standing
+        self._generation = generation
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Write to the graph itself."""
@@ -118,30 +118,30 @@ class RememberedGraph:
         """Return stored counts."""
         if tenant_id != self._tenant_id:
             return self._graph.stats(tenant_id)
-        return self._memory.recall(
-            self._key("stats"), lambda: self._graph.stats(tenant_id), keep=self._standing.settled
+        return self._cache.get_or_ask(
+            self._key("stats"), lambda: self._graph.stats(tenant_id), keep=self._generation.settled
         )
 
     def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        """Return when validity next changes something, from what is known of the moments around it if anything is."""
+        """Return when validity next changes something, from a cached span around the moment if there is one."""
         if tenant_id != self._tenant_id:
             return self._graph.next_change(tenant_id, after=after)
         key = self._key("validity")
-        spans = cast("tuple[tuple[datetime, datetime], ...]", self._memory.look(key) or ())
+        spans = cast("tuple[tuple[datetime, datetime], ...]", self._cache.peek(key) or ())
         for start, end in spans:
             if start <= after < end:
                 return None if end == FOREVER else end
         found = self._graph.next_change(tenant_id, after=after)
-        if self._standing.settled:
+        if self._generation.settled:
             others = [span for span in spans if span[1] != (found or FOREVER)]
-            self._memory.remember(key, ((after, found or FOREVER), *others)[:_SPANS])
+            self._cache.keep(key, ((after, found or FOREVER), *others)[:_SPANS])
         return found
 
     def _recall(self, kind: str, tenant_id: str, asked: Hashable, as_of: datetime, ask: Callable[[], _T]) -> _T:
         if tenant_id != self._tenant_id:
             return ask()
         key = self._key(kind, asked, self.next_change(tenant_id, after=as_of))
-        return self._memory.recall(key, ask, keep=self._standing.settled)
+        return self._cache.get_or_ask(key, ask, keep=self._generation.settled)
 
     def _key(self, *parts: Hashable) -> Hashable:
-        return (self._tenant_id, self._standing.number, *parts)
+        return (self._tenant_id, self._generation.number, *parts)

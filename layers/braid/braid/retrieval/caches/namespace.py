@@ -1,4 +1,4 @@
-"""What the caches have in common: keys, write generations, and how often each hits."""
+"""Namespaces of the cache, its keys and hit counts, write generations, and the cache of question vectors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from pydantic import ValidationError
+
+from braid.models import Embedding
+from braid.models.model_profiles import space_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from braid.models.model_profiles import ModelConfig
     from braid.ports.cache import ResilientCache
 
 _Found = TypeVar("_Found")
@@ -31,7 +37,7 @@ class CacheName(StrEnum):
 
 
 class CacheCounts:
-    """How often each cache was asked and had an answer, since somebody last looked."""
+    """Hits and misses of each cache since they were last drained."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,20 +56,20 @@ class CacheCounts:
 
 
 @dataclass(frozen=True)
-class Standing:
+class WriteGeneration:
     """A tenant's write generation."""
 
     number: int
     settled: bool
-    """Whether every write that it counts can be seen by all reads; what was read before that is not to be kept."""
+    """Whether all reads see every write that it counts; values read before that are not kept."""
 
 
-class Generations:
-    """The tenants' write generations, and whether they have stood for long enough.
+class WriteGenerations:
+    """The tenants' write generations, and whether each is settled.
 
     Where a store shows a write a little after acknowledging it, as a replica or a serverless collection does, an
-    answer may be worked out from before a write under the generation from after it. Such an answer is not kept: this
-    process must have met the generation ``settle_s`` seconds ago.
+    answer may be retrieved from before a write under the generation from after it. Such an answer is not kept: this
+    process must have read the generation ``settle_s`` seconds ago.
     """
 
     def __init__(self, cache: ResilientCache, *, settle_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,37 +77,37 @@ class Generations:
         self._settle_s = settle_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._met: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._first_read: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
-    def read(self, tenant_id: str) -> Standing | None:
-        """Return a tenant's generation; None when the cache is lost, and nothing may be looked up or kept."""
+    def read(self, tenant_id: str) -> WriteGeneration | None:
+        """Return a tenant's generation; None when the cache does not answer, so that nothing is looked up or kept."""
         number = self._cache.generation(tenant_id)
         if number is None:
             return None
         if not self._settle_s:
-            return Standing(number, settled=True)
+            return WriteGeneration(number, settled=True)
         now = self._clock()
         with self._lock:
-            known = self._met.get(tenant_id)
+            known = self._first_read.get(tenant_id)
             if known is None or known[0] != number:
-                known = self._met[tenant_id] = (number, now)
-            self._met.move_to_end(tenant_id)
-            while len(self._met) > _TENANTS_REMEMBERED:
-                self._met.popitem(last=False)
-        return Standing(number, settled=now - known[1] >= self._settle_s)
+                known = self._first_read[tenant_id] = (number, now)
+            self._first_read.move_to_end(tenant_id)
+            while len(self._first_read) > _TENANTS_REMEMBERED:
+                self._first_read.popitem(last=False)
+        return WriteGeneration(number, settled=now - known[1] >= self._settle_s)
 
 
-class Shelf:
-    """Values of one kind in the tenants' cache.
+class CacheNamespace:
+    """One cache's entries in the store that all caches share.
 
     Parameters
     ----------
     name
-        Of the kind; a part of every key.
+        Name of the cache; a part of every key.
     cache
-        Where they lie.
+        The store.
     ttl_s
-        Seconds for which one is kept at most.
+        Longest time to live, in seconds.
     counts
         Where hits and misses are counted.
     """
@@ -113,18 +119,18 @@ class Shelf:
         self._counts = counts
 
     def find(self, tenant_id: str, key: str, read: Callable[[bytes], _Found | None]) -> _Found | None:
-        """Return what ``read`` makes of the value under a key; what it cannot use is a miss."""
+        """Return what ``read`` makes of the value under a key; None from it is a miss."""
         value = self._cache.get(tenant_id, self._key(key))
         found = None if value is None else read(value)
         self._counts.add(self.name, hit=found is not None)
         return found
 
     def missed(self) -> None:
-        """Count a question for which nothing could be looked up."""
+        """Count a miss without a look-up."""
         self._counts.add(self.name, hit=False)
 
     def keep(self, tenant_id: str, key: str, value: bytes, *, at_most_s: float | None = None) -> None:
-        """Keep a value, unless it ends within a second."""
+        """Keep a value, unless less than a second is left of it."""
         ttl_s = self._ttl_s if at_most_s is None else int(min(self._ttl_s, at_most_s))
         if ttl_s >= 1:
             self._cache.put(tenant_id, self._key(key), value, ttl_s)
@@ -134,5 +140,35 @@ class Shelf:
 
 
 def key_of(*parts: object, digits: int = 64) -> str:
-    """Return a key that says nothing of its parts: the first hexadecimal digits of SHA-256 over them all."""
+    """Return the first hexadecimal digits of SHA-256 over all parts, which the key does not reveal."""
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:digits]
+
+
+class EmbeddingCache:
+    """Vectors of a tenant's questions, by model, instruction and text; writes do not change them."""
+
+    def __init__(self, namespace: CacheNamespace) -> None:
+        self._namespace = namespace
+
+    def find(self, tenant_id: str, model: ModelConfig, *, instruction: str, text: str) -> Embedding | None:
+        """Return the vector that this model made of the text; None when it is not cached."""
+
+        def read(value: bytes) -> Embedding | None:
+            try:
+                kept = Embedding.model_validate_json(value)
+            except ValidationError:
+                return None
+            own = (kept.model_id, kept.space, kept.dimension) == (model.id, space_of(model), model.dimension)
+            return kept if own else None
+
+        return self._namespace.find(tenant_id, embedding_key(model.id, instruction, text), read)
+
+    def keep(self, tenant_id: str, embedding: Embedding, *, instruction: str, text: str) -> None:
+        """Keep a vector."""
+        key = embedding_key(embedding.model_id, instruction, text)
+        self._namespace.keep(tenant_id, key, embedding.model_dump_json().encode())
+
+
+def embedding_key(model_id: str, instruction: str, text: str) -> str:
+    """Return the first 16 hexadecimal digits of SHA-256 over model, instruction and text."""
+    return key_of(model_id, instruction, text, digits=KEY_DIGITS)

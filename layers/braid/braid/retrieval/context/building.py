@@ -1,4 +1,4 @@
-"""Memory: the context of the next answer, from the conversation, what is stored and what was done.
+"""Builds the context of a model's next answer from the conversation, stored records and episodes.
 
 Like :mod:`braid.retrieval.pipeline`, this knows ports and no engine.
 """
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.caches.answers import ContextCache
     from braid.retrieval.context.selection import ContextItem
+    from braid.settings import Settings
 
 KNOWLEDGE = tuple(kind for kind in Kind if kind not in EPISODES)
-"""What the semantic source searches: episodes have a source of their own, and would be shown twice."""
+"""Kinds of the semantic source: all but episodes, which have a source of their own."""
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class ContextLimits:
-    """What the settings say of contexts."""
+    """Sources, sizes and thresholds of contexts; the settings' values, with the documented defaults."""
 
     enabled: bool = True
     working_state: bool = True
@@ -54,9 +55,26 @@ class ContextLimits:
     fence: bool = True
     role: ContextRole = ContextRole.ASSISTANT
 
+    @classmethod
+    def of(cls, settings: Settings) -> ContextLimits:
+        """Return the limits that the settings name."""
+        return cls(
+            enabled=settings.context_enabled,
+            working_state=settings.context_working_state,
+            semantic=settings.context_semantic,
+            episodic=settings.context_episodic,
+            window=settings.context_window,
+            semantic_limit=settings.context_semantic_limit,
+            episodic_limit=settings.context_episodic_limit,
+            min_final=settings.context_min_final,
+            limit=settings.context_limit,
+            fence=settings.context_fence,
+            role=settings.context_role,
+        )
+
 
 class Memory(Protocol):
-    """What is asked for a context."""
+    """Retrieval behind contexts; :class:`braid.app.Application` is one."""
 
     @property
     def index(self) -> SearchIndex:
@@ -64,20 +82,17 @@ class Memory(Protocol):
 
     @property
     def context_limits(self) -> ContextLimits:
-        """What the settings say of contexts."""
+        """Limits of contexts, of the settings."""
 
     @property
     def retrieved_before(self) -> ContextCache | None:
-        """What was retrieved for earlier contexts; None when that is not kept."""
+        """The cache of what was retrieved for contexts; None when it is off."""
 
     def answer(self, query: Query) -> Answer:
         """Answer a question by the retrieval workflow."""
 
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
-
-
-# --- the context of the next answer ---------------------------------------------------------------------------------
 
 
 def build_context(
@@ -96,31 +111,31 @@ def build_context(
     untrusted: bool = False,
     nonce: str | None = None,
 ) -> Context:
-    """Choose what to show a model before it answers: of the conversation, of what is stored, of what was done.
+    """Choose messages to show a model before it answers: of the conversation, of stored records, and of episodes.
 
     Parameters
     ----------
     query
-        What is asked next, 1 to 10,000 characters.
+        The next question, 1 to 10,000 characters.
     messages
-        The conversation so far, oldest first, in any chat format; what is kept of it comes back exactly as it came.
+        The conversation so far, oldest first, in any chat format; messages come back unchanged.
     task_id, tool_name
         Only episodes of this task, of this tool.
     tenant_id
-        Whose memory.
+        The tenant.
     memory
-        What is asked, such as :func:`braid.app.wired` returns.
+        Retrieval, such as :func:`braid.app.application` returns.
     working_state, semantic, episodic
         Whether to use this source; one that the settings switch off stays off.
     ranking
         How relevance and recency make the final score.
     role
-        Whose words messages with retrieved text are said to be; the settings' choice when not given.
+        Role of messages with retrieved text; the settings' when not given.
     untrusted
         Whether records that are marked as not trusted may be shown.
     nonce
-        Makes the keys of the fences around retrieved text: equal ones for equal answers. Nobody who writes records may
-        know it; a random one when not given.
+        Makes the keys of the fences around retrieved text: equal ones for equal answers. Secret from everyone
+        who writes records; random when not given.
 
     Raises
     ------
@@ -189,7 +204,7 @@ def run(request: ContextRequest, memory: Memory, *, nonce: str | None = None) ->
 
 
 def measures(built: Context) -> dict[str, int | float]:
-    """Return the figures of one call, by the names under which they are counted."""
+    """Return the metrics of one context, by name."""
     figures = built.metrics
     counts = {"ContextFound": figures.found, "ContextKept": figures.kept, "ContextDegraded": int(bool(built.degraded))}
     for source in ContextSource:
@@ -206,7 +221,7 @@ def measures(built: Context) -> dict[str, int | float]:
 
 @dataclass(frozen=True)
 class _Found:
-    """What was retrieved for one context, and what was lost on the way."""
+    """Results of retrieval for one context, and the sources that were lost."""
 
     answer: Answer | None = None
     episodes: tuple[Record, ...] = ()
@@ -216,7 +231,7 @@ class _Found:
 
 
 def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:
-    """Return what was retrieved before for an equal request, or ask anew."""
+    """Return the cached retrieval of an equal request, or retrieve anew."""
     asked = request.model_copy(
         update={
             "semantic": request.semantic and limits.semantic,
@@ -238,7 +253,7 @@ def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, no
 
 
 def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:
-    """Ask what is to be asked side by side."""
+    """Retrieve from the sources at the same time."""
     if not (request.semantic or request.episodic):
         return _Found()
     _attempt("index", lambda: memory.index)  # opened here, so that no two threads do it at once
@@ -263,8 +278,8 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
     degraded: list[str] = []
     if searching is not None:
         answer = searching.result()
-        marks = [f"{ContextSource.SEMANTIC.value}.{stage}" for stage in answer.degraded] if answer else None
-        degraded += [ContextSource.SEMANTIC.value] if marks is None else marks
+        stages = [f"{ContextSource.SEMANTIC.value}.{stage}" for stage in answer.degraded] if answer else None
+        degraded += [ContextSource.SEMANTIC.value] if stages is None else stages
     if listing is not None:
         episodes = listing.result()
         degraded += [ContextSource.EPISODIC.value] if episodes is None else []
@@ -277,7 +292,7 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
 
 
 def _to_keep(request: ContextRequest, found: _Found, memory: Memory, now: datetime) -> Retrieved | None:
-    """Return what may be kept of it: all, if nothing was lost and it is known until when it holds."""
+    """Return the retrieval for the cache; None when something was lost or its expiry is not known."""
     if found.degraded or (request.semantic and (found.answer is None or found.answer.holds_until is None)):
         return None
     try:
@@ -308,7 +323,7 @@ def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) ->
     Raises
     ------
     StoreError
-        If the answer has no text, which is all that a context wants of it.
+        If the answer has no text, without which it is of no use to a context.
     """
     answer = memory.answer(
         Query(

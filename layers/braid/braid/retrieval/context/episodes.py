@@ -1,4 +1,4 @@
-"""Episodes: what was decided and done, written to the search index and found again by words, the newest first."""
+"""Episodes: writes decisions and tool calls to the search index, and searches them by words, newest first."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ EPISODES = (Kind.DECISION, Kind.TOOL_CALL)
 
 
 class EpisodeStore(Protocol):
-    """What an episode is written to, such as :func:`braid.app.wired` returns."""
+    """Stores that an episode is written to; :class:`braid.app.Application` is one."""
 
     @property
     def index(self) -> SearchIndex:
-        """Where records are."""
+        """The search index, where records are."""
 
     @property
     def schemas(self) -> SchemaRegistry:
-        """Which says the version that a record is written in."""
+        """The schema registry, for the version of the record."""
 
     @property
     def cache(self) -> ResilientCache:
-        """What has to learn of a write."""
+        """The cache, whose write generation advances."""
 
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
@@ -60,7 +60,7 @@ def search_episodes(
     Parameters
     ----------
     limit
-        How many at most, 1 to 200.
+        Most records, 1 to 200.
     task_id, tool_name
         Only those of exactly this task, of exactly this tool.
     trusted_only
@@ -101,26 +101,26 @@ def record_decision(
     metadata: Mapping[str, str | float | bool | None] | None = None,
     trusted: bool = True,
 ) -> Record:
-    """Write what was decided to the search index, and return the record; when it returns it is durable.
+    """Write a decision to the search index, and return its record; it is durable then.
 
     Parameters
     ----------
     text
-        What was decided and why, as it is to be found and shown again.
+        The decision and its reasons, as it is found and shown again.
     tenant_id
-        Whose decision.
+        The tenant.
     store
-        Where it is written, such as :func:`braid.app.wired` returns.
+        Where it is written, such as :func:`braid.app.application` returns.
     task_id, action_type, status
-        Part of which task, what kind of decision, what became of it.
+        Its task, its kind and its outcome.
     timestamp
-        When; now when not given.
+        When it was made; now when not given.
     record_id
-        What it is called; made of all the rest, the time too, when not given, so that a repeated call writes once.
+        Id of the record; by default a hash of all other values, the time included, so that a repeated call writes once.
     metadata
-        More to keep; what is called ``…_id`` is shown with it.
+        More fields; those whose names end in ``_id`` are shown in contexts.
     trusted
-        False if a model is not to be shown it unless asked, such as what a tool read from strangers.
+        False leaves it out of contexts unless asked for, such as text that a tool read from strangers.
 
     Raises
     ------
@@ -157,14 +157,14 @@ def record_tool_call(
     metadata: Mapping[str, str | float | bool | None] | None = None,
     trusted: bool = True,
 ) -> Record:
-    """Write a tool's call to the search index, and return the record; when it returns it is durable.
+    """Write a tool call to the search index, and return its record; it is durable then.
 
     Parameters
     ----------
     tool_name
-        Which tool; found as words and as an exact name.
+        Name of the tool; found by its words and as an exact name.
     text
-        What it was asked and what it said, as it is to be found and shown again.
+        Its input and output, as it is found and shown again.
     tenant_id, store, task_id, action_type, status, timestamp, record_id, metadata, trusted
         As of :func:`record_decision`.
 

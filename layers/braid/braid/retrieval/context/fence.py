@@ -1,7 +1,7 @@
-"""Fences around retrieved text, so that a model can tell it from instructions and from words of its own.
+"""Fences around retrieved text, so that a model can tell it from instructions and from its own words.
 
-A fence is two lines with a key that the text cannot have: it is made of the text and of a nonce that whoever wrote the
-text did not know. Everything that somebody stored, ids and titles too, stands between the two.
+A fence is two lines with a key that the text cannot contain: a hash of the text and of a nonce that its author did not
+know. Everything that was stored, ids and titles too, stands between the two lines.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Fenced(NamedTuple):
 
 
 class Wrapping(NamedTuple):
-    """How retrieved text becomes chat messages."""
+    """Tenant, role and nonce with which retrieved text becomes chat messages."""
 
     tenant_id: str
     role: ContextRole
     nonce: str | None
-    """Of the fences' keys; None leaves the fences out."""
+    """Nonce of the fences' keys; None leaves the fences out."""
 
     def message(self, text: str, about: Mapping[str, Any], scores: Mapping[str, float]) -> dict[str, Any]:
-        """Return a message that says a text, with where it comes from and its scores as metadata."""
+        """Return a text as a chat message, with its origin and scores as metadata."""
         about = {**about, "tenant_id": self.tenant_id}
         key = {}
         if self.nonce is not None:
@@ -51,16 +51,16 @@ class Wrapping(NamedTuple):
 
 
 def fence(text: str, about: Mapping[str, Any], *, nonce: str) -> Fenced:
-    """Put a text behind a first line that forbids to obey it, and between two lines that it cannot close.
+    """Return a text between two lines that it cannot close, after a line that forbids to obey it.
 
     Parameters
     ----------
     text
-        What was retrieved. A mark in it that looks like one of the fence's loses its brackets, the rest stays as it is.
+        The retrieved text. Anything in it that looks like a line of a fence loses its brackets.
     about
-        Where it comes from; becomes one line of JSON, inside the fence.
+        Its origin; becomes one line of JSON, inside the fence.
     nonce
-        Equal for equal answers only: whoever wrote the text must not know it.
+        Secret from the text's author; the same nonce gives the same key for the same text.
     """
     inside = f"{json.dumps(about, ensure_ascii=False)}\n\n{text}"
     inside = _LOOKS_LIKE_A_MARK.sub("(((", inside)

@@ -1,7 +1,7 @@
-"""What of a conversation, of what is stored and of what was done is worth showing a model again; no input or output.
+"""Schemas of contexts, and the scoring and selection of their messages; no input or output.
 
-Three sources, one contract: every item has a relevance, a recency and a final score, so that the last messages
-(working state), what a search finds (semantic) and what was decided and done before (episodic) compare.
+Three sources share one scale: every item has a relevance, a recency and a final score, so that the last messages
+(working state), search results (semantic) and earlier decisions and tool calls (episodic) compare.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ Message = Annotated[
     PlainSerializer(lambda message: message),
     WithJsonSchema({"type": "object"}),
 ]
-"""A chat message, whatever its fields: never read more than to count its words, never copied or changed."""
+"""A chat message with any fields: only its words are read; it is never copied or changed."""
 
 
 class ContextQuestion(Frozen):
-    """What is asked next, and the conversation so far."""
+    """The next question, and the conversation so far."""
 
     query: QueryText
     messages: Annotated[tuple[Message, ...], Field(max_length=10_000)] = ()
@@ -90,13 +90,13 @@ class ContextQuestion(Frozen):
 
 
 class ContextRequest(ContextQuestion):
-    """The same, of one tenant."""
+    """A context question of one tenant."""
 
     tenant_id: TenantId
 
 
 class ContextScores(Frozen):
-    """Where a message comes from, and the scores that decide whether it is shown."""
+    """A message's source, and the scores that decide whether it is shown."""
 
     source: ContextSource
     relevance: Score
@@ -111,15 +111,15 @@ class ContextItem(ContextScores):
 
 
 class ContextMetrics(Frozen):
-    """What one call found and kept."""
+    """Counts and mean scores of one context."""
 
     found: int = 0
-    """Items of all sources together, before any was dropped."""
+    """Items of all sources together, before selection."""
     kept: int = 0
     found_by_source: dict[ContextSource, int] = Field(default_factory=dict)
     kept_by_source: dict[ContextSource, int] = Field(default_factory=dict)
     mean_relevance: Score | None = None
-    """Of what was kept; None when nothing was."""
+    """Mean over the items kept; None without any."""
     mean_recency: Score | None = None
     mean_final: Score | None = None
 
@@ -129,7 +129,7 @@ class Context(Frozen):
 
     messages: tuple[Message, ...]
     scores: tuple[ContextScores, ...] = ()
-    """Of each message, in their order: those of the conversation do not carry their own. Empty when switched off."""
+    """Scores of each message, in their order. Empty when the feature is off."""
     degraded: tuple[str, ...] = ()
     """Sources that were lost, and as ``semantic.<stage>`` the stages that the search went without."""
     enabled: bool = True
@@ -137,19 +137,16 @@ class Context(Frozen):
     metrics: ContextMetrics = ContextMetrics()
 
 
-# --- words ----------------------------------------------------------------------------------------------------------
-
-
 def share_of_words(asked: Iterable[str], text: str) -> float:
-    """Return which share of the different words asked for a text has; 0 when none is asked for."""
+    """Return the share of distinct query words that a text contains; 0 for an empty query."""
     wanted = set(asked)
     return len(wanted & set(terms(text))) / len(wanted) if wanted else 0.0
 
 
 def episode_words(query: str) -> list[str]:
-    """Return the different words of more than 3 characters, in order, as they are written: an index folds its own.
+    """Return the distinct words of more than 3 characters, in order and unfolded, as an index folds words itself.
 
-    Two Han characters are as much as four letters.
+    Two Han characters count as four letters.
     """
     spaced = "".join(character if unicodedata.category(character)[0] in "LNM" else " " for character in composed(query))
     return [word for word in dict.fromkeys(spaced.split()) if _is_sought(word)]
@@ -160,7 +157,7 @@ def _is_sought(word: str) -> bool:
 
 
 def message_text(message: Mapping[str, Any]) -> str:
-    """Return what a chat message says: its ``content``, or the ``text`` of the parts that its content is made of."""
+    """Return the text of a chat message: its ``content``, or the ``text`` of its content's parts."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -168,9 +165,6 @@ def message_text(message: Mapping[str, Any]) -> str:
         return ""
     texts = [part.get("text") if isinstance(part, dict) else part for part in content]
     return "\n".join(text for text in texts if isinstance(text, str))
-
-
-# --- the three sources ----------------------------------------------------------------------------------------------
 
 
 def position_recency(place: int, count: int) -> float:
@@ -197,10 +191,10 @@ def working_state(
 
 
 def most_relevant(answer: Answer) -> float:
-    """Return how relevant any result of an answer can be.
+    """Return the upper bound on the relevance of an answer's results.
 
-    Propagation tells which record is the best of those there are: none is more relevant than the question is surely
-    about what is stored. Other ways of combining strands tell how good a result is, and so does a reranker.
+    Propagation scores are relative to the best record there is, so the answer's confidence bounds them. Other fusion
+    methods and rerankers score each result by itself.
     """
     reranked = any(result.rerank_score is not None for result in answer.results)
     return answer.confidence if answer.fusion is Fusion.PROPAGATE and not reranked else 1.0
@@ -214,11 +208,11 @@ def semantic(
     Parameters
     ----------
     ranking
-        What they were scored by.
+        Ranking profile that scored them.
     wrapping
-        How they become messages.
+        Role, tenant and fence of the messages.
     at_most
-        How relevant any of them can be, as :func:`most_relevant` says.
+        Upper bound on their relevance, of :func:`most_relevant`.
     """
     items = []
     for result in results:
@@ -245,7 +239,7 @@ def episodic(
     """Return decisions and tool calls as messages, in their order.
 
     Relevance is the share of the query's words of more than 3 characters that are present. An index matches inflected
-    forms as well, so that what it found has one of them at least.
+    forms as well, so that each record counts as having at least one of them.
     """
     asked = {word for word in terms(" ".join(episode_words(query))) if _is_sought(word) or " " in word}
     items = []
@@ -273,7 +267,7 @@ def episodic(
 
 
 def _scores(source: ContextSource, ranking: Ranking, relevance: float, fresh: float, other: float) -> dict[str, float]:
-    """Return the three scores: the final one by the source's shares or, in another profile, as that has it."""
+    """Return the three scores; the final one by the source's shares, or ``other`` in another profile."""
     relevance_share, recency_share = SHARES[source]
     by_recency = clamp(relevance_share * relevance + recency_share * fresh)
     return {
@@ -290,9 +284,6 @@ def _item(
     return ContextItem(source=source, message=message, **scores)
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------
-
-
 def select(items: Iterable[ContextItem], *, min_final: float, limit: int) -> list[ContextItem]:
     """Return at most ``limit`` items that score ``min_final`` or more, best first; ties stay in their order."""
     kept = [item for item in items if item.final >= min_final]
@@ -300,12 +291,12 @@ def select(items: Iterable[ContextItem], *, min_final: float, limit: int) -> lis
 
 
 def scores_of(item: ContextItem) -> ContextScores:
-    """Return an item without its message."""
+    """Return the scores of an item."""
     return ContextScores(source=item.source, relevance=item.relevance, recency=item.recency, final=item.final)
 
 
 def measured(found: Sequence[ContextItem], kept: Sequence[ContextItem]) -> ContextMetrics:
-    """Return the counts, and the means of what was kept."""
+    """Return counts by source, and the mean scores of the items kept."""
 
     def mean(values: list[float]) -> float | None:
         return clamp(sum(values) / len(values)) if values else None

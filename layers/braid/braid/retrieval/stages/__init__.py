@@ -1,1 +1,1 @@
-"""The five stages: state in, state out. They know ports, and no engine."""
+"""The five stages of retrieval, each a function from a request to a result; they know ports, and no engine."""

@@ -1,4 +1,4 @@
-"""Embed: turn the question into a vector of the model that the plan names."""
+"""Embed stage: the question's vector, from the cache or the model that the plan names."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from braid.errors import ModelError
 from braid.models import Embedding
 from braid.models.model_profiles import embedded_text
-from braid.retrieval.stages.states import Embedded, EmbedRequest
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.states import Embedded, EmbedRequest, Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.models.model_profiles import ModelConfig
     from braid.ports.encoder import Encoder
-    from braid.retrieval.caches.embeddings import EmbeddingCache
+    from braid.retrieval.caches.namespace import EmbeddingCache
 
 
 def run(
@@ -39,7 +38,7 @@ def run(
     encoder_for
         Loads a model.
     kept
-        The tenant's vectors of earlier questions; with one that the chosen model made, no model is loaded.
+        Cache of question vectors; with one by the chosen model, no model is loaded.
 
     Raises
     ------
@@ -61,7 +60,7 @@ def run(
 
 
 def _embedded(request: EmbedRequest, model: ModelConfig) -> tuple[str, str]:
-    """Return the text that a model is given, and what it is told before."""
+    """Return the text that a model embeds, and its instruction."""
     kind = request.plan.embedding_type
     text = embedded_text(request.query.text, kind, request.query.temporal_context, model)
     return text, model.instruction(kind)

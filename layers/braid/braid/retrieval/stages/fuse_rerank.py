@@ -1,4 +1,4 @@
-"""Fuse and rerank: one list from every strand, read once, reranked, cited."""
+"""Fuse and rerank stage: fuses the strands into one list, hydrates, reranks and scores it, and makes the answer."""
 
 from __future__ import annotations
 
@@ -7,40 +7,43 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Fusion, Result, Source
+from braid.models import Answer, Fusion, Mode, Source, Strategy
 from braid.ranking import schema_drift
-from braid.ranking.citations import cite
 from braid.ranking.confidence import confidence
 from braid.ranking.freshness import ScoredCandidate, order_stable_until
 from braid.ranking.fusion import fuse
 from braid.ranking.scoring import clamp, final_score, placeholder_score, recency
-from braid.retrieval.stages.answer_size import fitting
-from braid.retrieval.stages.hydration import Ranked, Read, read, unread
+from braid.retrieval.stages.hydration import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.path_coherence import cohere
-from braid.retrieval.stages.related_entities import related_entities
-from braid.retrieval.stages.runners_up import Placed, left_behind
-from braid.retrieval.stages.strand_weights import method, strands, unknown_entity, weigh
-from braid.retrieval.stages.timing import Stopwatch
-from braid.understanding.planning import DEFAULT_PARAMETERS
+from braid.retrieval.stages.presentation import (
+    Placed,
+    aged_from,
+    related_entities,
+    result_of,
+    runners_up,
+    shortened,
+)
+from braid.retrieval.stages.states import Stopwatch
+from braid.understanding.planning import DEFAULT_PARAMETERS, adaptive_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from braid.models import FusionParameters, Record
+    from braid.models import FusionParameters, GraphHit, Hit, Result, Weights
     from braid.ports.drifted_records import DriftedRecords
     from braid.ports.reranker import Reranker
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.stages.states import FuseRequest
 
 LASTING = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
-"""Names of errors of stores that trying again does not help."""
+"""Store errors that a retry does not cure, by class name."""
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The stage's numbers."""
+    """Limits and parameters of the stage."""
 
     parameters: FusionParameters = DEFAULT_PARAMETERS
     drift_threshold: int = 3
@@ -99,7 +102,7 @@ def run(
     )
     text_lost = False
     try:
-        kept = read(
+        kept = hydrate(
             request.query,
             fused,
             index,
@@ -110,7 +113,7 @@ def run(
             space=request.embedded.embedding.space if request.embedded else None,
         )
     except StoreError:
-        kept = Read(unread(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
+        kept = Hydrated(without_text(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
         degraded.append("text")
         text_lost = True
     searched, linked, expanded = request.searched, request.linked, request.expanded
@@ -137,7 +140,7 @@ def run(
         results=tuple(results),
         sources=tuple(dict.fromkeys(result.citation for result in results)),
         related_entities=related,
-        considered=left_behind(order, shown=len(results)) if request.query.explain else (),
+        considered=runners_up(order, shown=len(results)) if request.query.explain else (),
         plan=request.plan,
         weights=weights,
         fusion=how,
@@ -165,14 +168,82 @@ def run(
         },
         rerank_cost_usd=cost_usd,
     )
-    return fitting(answer)
+    return shortened(answer)
+
+
+def strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:
+    """Return the hits of each strand. The last step of a multi-hop plan alone is its answer, when it found any."""
+    searched, expanded = request.searched, request.expanded
+    if (
+        request.plan.strategy is Strategy.MULTI_HOP
+        and request.linked is None  # names are looked up only when the steps led nowhere
+        and expanded
+        and expanded.hits
+        and "graph_expand" not in request.lost
+    ):
+        reached = {hit.id for hit in expanded.hits}
+        vector = [hit for hit in searched.vector if hit.id in reached] if searched else []
+        lexical = [hit for hit in searched.lexical if hit.id in reached] if searched else []
+        return vector, lexical, expanded.hits
+    graph = [hit for found in (request.linked, expanded) if found for hit in found.hits]
+    if searched is None:
+        return (), (), graph
+    if request.query.graph_constraint is None or request.linked is None:
+        return searched.vector, searched.lexical, graph
+    # The constraint decides what may be an answer; being inside it says nothing of relevance.
+    allowed = set(request.linked.frontier)
+    vector, lexical = (_inside(hits, allowed) for hits in (searched.vector, searched.lexical))
+    found = {hit.id for hit in (*vector, *lexical)}
+    return vector, lexical, [hit for hit in graph if hit.id in found]
+
+
+def _inside(hits: Sequence[Hit], allowed: set[str]) -> list[Hit]:
+    """Return the hits that a constraint allows, ranked among themselves."""
+    kept = [hit for hit in hits if hit.id in allowed]
+    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
+
+
+def unknown_entity(request: FuseRequest) -> str | None:
+    """Return the graph constraint's entity when the graph knows none of that name or id."""
+    constraint, linked = request.query.graph_constraint, request.linked
+    return constraint.entity if constraint and linked and linked.unknown else None
+
+
+def method(request: FuseRequest) -> Fusion:
+    """Return how the strands are combined: as planned, unless there is nothing to propagate from."""
+    if request.expanded is not None and request.expanded.propagated:
+        return Fusion.PROPAGATE
+    planned = request.query.fusion or request.plan.fusion
+    return Fusion.WEIGHTED if planned is Fusion.PROPAGATE else planned
+
+
+def weigh(
+    request: FuseRequest,
+    vector: Sequence[Hit],
+    lexical: Sequence[Hit],
+    graph: Sequence[GraphHit],
+    parameters: FusionParameters,
+) -> Weights:
+    """Return how much each strand counts for this question."""
+    query, shift = request.query, parameters.entity_shift if request.plan.mode is Mode.ENTITY else 0.0
+    text_weight = parameters.vector_weight if query.vector_weight is None else query.vector_weight
+    graph_weight = parameters.graph_weight if query.graph_weight is None else query.graph_weight
+    return adaptive_weights(
+        clamp(text_weight + shift),
+        clamp(graph_weight - shift),
+        intent=request.plan.intent,
+        vector_hits=len(vector),
+        lexical_hits=len(lexical),
+        graph_hits=len({hit.id for hit in graph}),
+        parameters=parameters,
+    )
 
 
 def _nothing_answered(request: FuseRequest) -> bool:
     """Whether stores were lost and no other call to one came back."""
     if not request.lost or request.searched or request.linked:
         return False
-    # With search and names both lost, the walk had nowhere to begin and did not ask the graph.
+    # With search and names both lost, the walk had no seeds and did not ask the graph.
     return request.expanded is None or "link" in request.lost
 
 
@@ -195,7 +266,7 @@ def _rerank(
     if reranker is None or not ranked:
         return ranked, False, 0.0
     if text_lost:
-        # Without text there is nothing to read, and scores of nothing would reorder what was found.
+        # Without text there is nothing to rerank; scores of empty texts would reorder the candidates.
         return _placeholders(ranked), True, 0.0
     first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
     texts = [item.record.text() for item in first]
@@ -222,13 +293,13 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
 def _results(
     request: FuseRequest, ranked: Sequence[Ranked], now: datetime
 ) -> tuple[list[Result], list[Placed], datetime]:
-    """Score by the ranking profile, and keep the first ``top_k``; say until when age leaves them as they are."""
+    """Score by the ranking profile; return the first ``top_k``, all in order, and until when age keeps that order."""
     query = request.query
     most_read = max((item.record.access_count for item in ranked), default=0)
     scored = []
     for position, item in enumerate(ranked):
         record, candidate = item.record, item.candidate
-        at = _aged_from(record)
+        at = aged_from(record)
         fresh = recency(at, now)
         value = final_score(
             query.ranking,
@@ -245,59 +316,16 @@ def _results(
         scored.append((-value, position, fresh, item))
     scored.sort(key=lambda entry: entry[:2])
     steady = order_stable_until(
-        [
-            ScoredCandidate(-negative, item.record.kind.value, _aged_from(item.record))
-            for negative, _, _, item in scored
-        ],
+        [ScoredCandidate(-negative, item.record.kind.value, aged_from(item.record)) for negative, _, _, item in scored],
         shown=query.top_k,
         ranking=query.ranking,
         now=now,
     )
     results = [
-        _result(item, rank=rank, fresh=fresh, final=-negative)
+        result_of(item, rank=rank, fresh=fresh, final=-negative)
         for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
     ]
     return results, [Placed(item, -negative) for negative, _, _, item in scored], steady
-
-
-def _aged_from(record: Record) -> datetime | None:
-    return record.updated_at or record.timestamp or record.created_at
-
-
-def _result(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
-    record, candidate = item.record, item.candidate
-    citation = cite(record)
-    return Result(
-        id=record.id,
-        rank=rank,
-        kind=record.kind,
-        entity_type=record.entity_type,
-        title=record.name or citation.title,
-        content=record.content,
-        relevance=item.relevance,
-        recency=fresh,
-        final=final,
-        combined_score=candidate.combined_score,
-        vector_score=candidate.vector_score,
-        vector_supplied=item.vector_supplied,
-        lexical_score=candidate.lexical_score,
-        graph_score=candidate.graph_score,
-        rerank_score=item.rerank_score,
-        fused_rank=item.fused_rank,
-        ranks=candidate.ranks,
-        sources=candidate.sources,
-        reasons=candidate.reasons,
-        paths=candidate.paths,
-        citation=citation,
-        schema_version=record.schema_version,
-        needs_transformation=item.drift is schema_drift.Drift.MODERATE,
-        timestamp=record.timestamp,
-        aged_from=_aged_from(record),
-        valid_at=record.valid_at,
-        invalid_at=record.invalid_at,
-        metadata=record.metadata,
-        trusted=record.trusted,
-    )
 
 
 def _latencies(request: FuseRequest) -> dict[str, float]:

@@ -1,7 +1,7 @@
-"""A caller's graph constraint: what it reaches, and which hits of a text search are inside it.
+"""The caller's graph constraint: the ids that it reaches, and a check of text hits against it.
 
-The workflow's state carries what is found from stage to stage and is bounded, so a constraint's reach comes as ids,
-at most a thousand, with the paths of the first hundred. What reaches further is searched whole, and then checked.
+The workflow's state is bounded, so a constraint's reach comes as ids, at most a thousand, with the paths of the first
+hundred. For one that reaches further everything is searched, and the hits are then checked.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from braid.retrieval.stages.states import GraphRequest
 
 CARRIED: Final = 100
-"""Hits whose paths are carried."""
+"""Most hits with paths in the state."""
 MAX_FRONTIER_BYTES: Final = 48_000
-"""Of all ids together: a constraint's reach is far below the 256 KiB of a workflow's state, however long the ids."""
+"""Largest frontier: all ids together stay far below the 256 KiB of a workflow's state, however long each is."""
 
 
 @dataclass(frozen=True)
-class Inside:
-    """One constraint and the graph that it is about."""
+class ConstrainedGraph:
+    """One constraint over one tenant's graph."""
 
     graph: KnowledgeGraph
     tenant_id: str
@@ -42,11 +42,11 @@ class Inside:
     fan_out: int
 
     def links(self) -> list[EntityLink]:
-        """Return whose name or alias the constraint's entity is; empty where it is an id, or nothing."""
+        """Return the entities whose name or alias the constraint's entity is; empty for an id or an unknown one."""
         return self.graph.link(self.tenant_id, [normalise(self.constraint.entity)], as_of=self.as_of)
 
     def walk(self, links: Sequence[EntityLink], *, among: tuple[str, ...] | None = None) -> Expansion:
-        """Return what is inside, the nearest first, at most one more than the search index is given."""
+        """Return the vertices inside, the nearest first, at most one more than the search index takes."""
         if not (links or can_be_id(self.constraint.entity)):
             return Expansion()
         return self.graph.expand(
@@ -71,14 +71,14 @@ class Inside:
         return not self.graph.query(GraphQuery(tenant_id=self.tenant_id, start=start, as_of=self.as_of, limit=1)).hits
 
 
-def reach(inside: Inside) -> GraphFound:
-    """Return what a constraint reaches, the nearest first."""
+def reach(inside: ConstrainedGraph) -> GraphFound:
+    """Return the vertices that a constraint reaches, the nearest first."""
     links = inside.links()
     expansion = inside.walk(links)
     frontier = _within_bytes([hit.id for hit in expansion.hits])
     return GraphFound(
         links=tuple(links),
-        hits=tuple(map(reasoned, expansion.hits[:CARRIED])),
+        hits=tuple(map(with_reason, expansion.hits[:CARRIED])),
         truncated=expansion.truncated,
         frontier=frontier,
         wide=len(expansion.hits) > CARRIED,
@@ -88,10 +88,10 @@ def reach(inside: Inside) -> GraphFound:
     )
 
 
-def check(inside: Inside, request: GraphRequest) -> GraphFound:
+def check(inside: ConstrainedGraph, request: GraphRequest) -> GraphFound:
     """Return which hits of the text search are inside a constraint, in the order of the search.
 
-    Where too few are, and the search had more to give, what the constraint reaches comes too, to be searched.
+    Where too few are, and the search had more hits, the constraint's whole reach comes too, to be searched.
     """
     if request.searched is None:
         return reach(inside).model_copy(update={"wide": False, "overflow": False})
@@ -103,7 +103,7 @@ def check(inside: Inside, request: GraphRequest) -> GraphFound:
     ordered = [held[identity] for identity in asked if identity in held]
     found = GraphFound(
         links=tuple(links),
-        hits=tuple(map(reasoned, ordered[:CARRIED])),
+        hits=tuple(map(with_reason, ordered[:CARRIED])),
         truncated=expansion.truncated,
         frontier=tuple(hit.id for hit in ordered),
         unknown=not links and not ordered and inside.is_unknown(),
@@ -118,7 +118,7 @@ def check(inside: Inside, request: GraphRequest) -> GraphFound:
     return found.model_copy(update={"frontier": nearest, "short": True, "wide": True, "truncated": cut})
 
 
-def reasoned(hit: GraphHit) -> GraphHit:
+def with_reason(hit: GraphHit) -> GraphHit:
     """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it."""
     path = f"graph path: {' → '.join(hit.path.types)}" if hit.path.types else "a walk began here"
     reason = hit.reason or path

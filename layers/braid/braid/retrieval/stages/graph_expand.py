@@ -1,4 +1,4 @@
-"""Graph expand: link the question's names, and walk the graph from what was found."""
+"""Graph expand stage: links the question's names, and walks or propagates from them and the first text hits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, graph_hits
-from braid.retrieval.stages.graph_constraint import reasoned
-from braid.retrieval.stages.linked_names import linked_names
-from braid.retrieval.stages.propagation_seeds import Budget, around, propagation_of
-from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.graph_constraint import with_reason
+from braid.retrieval.stages.graph_seeds import Budget, around, linked_names, propagation_of, walk_seeds
+from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Stopwatch
 from braid.understanding import walk_preference
 from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
 
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 TIME_FOR_MORE_MS = 500
-"""How long a stage may have taken that still asks the graph for what it can do without: with all the time that one
-question of the graph may take (``BRAID_NEPTUNE_QUESTION_S``) it is still below what the workflow gives the stage."""
+"""Most milliseconds after which the stage still asks the graph for optional hits: one more question of the graph
+(``BRAID_NEPTUNE_QUESTION_S``) then still ends within the workflow's limit on the stage."""
 _WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
 
 
@@ -58,7 +56,7 @@ def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: 
 def expansion_for(
     plan: Plan, query: Query, seeds: Sequence[str], *, as_of: datetime, limit: int, fan_out: int
 ) -> ExpandRequest:
-    """Return the walk that an intent asks for.
+    """Return the walk for an intent.
 
     Causal: CAUSES, ENABLES, PREVENTS, up to 3 hops, best product of confidence first. Temporal: BEFORE, AFTER,
     DURING, up to 3 hops, the best by confidence listed in order of time. Otherwise: any type, both ways, up to 2
@@ -138,12 +136,12 @@ class _Walk:
         return self._propagate(searched, linked)
 
     def _from_hits(self, searched: Searched | None, *, named: bool) -> GraphFound:
-        """Walk from the first text hits, by intent; what is reached counts a share of the hit it came from.
+        """Walk from the first text hits, by intent; a vertex counts a share of the hit that led to it.
 
         Where a walk from a name answers, hits count ``hit_share``; else the best of them is what the question is about.
         """
         share = self.budget.parameters.hit_share if named else 1.0
-        weights = _seeds(searched, self.budget, share) if searched else {}
+        weights = walk_seeds(searched, self.budget, share) if searched else {}
         if not weights:
             return GraphFound(took_ms=0)
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
@@ -153,7 +151,7 @@ class _Walk:
         return _found(ranked, truncated=expansion.truncated)
 
     def _around(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
-        """Add what lies around a walk's answers and the first hits: what tells of a cause, or carries out a measure."""
+        """Add the neighbourhood of a walk's answers and the first hits: records of a cause, or of a measure taken."""
         reached = graph_hits.ranked(filter(graph_hits.ends_there, answers))
         request = around(self.query, reached, searched, as_of=self.as_of, budget=self.budget)
         if request is None:
@@ -163,7 +161,7 @@ class _Walk:
         try:
             nearby = self.graph.propagate(request)
         except StoreError as error:
-            # What the walks found stands.
+            # The hits of the walks remain.
             _LOG.warning("what lies around a walk's answers is lost: %s", error)
             return found.model_copy(update={"truncated": True})
         known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
@@ -193,8 +191,8 @@ class _Walk:
         constraint = self.query.graph_constraint
         return graph_constraint.check(self._constraint(constraint), request) if constraint else GraphFound(took_ms=0)
 
-    def _constraint(self, constraint: GraphConstraint) -> graph_constraint.Inside:
-        return graph_constraint.Inside(
+    def _constraint(self, constraint: GraphConstraint) -> graph_constraint.ConstrainedGraph:
+        return graph_constraint.ConstrainedGraph(
             self.graph, self.query.tenant_id, constraint, self.as_of, self.budget.constraint_fan_out
         )
 
@@ -225,11 +223,12 @@ class _Walk:
         found = _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
         if not found.hits or any(hit.has_record for hit in found.hits):
             return found
-        # No record is of what was reached, so what mentions it answers; the next step goes on from what was reached.
+        # No vertex reached has a record, so records that mention them answer; the next step starts at the vertices.
         mentioned = self.graph.expand(self._mentions(found.frontier))
-        telling = map(reasoned, graph_hits.mentioning(mentioned.hits, [graph_hits.as_link(hit) for hit in found.hits]))
+        reached = [graph_hits.as_link(hit) for hit in found.hits]
+        mentions = map(with_reason, graph_hits.mentioning(mentioned.hits, reached))
         truncated = found.truncated or mentioned.truncated
-        return found.model_copy(update={"hits": (*found.hits, *telling), "truncated": truncated})
+        return found.model_copy(update={"hits": (*found.hits, *mentions), "truncated": truncated})
 
     def _links(self) -> list[EntityLink]:
         return linked_names(self.graph, self.query.tenant_id, self.query.text, as_of=self.as_of)
@@ -253,21 +252,8 @@ class _Walk:
         )
 
 
-def _seeds(searched: Searched, budget: Budget, share: float) -> dict[str, float]:
-    """Return the first text hits and their weights: a share of the better of their vector and word scores.
-
-    Each counts less by the square of how far it is behind the best: one that stands out is what the question is about.
-    """
-    scores: dict[str, float] = {}
-    for hit in (*searched.vector, *searched.lexical):
-        scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
-    first = searched.frontier[: budget.seeds]
-    best = max((scores[identity] for identity in first), default=0.0) or 1.0
-    return {identity: share * scores[identity] * (scores[identity] / best) ** 2 for identity in first}
-
-
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
-    found = tuple(reasoned(hit) for hit in hits)
+    found = tuple(with_reason(hit) for hit in hits)
     return GraphFound(hits=found, truncated=truncated, frontier=_ids(found), took_ms=0)
 
 

@@ -1,4 +1,4 @@
-"""What a walk brought, as hits of a stage: weighted by where it began, with its reason, one an id, ranked."""
+"""Scores, reasons and ranks of the hits that walks found."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING
 
 from braid.models import EntityLink, GraphHit, Path, Source
 from braid.ranking.scoring import clamp
-from braid.retrieval.stages.graph_constraint import reasoned
+from braid.retrieval.stages.graph_constraint import with_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 ONE_HOP = 0.5
-"""What is one hop from a name counts half of it, as on every other walk: ``1 / (1 + hops)``."""
+"""Score of a record one hop from a name, as on every other walk: ``1 / (1 + hops)``."""
 ONE_HOP_WITH_EVIDENCE = 0.6
-"""The same where the mention names the record that it is known from: it was read there, not guessed."""
+"""The same where the mention has evidence: it was read in that record, not guessed."""
 WHERE_IT_BEGAN, TOLD_OF_IT = 0.25, 0.5
-"""What an entity counts from which a walk along causes or time began, and what a mention of it does."""
+"""Factors of an entity at which a causal or temporal walk began, and of a mention of it."""
 AROUND_IT = 0.5
-"""What counts that lies around the answers of a walk, by its share of what is spread from them."""
+"""Factor of a neighbour of a walk's answers, times its share of what is propagated from them."""
 
 MAX_HITS_BYTES = 56 * 1024
-"""Of hits as JSON. A state may have 256 KiB: names and walks this much each, the search's ids and the question."""
+"""Largest hits as JSON. A state may have 256 KiB: names and walks this much each, the search's ids and the question."""
 
 
 def fitting(hits: Sequence[GraphHit]) -> tuple[GraphHit, ...]:
-    """Return the best hits that fit into a state beside the rest, in the order that they came in."""
+    """Return the best hits that fit within :data:`MAX_HITS_BYTES`, in their order."""
     size, kept = 0, set[int]()
     for place in sorted(range(len(hits)), key=lambda place: hits[place].rank):
         size += len(hits[place].model_dump_json().encode()) + 1
@@ -36,25 +36,25 @@ def fitting(hits: Sequence[GraphHit]) -> tuple[GraphHit, ...]:
 
 
 def weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
-    """Scale each walk's score by how good its beginning is, so that nothing outranks what led to it."""
+    """Scale each hit's score by the weight of its seed, so that nothing outranks the seed that led to it."""
     return [scaled(hit, weights[hit.path.ids[0]]) for hit in hits]
 
 
 def as_link(hit: GraphHit) -> EntityLink:
-    """Return what was reached as if the question had named it."""
+    """Return a vertex that was reached as a link, as if the question had named it."""
     name = hit.name or hit.id
     return EntityLink(entity_id=hit.id, name=name, entity_type=hit.entity_type, phrase=name, score=hit.score)
 
 
 def scaled(hit: GraphHit, factor: float) -> GraphHit:
-    """Return a hit whose score counts so much."""
+    """Return a hit with its score multiplied."""
     return hit.model_copy(update={"score": clamp(hit.score * factor)})
 
 
 def named(links: Iterable[EntityLink], begun: Collection[str]) -> list[GraphHit]:
     """Return the linked entities themselves: an entity that has a record can be an answer.
 
-    One from which a walk along causes or time began is what the question is about, and so less likely its answer.
+    One at which a causal or temporal walk began is the question's subject, and so less likely its answer.
     """
     return [
         GraphHit(
@@ -73,9 +73,9 @@ def named(links: Iterable[EntityLink], begun: Collection[str]) -> list[GraphHit]
 
 
 def mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink], begun: Collection[str] = ()) -> list[GraphHit]:
-    """Return what mentions a linked entity, scored by how well its name matched and how sure the mention is.
+    """Return the records that mention a linked entity, scored by name match and the mention's confidence.
 
-    A mention that carries evidence counts more, one of where a walk along causes or time began less.
+    A mention with evidence counts more, one of the seed of a causal or temporal walk less.
     """
     by_id = {link.entity_id: link for link in links}
     found = []
@@ -92,7 +92,7 @@ def mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink], begun: Col
 
 
 def evidence(hits: Iterable[GraphHit]) -> list[GraphHit]:
-    """Return the records that each path's last edge is known from; they tell of what was reached, and count half."""
+    """Return the record that is the evidence of each path's last edge; it counts half of the hit."""
     return [
         GraphHit(
             id=hit.path.evidence[-1],
@@ -108,17 +108,17 @@ def evidence(hits: Iterable[GraphHit]) -> list[GraphHit]:
 
 
 def ends_there(hit: GraphHit) -> bool:
-    """Whether a hit is what its path led to, rather than the record that tells of it."""
+    """Whether a hit is the end of its path, rather than evidence of its last edge."""
     return hit.path.ids[-1] == hit.id
 
 
 def beyond(nearby: Iterable[GraphHit], answers: Iterable[GraphHit], known: Collection[str]) -> list[GraphHit]:
-    """Return what lies around a walk's answers, each reached by the walk to an answer and the way on from there.
+    """Return the neighbours of a walk's answers, each with the walk's path continued to it.
 
     Parameters
     ----------
     known
-        What the walks reached, or began at: that they know its score already.
+        Ids that the walks reached or began at, which have scores already.
     """
     ways = {hit.id: hit.path for hit in answers}
     return [
@@ -131,13 +131,13 @@ def beyond(nearby: Iterable[GraphHit], answers: Iterable[GraphHit], known: Colle
 
 
 def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
-    """Keep one hit an id, the best, and number them."""
+    """Return the best hit of each id, ranked."""
     best: dict[str, GraphHit] = {}
     for hit in hits:
         if hit.id not in best or hit.score > best[hit.id].score:
             best[hit.id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
-    return tuple(reasoned(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
+    return tuple(with_reason(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
 
 
 def in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:

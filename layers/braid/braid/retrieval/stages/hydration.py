@@ -1,4 +1,4 @@
-"""Reading the candidates' text, once, and dropping what may not be an answer."""
+"""Hydration: reads the candidates' records in one call, and drops those that may not be answers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
     from braid.ports.search_index import SearchIndex
 
-READ_AT_MOST = 200
+MAX_HYDRATED = 200
+"""Most candidates whose records are read."""
 SUPPLIED_FACTOR: Final = 0.85
-"""What a hit by a supplied vector is worth, as much as one of moderate drift: nothing ties the vector to the text."""
+"""Factor of a hit by a supplied vector, as of moderate drift: nothing ties the vector to the text."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Read:
-    """What reading the candidates left, best first, and what it met on the way."""
+class Hydrated:
+    """Candidates with their records, best first, and counts of those that were dropped."""
 
     ranked: list[Ranked]
     superseded: int = 0
@@ -46,7 +47,7 @@ class Read:
     """Kept, and to be transformed."""
 
 
-def read(
+def hydrate(
     query: Query,
     fused: Sequence[Candidate],
     index: SearchIndex,
@@ -56,7 +57,7 @@ def read(
     drift_threshold: int,
     reach: int | None = None,
     space: str | None = None,
-) -> Read:
+) -> Hydrated:
     """Read the candidates in one call, drop what may not be an answer, and apply drift.
 
     What the graph found is held to the same conditions that the search index applied to its own, and the tenant is
@@ -75,7 +76,7 @@ def read(
         If the index does not answer.
     """
     as_of = query.as_of or now
-    candidates = fused[:READ_AT_MOST]
+    candidates = fused[:MAX_HYDRATED]
     found = index.get_many(query.tenant_id, [candidate.id for candidate in candidates])
     records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
     ranked: list[Ranked] = []
@@ -100,17 +101,17 @@ def read(
         ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
     moderate = [item.record.id for item in ranked if item.drift is schema_drift.Drift.MODERATE]
-    return Read(ranked, superseded, tuple(outdated), tuple(moderate))
+    return Hydrated(ranked, superseded, tuple(outdated), tuple(moderate))
 
 
-def unread(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:
+def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:
     """Return the candidates without their text, for when the index was lost after the search.
 
     Text hits met the query's conditions inside the index. A graph hit stands only where there are none to meet.
     """
     conditions = query.filters != Filters()
     ranked: list[Ranked] = []
-    for candidate in fused[:READ_AT_MOST]:
+    for candidate in fused[:MAX_HYDRATED]:
         from_index = Source.VECTOR in candidate.sources or Source.LEXICAL in candidate.sources
         if from_index or (candidate.id in has_record and not conditions):
             record = Record(id=candidate.id, tenant_id=query.tenant_id)
@@ -126,7 +127,7 @@ def valid(record: Record, as_of: datetime) -> bool:
 
 
 def meets(record: Record, filters: Filters) -> bool:
-    """Whether a record that the graph found meets the conditions that the search index applied to its own."""
+    """Whether a record from the graph meets the filters, which the search index applied to its own hits."""
     if filters.kinds and record.kind not in filters.kinds:
         return False
     if filters.entity_types and record.entity_type not in filters.entity_types:

@@ -1,4 +1,4 @@
-"""Path coherence: of the texts that were found, those stand out that a better one mentions in the question's own words.
+"""Path coherence: raises candidates that a better one mentions in the question's own words.
 
 "Where was the composer of Back in the U.S.A. born?": the song's page says "… written by Chuck Berry", and so of all
 the pages that it mentions that of Chuck Berry is the one to read next. No model is needed: what counts is how many of
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from braid.retrieval.stages.hydration import Ranked
 
 READ = 15
-"""Candidates that are looked at, best first."""
+"""Candidates compared, best first."""
 LED_FROM = 5
-"""The best of them, in which mentions of the others are looked for."""
+"""The best of them, whose texts are searched for mentions of the others."""
 WINDOW = 15
 """Words on either side of a mention."""
 MOST_WORDS = 1_000
 MOST_CHARACTERS = 20_000
-"""Of a text; mentions further on are not found."""
+"""Longest prefix of a text that is searched for mentions."""
 SHORTEST_STEM = 4
 _ENDINGS = ("ations", "ation", "ings", "ing", "ers", "ors", "er", "or", "ed", "es", "s", "ion", "e")
 
 
 def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked], *, weight: float) -> list[Ranked]:
-    """Raise what is mentioned in the question's words, and order the candidates anew.
+    """Raise candidates that are mentioned in the question's words, and reorder.
 
     A candidate's relevance becomes ``(score + weight × coherence) / (1 + weight)``, where coherence is the largest
     share of the question's words, names left out, that stand within :data:`WINDOW` words of a mention of it.
@@ -58,14 +58,14 @@ def raised(score: float, coherence: float, weight: float, drift: Drift) -> float
 
 
 class Mentions:
-    """What the candidates of one question say of one another in its words.
+    """Mentions of one question's candidates in one another's texts.
 
-    Of every pair of records the answer is found once, so that other orders of the same candidates cost little.
+    Each pair of records is compared once, so that other orders of the same candidates cost little.
 
     Attributes
     ----------
     asked
-        Stems of what is asked, without the names in the question.
+        Stems of the question's words, names left out.
     """
 
     def __init__(self, question: str, links: Iterable[EntityLink]) -> None:

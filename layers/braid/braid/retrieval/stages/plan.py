@@ -1,4 +1,4 @@
-"""Plan: decide how one question is answered."""
+"""Plan stage: chooses strategy, intent, models and weights of one question."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from braid.errors import StoreError
-from braid.retrieval.stages.states import Planned, PlanRequest
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.states import Planned, PlanRequest, Stopwatch
 from braid.understanding.planning import make_plan
 
 if TYPE_CHECKING:
@@ -33,11 +32,11 @@ def run(
     Parameters
     ----------
     count_records
-        Returns the search index's counts of a tenant; asked only for a question with a graph constraint, as nothing
-        else is weighed by them.
+        Returns the search index's counts of a tenant; called only for a question with a graph constraint, whose plan
+        alone depends on them.
     valid_until
-        Returns when validity next changes something in the graph; None when nobody wants to know. Not asked when
-        counts were lost, as such a plan is not to be kept.
+        Returns when validity next changes something in the graph; None when no answer is cached. Not asked when
+        counts were lost, as an answer by such a plan is not cached.
     """
     watch = Stopwatch()
     stats: GraphStats | None

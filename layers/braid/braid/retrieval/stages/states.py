@@ -1,11 +1,12 @@
-"""What flows between stages: ids, scores, paths and timings, never text or raw vectors.
+"""Requests and results of the stages: ids, scores, paths and timings, never text or raw vectors.
 
-Each stage takes a request and returns its piece; the state machine (or the pipeline) puts the pieces together. A
-piece that is None was not asked for, or was lost: then ``lost`` holds the error under the stage's name.
+Each stage takes a request and returns its result; the state machine (or the pipeline) collects the results. A result
+that is None was not asked for, or was lost: then ``lost`` holds the error under the stage's name.
 """
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from typing import Annotated
 
@@ -17,7 +18,7 @@ Milliseconds = Annotated[float, Field(ge=0)]
 
 
 class Lost(Frozen):
-    """Why a stage was lost, as a state machine's Catch reports it."""
+    """Error of a lost stage, as a state machine's Catch reports it."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
@@ -26,7 +27,7 @@ class Lost(Frozen):
 
 
 class PlanRequest(Frozen):
-    """A question as it came."""
+    """A question before planning."""
 
     query: Query
     trace_id: str
@@ -34,7 +35,7 @@ class PlanRequest(Frozen):
 
 
 class Planned(Frozen):
-    """The question with its defaults filled in, and how it will be answered; the workflow's first state."""
+    """The question with its defaults filled in, and its plan; the workflow's first state."""
 
     query: Query
     plan: Plan
@@ -46,7 +47,7 @@ class Planned(Frozen):
 
 
 class EmbedRequest(Frozen):
-    """Which question to embed, and as the plan says with which model."""
+    """A question to embed, with the plan that names the model."""
 
     query: Query
     plan: Plan
@@ -62,13 +63,13 @@ class Embedded(Frozen):
 
 
 class SearchStageRequest(Frozen):
-    """Search by vector and words; without a vector, by words alone."""
+    """A search by vector and words; without a vector, by words alone."""
 
     query: Query
     plan: Plan
     embedded: Embedded | None = None
     frontier: tuple[RecordId, ...] | None = None
-    """Only these records: what a graph constraint or the step before found."""
+    """Only these records: the reach of a graph constraint, or the frontier of the step before."""
     step: PlanStep | None = None
 
 
@@ -79,52 +80,52 @@ class Searched(Frozen):
     lexical: tuple[Hit, ...] = ()
     superseded: int = 0
     outdated: tuple[RecordId, ...] = ()
-    """The best of what only the schema window kept out."""
+    """The best records that only the schema window excluded."""
     space_empty: bool = False
-    """Whether nothing of the tenant is stored in the embedding space of the question, though in others."""
+    """Whether the tenant has vectors in other embedding spaces, but none in that of the question."""
     frontier: tuple[RecordId, ...] = ()
     """The best of both strands, for the next step."""
     took_ms: Milliseconds
 
 
 class GraphOperation(StrEnum):
-    """What the graph is asked."""
+    """An operation of the graph_expand stage."""
 
     LINK = "link"
-    """Names in the question, what mentions them, and what is reached from them: the graph alone."""
+    """Link the question's names, and find their mentions and what is reached from them: the graph alone."""
     EXPAND = "expand"
-    """What is reached from the text search's first hits, by intent."""
+    """Walk or propagate from the text search's first hits, by intent."""
     CONSTRAIN = "constrain"
-    """What the caller's graph constraint allows."""
+    """Find the reach of the caller's graph constraint."""
     CHECK = "check"
-    """Which of the text search's hits the caller's graph constraint allows."""
+    """Check which of the text search's hits are inside the caller's graph constraint."""
     STEP = "step"
-    """One step of a multi-hop plan."""
+    """Take one step of a multi-hop plan."""
 
 
 class GraphFound(Frozen):
-    """Vertices that the graph gave, and the names of the question that led there."""
+    """Hits of the graph, and the links of the question's names that led there."""
 
     links: tuple[EntityLink, ...] = ()
     hits: tuple[GraphHit, ...] = ()
     truncated: bool = False
     propagated: bool = False
-    """Whether the hits are those of propagation, which has the text's hits in it already."""
+    """Whether the hits are of propagation, which includes the text hits."""
     frontier: tuple[RecordId, ...] = ()
-    """Ids for the next step; of a constraint, all that may be an answer."""
+    """Ids for the next step; of a constraint, all ids that may be answers."""
     wide: bool = False
-    """Whether a constraint reached more than ``hits`` carries: what is found inside is to be checked for its paths."""
+    """Whether a constraint reached more than ``hits`` holds, so that hits of the search are checked for their paths."""
     overflow: bool = False
-    """Whether a constraint reached more than ``frontier`` carries: the search begins with everything instead."""
+    """Whether a constraint reached more than ``frontier`` holds, so that the search is not limited to it."""
     short: bool = False
-    """Whether a check left too few, while more may be inside: the search goes on inside ``frontier``."""
+    """Whether a check left too few hits while more may be inside, so that ``frontier`` is searched."""
     unknown: bool = False
     """Whether the constraint's entity is neither a name nor an id that the graph knows."""
     took_ms: Milliseconds
 
 
 class GraphRequest(Frozen):
-    """One question to the graph."""
+    """One operation on the graph."""
 
     operation: GraphOperation
     query: Query
@@ -136,7 +137,7 @@ class GraphRequest(Frozen):
 
 
 class FuseRequest(Frozen):
-    """Everything that was found."""
+    """The results of all stages before."""
 
     query: Query
     plan: Plan
@@ -150,4 +151,20 @@ class FuseRequest(Frozen):
     expanded: GraphFound | None = None
     lost: dict[str, Lost] = Field(default_factory=dict)
     without_rerank: bool = False
-    """Set by the state machine's second try, when the first did not come back."""
+    """Set by the second try, after the first failed."""
+
+
+class Stopwatch:
+    """Monotonic elapsed time in milliseconds."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def ms(self) -> float:
+        """Return elapsed milliseconds, to the microsecond."""
+        return round((time.perf_counter() - self._start) * 1000.0, 3)
+
+    def lap(self) -> float:
+        """Return elapsed milliseconds and start again."""
+        elapsed, self._start = self.ms(), time.perf_counter()
+        return elapsed

@@ -1,4 +1,4 @@
-"""Vector search: ask the search index by vector and by words, in one round trip."""
+"""Vector search stage: queries the search index by vector and by words, in one round trip."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from braid.ports.search_index import SearchRequest
 from braid.ranking import schema_drift
 from braid.ranking.fusion import reciprocal_rank_fusion
-from braid.retrieval.stages.states import Searched, SearchStageRequest
-from braid.retrieval.stages.timing import Stopwatch
+from braid.retrieval.stages.states import Searched, SearchStageRequest, Stopwatch
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -56,7 +55,7 @@ def run(
 
 
 def best_ids(vector: tuple[Hit, ...], lexical: tuple[Hit, ...], *, limit: int) -> tuple[str, ...]:
-    """Return the ids that both text strands together put first, ties by id."""
+    """Return the best ids by reciprocal rank fusion of both text strands, ties by id."""
     runs = [(1.0, {hit.id: hit.rank for hit in hits}) for hits in (vector, lexical)]
     scores = reciprocal_rank_fusion(runs)
     return tuple(sorted(scores, key=lambda identity: (-scores[identity], identity))[:limit])

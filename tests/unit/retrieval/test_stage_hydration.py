@@ -1,4 +1,4 @@
-"""What of the found may be an answer: valid, of the tenant, inside the conditions, not too far behind the schema."""
+"""Hydration: candidates that may be answers are valid, of the tenant, inside the filters and the schema window."""
 
 from __future__ import annotations
 

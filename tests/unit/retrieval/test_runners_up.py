@@ -1,4 +1,4 @@
-"""What a strand had among its first and the answer has not."""
+"""Top candidates that were not returned."""
 
 from __future__ import annotations
 

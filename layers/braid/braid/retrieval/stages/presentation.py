@@ -1,0 +1,204 @@
+"""The parts of an answer: results, related entities, runners-up, and the limit on its size."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from braid.models import Considered, Kind, RelatedEntity, Result, Strategy
+from braid.ranking.citations import cite
+from braid.ranking.schema_drift import Drift
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from braid.models import Answer, Record
+    from braid.retrieval.stages.hydration import Ranked
+    from braid.retrieval.stages.states import FuseRequest
+
+RUNNERS_UP_FROM: Final = 5
+"""Worst rank in a strand with which a candidate that is no result is a runner-up."""
+MAX_ANSWER_BYTES: Final = 240 * 1024
+"""Largest answer as JSON. A task of a workflow may return 256 KiB, Lambda's own fields included; more fails the whole
+execution, which nothing in it can catch."""
+METADATA_BYTES: Final = 2 * 1024
+"""Largest metadata of one result, where something has to be shortened."""
+_LAST_WORD = 100
+"""Most characters given up so that no word is cut."""
+
+
+def aged_from(record: Record) -> datetime | None:
+    """Return the moment from which a record's recency counts: its last update, else when it happened or was made."""
+    return record.updated_at or record.timestamp or record.created_at
+
+
+def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
+    """Return a candidate as the caller sees it, with its citation.
+
+    Parameters
+    ----------
+    fresh
+        Its recency.
+    final
+        Its score by the ranking profile.
+    """
+    record, candidate = item.record, item.candidate
+    citation = cite(record)
+    return Result(
+        id=record.id,
+        rank=rank,
+        kind=record.kind,
+        entity_type=record.entity_type,
+        title=record.name or citation.title,
+        content=record.content,
+        relevance=item.relevance,
+        recency=fresh,
+        final=final,
+        combined_score=candidate.combined_score,
+        vector_score=candidate.vector_score,
+        vector_supplied=item.vector_supplied,
+        lexical_score=candidate.lexical_score,
+        graph_score=candidate.graph_score,
+        rerank_score=item.rerank_score,
+        fused_rank=item.fused_rank,
+        ranks=candidate.ranks,
+        sources=candidate.sources,
+        reasons=candidate.reasons,
+        paths=candidate.paths,
+        citation=citation,
+        schema_version=record.schema_version,
+        needs_transformation=item.drift is Drift.MODERATE,
+        timestamp=record.timestamp,
+        aged_from=aged_from(record),
+        valid_at=record.valid_at,
+        invalid_at=record.invalid_at,
+        metadata=record.metadata,
+        trusted=record.trusted,
+    )
+
+
+def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[RelatedEntity, ...]:
+    """Return the entities that the question names, those its steps reached, and those on the results' paths."""
+    named = {link.entity_id: link for link in request.linked.links} if request.linked else {}
+    if request.expanded:
+        named |= {link.entity_id: link for link in request.expanded.links}
+    related = {
+        identity: RelatedEntity(
+            id=identity, name=link.name, entity_type=link.entity_type, linked=True, certainty=link.certainty
+        )
+        for identity, link in named.items()
+    }
+    if request.plan.strategy is Strategy.MULTI_HOP and request.linked is None and request.expanded:
+        # What the steps reached is an answer even where it has no record.
+        for hit in request.expanded.hits:
+            if not hit.has_record and hit.id not in related:
+                related[hit.id] = RelatedEntity(
+                    id=hit.id, name=hit.name or hit.id, entity_type=hit.entity_type, linked=False
+                )
+    shown = {result.id for result in results}
+    types = {hit.id: hit.entity_type for found in (request.linked, request.expanded) if found for hit in found.hits}
+    for result in results:
+        for path in result.paths:
+            names = path.names or path.ids
+            for identity, name in zip(path.ids, names, strict=True):
+                if identity not in related and identity not in shown and result.kind is not Kind.MESSAGE:
+                    related[identity] = RelatedEntity(
+                        id=identity, name=name, entity_type=types.get(identity, "Concept"), linked=False
+                    )
+    return tuple(related.values())
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A candidate in the order of the answer, with the score that put it there."""
+
+    item: Ranked
+    final: float
+
+
+def runners_up(order: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]:
+    """Return the candidates behind the results that some strand ranks within :data:`RUNNERS_UP_FROM`, in order.
+
+    Parameters
+    ----------
+    order
+        Every candidate that was read, best first.
+    shown
+        How many of them are results.
+    """
+    return tuple(
+        Considered(
+            id=placed.item.record.id,
+            title=placed.item.record.name or cite(placed.item.record).title,
+            rank=rank,
+            fused_rank=placed.item.fused_rank,
+            ranks=placed.item.candidate.ranks,
+            final=placed.final,
+        )
+        for rank, placed in enumerate(order[shown:], start=shown + 1)
+        if min(placed.item.candidate.ranks.values()) <= RUNNERS_UP_FROM
+    )
+
+
+def shortened(answer: Answer, most_bytes: int = MAX_ANSWER_BYTES) -> Answer:
+    """Return the answer, its longest texts shortened to one length where it is too long as a whole.
+
+    Parameters
+    ----------
+    most_bytes
+        Size of the answer as JSON, with every character beyond ASCII escaped, as Lambda may write it.
+    """
+    if _size(answer.model_dump(mode="json")) <= most_bytes:
+        return answer
+    results = [_with_short_metadata(result) for result in answer.results]
+    while True:
+        bare = [result.model_copy(update={"content": ""}) for result in results]
+        room = most_bytes - _size(_with_results(answer, bare).model_dump(mode="json"))
+        if room >= 0 or not results:
+            break
+        results.pop()
+    longest = _level([_size(result.content) for result in results], room)
+    return _with_results(answer, [_with_short_text(result, longest) for result in results])
+
+
+def _with_results(answer: Answer, results: Sequence[Result]) -> Answer:
+    sources = tuple(dict.fromkeys(result.citation for result in results))
+    return answer.model_copy(update={"results": tuple(results), "sources": sources})
+
+
+def _with_short_metadata(result: Result) -> Result:
+    if _size(result.metadata) <= METADATA_BYTES:
+        return result
+    return result.model_copy(update={"metadata": {}, "shortened": True})
+
+
+def _with_short_text(result: Result, longest: int) -> Result:
+    if _size(result.content) <= longest:
+        return result
+    return result.model_copy(update={"content": beginning(result.content, longest), "shortened": True})
+
+
+def beginning(text: str, most_bytes: int) -> str:
+    """Return as much of a text as fits, to the end of a word, and an ellipsis."""
+    room = most_bytes - len(json.dumps("…")) + len('""')
+    fitting_lengths = range(min(len(text), most_bytes) + 1)
+    text = text[: max(0, bisect_right(fitting_lengths, room, key=lambda length: _size(text[:length])) - 1)]
+    space = text.rfind(" ", -_LAST_WORD)
+    return f"{text[:space] if space > 0 else text}…"
+
+
+def _level(sizes: Sequence[int], room: int) -> int:
+    """Return the greatest size to which all may be cut so that they fit together."""
+    for place, size in enumerate(sorted(sizes)):
+        share = room // (len(sizes) - place)
+        if size > share:
+            return share
+        room -= size
+    return max(sizes, default=0)
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value))
