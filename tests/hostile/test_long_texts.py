@@ -40,4 +40,4 @@ def test_nineteen_long_texts_are_shortened_in_little_time() -> None:
     assert len(shown.results) == 19
     assert all(result.shortened for result in shown.results)
     assert len(shown.model_dump_json()) < MAX_ANSWER_BYTES
-    assert taken(lambda: fitting(answer)) < 0.12
+    assert taken(lambda: fitting(answer)) < 0.06

@@ -17,7 +17,7 @@ MAX_ITEMS: Final = 10_000
 MAX_KEYS: Final = 1_000
 """Of one object."""
 MAX_VALUES: Final = 60_000
-"""In all, objects and arrays among them; the most that a valid write holds is less. Each may be a field that is wrong."""
+"""In all, objects and arrays among them; the greatest valid write has fewer. Each may be a field that is wrong."""
 
 
 class NotJson(ValueError):
