@@ -131,9 +131,7 @@ def test_an_answer_is_read_to_its_end_whatever_strangers_connect(library: DemoSt
         parts = urlsplit(address)
         reading.connect((parts.hostname, parts.port))
         reading.settimeout(15)
-        reading.sendall(
-            f"GET /records HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token('globex')}\r\n\r\n".encode()
-        )
+        reading.sendall(f"GET /records HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token('globex')}\r\n\r\n".encode())
         assert reading.recv(1) == b"H"
         for _ in range(300):
             held.enter_context(_connect(address))
