@@ -2,7 +2,8 @@
 
 uvicorn waits for the headers of a request, and for a client that does not read its answer, without end. Here a
 connection has :attr:`Connection.headers_s` for the headers of each request and :attr:`Connection.answer_s` to read an
-answer, and when there are too many the one that has been open the longest without a request being worked on is dropped.
+answer, and when there are too many the one that has been open the longest without a request being worked on is dropped,
+those that an answer is on its way to after all others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WORKED_ON: Final = "worked_on"
-"""Set in the state of a request's scope while the request holds one of the server's places."""
+"""In the state of the scope of a request with a token: whether it is being read or answered."""
 GRACE_S: Final = 5
 
 
@@ -42,8 +43,13 @@ class Connection(H11Protocol):
 
     @property
     def worked_on(self) -> bool:
-        """Whether a request of this connection holds a place."""
+        """Whether a request of this connection is being read or answered."""
         return bool(self.scope and self.scope["state"].get(WORKED_ON))
+
+    @property
+    def downloading(self) -> bool:
+        """Whether the client, whose request held a place, has yet to read some of the answer."""
+        return bool(self.scope and WORKED_ON in self.scope["state"] and self.transport.get_write_buffer_size())
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for it."""
@@ -51,8 +57,13 @@ class Connection(H11Protocol):
         self.since = self.loop.time()
         self._watch()
         if len(self.connections) > self.most:
-            others = [other for other in self.connections if isinstance(other, Connection) and not other.worked_on]
-            oldest = min(others, key=lambda other: other.since)
+            others = [
+                other
+                for other in self.connections
+                if isinstance(other, Connection) and other is not self and not other.worked_on
+            ]
+            # An answer that is on its way is cut only when there are nothing but such.
+            oldest = min(others or [self], key=lambda other: (other.downloading, other.since))
             self.connections.discard(oldest)  # at once: a dropped connection is lost in the loop's next round
             oldest.transport.abort()
 
@@ -130,8 +141,8 @@ class Connection(H11Protocol):
 def configured(
     application: Callable[..., Any], *, at_once: int = 16, kind: type[Connection] = Connection
 ) -> uvicorn.Config:
-    """Return how uvicorn serves an application by these connections, at least two for each request at once."""
-    bounded = type(kind.__name__, (kind,), {"most": max(kind.most, 2 * at_once)})
+    """Return how uvicorn serves an application by these connections: at least six for each request at once."""
+    bounded = type(kind.__name__, (kind,), {"most": max(kind.most, 6 * at_once)})
     return uvicorn.Config(
         application,
         http=bounded,

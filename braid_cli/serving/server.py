@@ -3,7 +3,8 @@
 What API Gateway does in front of the function is done here. A token is verified by the headers alone, before anything
 else is read: a request without one takes no place, and its body is not kept. Of requests with one, more than a number
 at once, of one tenant or in all, are refused rather than queued, so that whoever waits for an answer does not wait for
-others' first. A body that is too long, late or cut short is refused, and none of it is handed on.
+others' first; and a place is taken when the body is there. A body that is too long, late or cut short is refused, and
+none of it is handed on.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ READ_TIMEOUT_S: Final = 10.0
 """How long a body may take to arrive."""
 DISCARD_S: Final = 1.0
 """For how long a body that nobody wants is read: a client that is still sending it would not see why."""
+READ_AT_ONCE: Final = 4
+"""Bodies that are read at once, for each request that is answered at once: slow ones keep no place from the others."""
 OPEN_THREADS: Final = 2
 """For requests without a place: whether the server lives has to be known when it is busy, too."""
 
@@ -97,6 +100,7 @@ class Server:
         self._tenant_claim = tenant_claim
         self._bounds = bounds or Bounds()
         self._clock = clock
+        self._read: Counter[str] = Counter()
         self._busy: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(self._bounds.at_once, thread_name_prefix="braid")
         self._open_pool = ThreadPoolExecutor(OPEN_THREADS, thread_name_prefix="braid-open")
@@ -119,8 +123,10 @@ class Server:
                 if not await _discarded(parts):
                     answer = _unread(answer)
             else:
-                with self._taken_on(scope, str(claims["tenant_id"])):
+                tenant_id = str(claims["tenant_id"])
+                with self._counted(self._read, READ_AT_ONCE * self._bounds.at_once, scope, tenant_id):
                     body = await asyncio.wait_for(self._body(headers, parts), READ_TIMEOUT_S)
+                with self._counted(self._busy, self._bounds.at_once, scope, tenant_id):
                     answer = await self._answered(scope, headers, body, claims, self._pool)
         except Problem as problem:
             await _discarded(parts)
@@ -146,21 +152,21 @@ class Server:
         return await loop.run_in_executor(pool, self._handler, event, LocalContext("search_api"))
 
     @contextlib.contextmanager
-    def _taken_on(self, scope: Mapping[str, Any], tenant_id: str) -> Iterator[None]:
-        """Hold a place for a request while it is read and answered, or refuse it. Only on the event loop's thread."""
-        if self._busy.total() >= self._bounds.at_once:
+    def _counted(self, held: Counter[str], most: int, scope: Mapping[str, Any], tenant_id: str) -> Iterator[None]:
+        """Hold a place for a request while it is read, or answered, or refuse it. Only on the event loop's thread."""
+        if held.total() >= most:
             raise unavailable("the server is busy")
-        if self._busy[tenant_id] >= self._bounds.per_tenant:
+        if held[tenant_id] >= self._bounds.per_tenant:
             raise too_many("this tenant asks too much at once")
-        self._busy[tenant_id] += 1
+        held[tenant_id] += 1
         scope["state"][WORKED_ON] = True
         try:
             yield
         finally:
             scope["state"][WORKED_ON] = False
-            self._busy[tenant_id] -= 1
-            if not self._busy[tenant_id]:
-                del self._busy[tenant_id]
+            held[tenant_id] -= 1
+            if not held[tenant_id]:
+                del held[tenant_id]
 
     async def _body(self, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> bytes:
         limit = self._bounds.body_bytes

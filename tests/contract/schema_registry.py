@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import InvalidRequest
+from braid.ports import schema_registry
 from braid.ports.schema_registry import SchemaRegistry, SchemaVersion
 
 from tests.contract.shapes import ACME, GLOBEX, day
@@ -79,6 +80,23 @@ class SchemaRegistryContract:
             registry.register(schema(version))
         registry.register(schema(1))
         assert registry.current(ACME) == 3
+
+    def test_no_more_versions_are_registered_than_can_be_listed(
+        self, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(schema_registry, "MAX_VERSIONS", 3)
+        for version in (1, 2, 3):
+            registry.register(schema(version))
+        with pytest.raises(InvalidRequest, match="may have 3 versions"):
+            registry.register(schema(4))
+        registry.register(schema(3))
+        assert [each.version for each in registry.versions(ACME)] == [1, 2, 3]
+
+    def test_versions_are_no_longer_than_can_be_listed(self, registry: SchemaRegistry) -> None:
+        registry.register(schema(1, changes="ä" * 200_000))
+        with pytest.raises(InvalidRequest, match="2,000,000 bytes in all"):
+            registry.register(schema(2, changes="ä" * 200_000))
+        assert registry.current(ACME) == 1
 
     def test_each_tenant_has_its_own_versions(self, registry: SchemaRegistry) -> None:
         for version in (1, 2, 3, 4):

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid import strict_json
 from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.inline_writes import write_message
 from braid.ingestion.items import read_lines
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 TENANT = "saltmarrow"
 MANY_KEYS = {f"key {number}": number for number in range(110_000)}
 TOO_MUCH: dict[str, dict[str, Any]] = {
-    "metadata": {"metadata": MANY_KEYS},
+    "metadata": {"metadata": dict(list(MANY_KEYS.items())[: strict_json.MAX_KEYS])},
     "metadata of one key too many": {"metadata": dict(list(MANY_KEYS.items())[: MAX_METADATA_KEYS + 1])},
     "metadata of one long value": {"metadata": {"a": "é" * (record_limits.MAX_METADATA_VALUE_BYTES // 2 + 1)}},
     "metadata of one long key": {"metadata": {"k" * (record_limits.MAX_METADATA_KEY_BYTES + 1): 1}},

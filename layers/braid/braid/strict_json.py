@@ -7,10 +7,17 @@ that checked the same text may have read it otherwise.
 from __future__ import annotations
 
 import json
+import math
 from typing import Final, NoReturn
 
 MAX_DEPTH: Final = 32
 """Most nested objects and arrays; no request needs ten."""
+MAX_ITEMS: Final = 10_000
+"""Most items of one array; a conversation may have as many messages."""
+MAX_KEYS: Final = 1_000
+"""Most keys of one object."""
+MAX_VALUES: Final = 60_000
+"""Most values in all, objects and arrays included; the largest valid write has fewer. Each may be a field that is wrong."""
 
 
 class NotJson(ValueError):
@@ -25,11 +32,11 @@ def read_json(text: str) -> object:
     json.JSONDecodeError
         If the text is not JSON; it names the position.
     NotJson
-        If it has a duplicate key in an object, NaN or a number of thousands of digits, or is nested more than
-        :data:`MAX_DEPTH` levels deep.
+        If it has a duplicate key in an object, NaN, a number out of range or of thousands of digits, is nested more than
+        :data:`MAX_DEPTH` levels deep, or has more than :data:`MAX_ITEMS`, :data:`MAX_KEYS` or :data:`MAX_VALUES`.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_without_doubles, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_without_doubles, parse_float=_finite, parse_constant=_no_constant)
     except (json.JSONDecodeError, NotJson):
         raise
     except RecursionError:
@@ -39,8 +46,10 @@ def read_json(text: str) -> object:
         # Python parses no integer of more than 4,300 digits.
         message = "holds a number that is too long"
         raise NotJson(message) from None
-    if text.count("[") + text.count("{") > MAX_DEPTH:
-        _check_depth(value)
+    containers = text.count("[") + text.count("{")
+    # A value stands behind a comma or opens what holds it.
+    if containers > MAX_DEPTH or containers + text.count(",") >= MAX_KEYS:
+        _check_size(value)
     return value
 
 
@@ -48,6 +57,9 @@ _TOO_DEEP: Final = f"is more than {MAX_DEPTH} levels deep"
 
 
 def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len(pairs) > MAX_KEYS:
+        message = f"holds an object of more than {MAX_KEYS:,} keys"
+        raise NotJson(message)
     read = dict(pairs)
     if len(read) != len(pairs):
         message = "holds a key twice in one object"
@@ -60,15 +72,30 @@ def _no_constant(name: str) -> NoReturn:
     raise NotJson(message)
 
 
-def _check_depth(value: object) -> None:
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        message = "holds a number that is out of range"
+        raise NotJson(message)
+    return value
+
+
+def _check_size(value: object) -> None:
     level = [value]
+    values = 1
     for _ in range(MAX_DEPTH + 1):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
-            if isinstance(inner, dict | list)
-        ]
+        inside: list[object] = []
+        for outer in level:
+            if isinstance(outer, list) and len(outer) > MAX_ITEMS:
+                message = f"holds an array of more than {MAX_ITEMS:,} items"
+                raise NotJson(message)
+            if isinstance(outer, dict | list):
+                values += len(outer)
+                inside += outer.values() if isinstance(outer, dict) else outer
+        if values > MAX_VALUES:
+            message = f"holds more than {MAX_VALUES:,} values"
+            raise NotJson(message)
+        level = [inner for inner in inside if isinstance(inner, dict | list)]
         if not level:
             return
     raise NotJson(_TOO_DEEP)

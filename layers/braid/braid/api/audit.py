@@ -1,5 +1,8 @@
 """Audit log: refused requests, and writes, deletes, lists and imports with their tenant and size; never content.
 
+A request that cannot be meant, such as one with a wrong field, and one above a quota change nothing and have no entry:
+however many of them a tenant sends, they push none of another's out.
+
 One JSON object a line, each with ``"log": "audit"``. In Lambda the lines go to the function's log group, where a
 subscription or metric filter selects them by that field. Elsewhere they go to :data:`FILE` in the home folder, which
 only its owner can read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept. Unauthenticated requests
@@ -55,6 +58,15 @@ _EVENTS: Final[Mapping[tuple[str, str | None], AuditEvent]] = {
     ("POST", "/schemas"): AuditEvent.SCHEMA,
     ("POST", "/reembed"): AuditEvent.REEMBED,
 }
+_NOTHING_DONE: Final = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.TOO_MANY_REQUESTS,
+    }
+)
 
 
 class AuditEntry(Frozen):
@@ -83,6 +95,8 @@ def audited(method: str, route: str | None, status: int) -> AuditEvent | None:
             return AuditEvent.AUTHENTICATION_FAILED
         case HTTPStatus.FORBIDDEN:
             return AuditEvent.REFUSED
+        case status if status in _NOTHING_DONE:
+            return None
         case _:
             return _EVENTS.get((method, route))
 

@@ -171,6 +171,9 @@ class _Request:
             raise from_validation([{"loc": (name,), "type": "extra_forbidden", "msg": ""} for name in unknown])
         event = {**self.event, "isBase64Encoded": False, "body": None}
         if self.method in WITH_BODY:
+            if self.caller and api.writes(self.method, self.path):
+                # Before the body is read: whoever may not write costs no validation of it.
+                self.caller.must_write()
             event["body"] = check_body(self.event, limit_bytes=api.library.settings.api_max_body_bytes)
             # Powertools knows the type in one spelling only.
             event["headers"] = {**self.event["headers"], "content-type": "application/json"}

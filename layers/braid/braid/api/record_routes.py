@@ -125,6 +125,7 @@ def _add_schemas(api: Api) -> None:
     @api.post("/schemas", operation_id="registerSchema", summary="Register the next version", tags=WRITE)
     def register(proposed: NewSchema) -> SchemaVersion:
         api.caller.must_write()
+        library.quotas.take_writes(api.tenant_id, 1)
         for known in library.schemas.versions(api.tenant_id):
             if known.version == proposed.version and proposed.same_as(known):
                 return known

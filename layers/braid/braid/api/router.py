@@ -151,8 +151,14 @@ class Api(APIGatewayHttpResolver):
 
     def parameters(self, method: str, path: str) -> frozenset[str]:
         """Return the names of a route's query parameters."""
-        found = next(route for route in self._routes() if route.method == method and route.rule.match(path))
-        return frozenset(field.alias for field in found.dependant.query_params)
+        return frozenset(field.alias for field in self._route(method, path).dependant.query_params)
+
+    def writes(self, method: str, path: str) -> bool:
+        """Whether a route changes what is stored."""
+        return method != "GET" and "write" in (self._route(method, path).tags or ())
+
+    def _route(self, method: str, path: str) -> Route:
+        return next(route for route in self._routes() if route.method == method and route.rule.match(path))
 
     def _routes(self) -> list[Route]:
         return self._static_routes + self._dynamic_routes

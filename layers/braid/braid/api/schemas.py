@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import FailFast, Field, StringConstraints, model_validator
 
 from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import (
@@ -43,7 +43,7 @@ class SemanticQuestion(Frozen):
     """A search by meaning and words alone, without the graph."""
 
     text: QueryText
-    entity_types: Annotated[tuple[Label, ...], Field(max_length=100)] = ()
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=100), FailFast()] = ()
     time_range: TimeRange | None = None
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
     min_similarity: Score | None = None
@@ -137,7 +137,7 @@ class WriteSummary(Frozen):
 class Deletes(Frozen):
     """Records to be removed for good, or vertices without one."""
 
-    ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=100)]
+    ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=100), FailFast()]
 
 
 class ImportRequest(Frozen):
@@ -213,8 +213,8 @@ class NewSchema(Frozen):
     """The next version of a tenant's schema."""
 
     version: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
-    entity_types: Annotated[tuple[Label, ...], Field(max_length=1_000)] = ()
-    relationship_types: Annotated[tuple[Label, ...], Field(max_length=1_000)] = ()
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=1_000), FailFast()] = ()
+    relationship_types: Annotated[tuple[Label, ...], Field(max_length=1_000), FailFast()] = ()
     changes: Annotated[Text, StringConstraints(max_length=10_000)] = ""
 
     def same_as(self, known: SchemaVersion) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Final
@@ -32,6 +33,8 @@ PAGE_HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
+_MADE: Final[list[str]] = []
+_MAKING: Final = threading.Lock()
 
 
 def add_service_routes(api: Api) -> None:
@@ -43,7 +46,7 @@ def add_service_routes(api: Api) -> None:
 
     @api.get("/openapi.json", summary="This interface as OpenAPI", tags=["about"], include_in_schema=False)
     def openapi() -> Response[str]:
-        return Response(200, "application/json", document(api))
+        return Response(200, "application/json", _document(api))
 
     @api.get("/", summary="To the page", tags=["about"], include_in_schema=False)
     def root() -> Response[str]:
@@ -56,6 +59,14 @@ def add_service_routes(api: Api) -> None:
     @api.get("/explorer/<name>", summary="A file of the page", tags=["about"], include_in_schema=False)
     def page_file(name: Annotated[str, InPath()]) -> Response[str]:
         return _file(name)
+
+
+def _document(api: Api) -> str:
+    """Return the OpenAPI document, which takes long to make: once in a process, as all its routers are alike."""
+    with _MAKING:
+        if not _MADE:
+            _MADE.append(document(api))
+    return _MADE[0]
 
 
 def _file(name: str) -> Response[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import FailFast, Field, model_validator
 
 from braid.models.enums import Direction, Fusion, Intent, Kind, Ranking, RerankerKind, Strategy
 from braid.models.scalars import Frozen, Label, Name, QueryText, Score, TenantId, Timestamp, Weight
@@ -31,8 +31,8 @@ class TimeRange(Frozen):
 class Filters(Frozen):
     """Conditions that every result meets. An empty tuple means no condition."""
 
-    kinds: Annotated[tuple[Kind, ...], Field(max_length=32)] = ()
-    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES)] = ()
+    kinds: Annotated[tuple[Kind, ...], Field(max_length=32), FailFast()] = ()
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES), FailFast()] = ()
     time_range: TimeRange | None = None
     task_id: Name | None = None
     tool_name: Name | None = None
@@ -51,7 +51,7 @@ class GraphConstraint(Frozen):
     """Restrict the answer to what a walk from one entity reaches."""
 
     entity: Name
-    types: Annotated[tuple[Label, ...], Field(max_length=32)] = ()
+    types: Annotated[tuple[Label, ...], Field(max_length=32), FailFast()] = ()
     direction: Direction = Direction.BOTH
     depth: Annotated[int, Field(strict=True, ge=1, le=3)] = 1
 
@@ -67,8 +67,8 @@ class PlanStep(Frozen):
     """One step of a multi-hop plan: search, or walk from what the step before found."""
 
     operation: StepOperation
-    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES)] = ()
-    types: Annotated[tuple[Label, ...], Field(max_length=32)] = ()
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES), FailFast()] = ()
+    types: Annotated[tuple[Label, ...], Field(max_length=32), FailFast()] = ()
     direction: Direction = Direction.BOTH
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
 

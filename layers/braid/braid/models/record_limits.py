@@ -28,6 +28,9 @@ MAX_METADATA_BYTES: Final = 64 * 1024
 MAX_ALIASES: Final = 100
 MAX_EMBEDDINGS: Final = 16
 MAX_VECTOR_VALUES: Final = 8_192
+MAX_WHOLE: Final = 2**63 - 1
+"""Greatest whole number, either side of zero: no reader of an answer, and no store, has to know longer ones."""
+_TOO_LONG: Final = "must not hold a whole number of more than 64 bits"
 
 
 class TooMuch(NamedTuple):
@@ -53,6 +56,13 @@ def _too_much_in(record: Record) -> TooMuch | None:
         return TooMuch("embeddings", f"must not hold more than {MAX_EMBEDDINGS} items")
     if any(embedding.dimension > MAX_VECTOR_VALUES for embedding in record.embeddings):
         return TooMuch("embeddings", f"holds a vector of more than {MAX_VECTOR_VALUES:,} values")
+    for field, number in (
+        ("source.page", record.source.page),
+        ("source.chunk_index", record.source.chunk_index),
+        ("schema_version", record.schema_version),
+    ):
+        if number is not None and number > MAX_WHOLE:
+            return TooMuch(field, _TOO_LONG)
     message = _too_much_metadata(record.metadata)
     return TooMuch("metadata", message) if message else None
 
@@ -62,6 +72,8 @@ def _too_much_metadata(metadata: Mapping[str, object]) -> str | None:
         return f"must not hold more than {MAX_METADATA_KEYS} keys"
     total = 0
     for place, (key, value) in enumerate(metadata.items(), start=1):
+        if isinstance(value, int) and abs(value) > MAX_WHOLE:
+            return f"key {place}: {_TOO_LONG}"
         key_bytes, value_bytes = len(key.encode()), len(str(value).encode())
         if key_bytes > MAX_METADATA_KEY_BYTES:
             return f"key {place} is longer than {MAX_METADATA_KEY_BYTES} bytes"

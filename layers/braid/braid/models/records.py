@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, FailFast, Field, StringConstraints, model_validator
 
 from braid.models.enums import Kind
 from braid.models.scalars import (
@@ -64,9 +64,9 @@ class NewRecord(Frozen):
     kind: Kind = Kind.CHUNK
     entity_type: Label | None = None
     name: Name | None = None
-    aliases: tuple[Name, ...] = ()
+    aliases: Annotated[tuple[Name, ...], FailFast()] = ()
     content: Text = ""
-    embeddings: tuple[Embedding, ...] = ()
+    embeddings: Annotated[tuple[Embedding, ...], FailFast()] = ()
     """Vectors that the record brings, where the settings allow it; the models make the others."""
     schema_version: Annotated[int, Field(ge=1)] = 1
     created_at: Timestamp | None = None
@@ -83,7 +83,7 @@ class NewRecord(Frozen):
     metadata: dict[Text, MetadataValue] = Field(default_factory=dict)
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
     """Whether a model may be shown it; of what is not, a context has nothing unless asked. Written where False only."""
-    supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100)] = ()
+    supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100), FailFast()] = ()
     """Records that this one supersedes."""
 
     @model_validator(mode="after")
@@ -119,7 +119,7 @@ class NewVertex(Frozen):
     id: RecordId
     entity_type: Label = "Concept"
     name: Name | None = None
-    aliases: tuple[Name, ...] = ()
+    aliases: Annotated[tuple[Name, ...], FailFast()] = ()
     timestamp: Timestamp | None = None
     valid_at: Timestamp | None = None
     invalid_at: Timestamp | None = None
@@ -158,7 +158,7 @@ class NewRelationship(Frozen):
     invalid_at: Timestamp | None = None
     evidence: RecordId | None = None
     predicate: Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)] | None = None
-    supersedes: Annotated[tuple[RelationshipKey, ...], Field(max_length=100)] = ()
+    supersedes: Annotated[tuple[RelationshipKey, ...], Field(max_length=100), FailFast()] = ()
     """Edges that this one supersedes. An instruction to the write; no graph stores it."""
 
     def identity(self) -> tuple[str, str, str, str]:

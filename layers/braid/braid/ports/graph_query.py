@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import Field, model_validator
+from pydantic import FailFast, Field, model_validator
 
 from braid.models import Direction, Frozen, GraphHit, Label, Name, RecordId, Score, TenantId, TimeRange, Timestamp
 
@@ -22,14 +22,14 @@ MAX_STARTS: Final = 10_000
 MAX_WALKS: Final = 5_000
 """Walks kept after a step; of more, the best by score. To each vertex of an answer of nodes the best is always kept."""
 
-Types = Annotated[tuple[Label, ...], Field(max_length=32)]
+Types = Annotated[tuple[Label, ...], Field(max_length=32), FailFast()]
 
 
 class QueryStart(Frozen):
     """Where a query begins: at the vertices that meet every condition given, of which the first three need one."""
 
-    ids: Annotated[tuple[RecordId, ...], Field(max_length=200)] = ()
-    names: Annotated[tuple[Name, ...], Field(max_length=50)] = ()
+    ids: Annotated[tuple[RecordId, ...], Field(max_length=200), FailFast()] = ()
+    names: Annotated[tuple[Name, ...], Field(max_length=50), FailFast()] = ()
     """Names or aliases, compared as the graph links them: case, accents and punctuation do not matter."""
     entity_types: Types = ()
     time_range: TimeRange | None = None

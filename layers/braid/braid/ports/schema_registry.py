@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
 FIRST_VERSIONS: Final = (1, 2)
 """With what a tenant's registry may begin: its records count as of version 1 whether that is written down or not."""
+
+
+MAX_VERSIONS: Final = 200
+"""Of one tenant."""
+MAX_VERSIONS_BYTES: Final = 2_000_000
+"""Of all of them as JSON of ASCII alone, so that they can be listed in one answer."""
 
 
 class SchemaVersion(Frozen):
@@ -40,7 +47,8 @@ class SchemaRegistry(Protocol):
         ------
         InvalidRequest
             If the version is registered with other content, or is not the next one: a version left out would make all
-            records look further behind than they are.
+            records look further behind than they are. Or if there were more than :data:`MAX_VERSIONS`, or of more
+            than :data:`MAX_VERSIONS_BYTES`, with it.
         """
 
     def current(self, tenant_id: TenantId) -> int:
@@ -165,7 +173,7 @@ def check_next(proposed: SchemaVersion, versions: Sequence[SchemaVersion]) -> bo
     Raises
     ------
     InvalidRequest
-        If it is registered with other content, or is not the next one.
+        If it is registered with other content, is not the next one, or one too many.
     """
     for known in versions:
         if known.version == proposed.version:
@@ -183,4 +191,14 @@ def check_next(proposed: SchemaVersion, versions: Sequence[SchemaVersion]) -> bo
             f"version: the next version of tenant {proposed.tenant_id}'s schema is {wanted}, not {proposed.version}"
         )
         raise InvalidRequest(message, field="version")
+    if len(versions) >= MAX_VERSIONS or sum(map(_size, (*versions, proposed))) > MAX_VERSIONS_BYTES:
+        message = (
+            f"a tenant's schema may have {MAX_VERSIONS} versions, of {MAX_VERSIONS_BYTES:,} bytes in all;"
+            " say less in changes, or keep to the types that are registered"
+        )
+        raise InvalidRequest(message)
     return True
+
+
+def _size(version: SchemaVersion) -> int:
+    return len(json.dumps(version.model_dump(mode="json")))

@@ -55,7 +55,8 @@ def _type_of(identity: str) -> SourceType | None:
 
 def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
     """Return the beginning of a text on one line, cut between words."""
-    line = " ".join(text.split())
+    # So many words are longer than the limit: of a megabyte no more is taken apart.
+    line = " ".join(text.split(maxsplit=limit))
     if len(line) <= limit:
         return line
     head = line[: limit - 1]

@@ -10,7 +10,7 @@ import unicodedata
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import FailFast, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from braid.models import ContextRole, Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
 from braid.ranking.scoring import (
@@ -73,7 +73,7 @@ class ContextQuestion(Frozen):
     """The next question, and the conversation so far."""
 
     query: QueryText
-    messages: Annotated[tuple[Message, ...], Field(max_length=10_000)] = ()
+    messages: Annotated[tuple[Message, ...], Field(max_length=10_000), FailFast()] = ()
     """Oldest first."""
     task_id: Name | None = None
     """Only episodes of this task."""

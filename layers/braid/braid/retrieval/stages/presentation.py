@@ -151,17 +151,23 @@ def shortened(answer: Answer, most_bytes: int = MAX_ANSWER_BYTES) -> Answer:
     most_bytes
         Size of the answer as JSON, with every character beyond ASCII escaped, as Lambda may write it.
     """
-    if _size(answer.model_dump(mode="json")) <= most_bytes:
+    if (
+        sum(len(result.content) for result in answer.results) <= most_bytes  # a character has a byte at least
+        and _size(answer.model_dump(mode="json")) <= most_bytes
+    ):
         return answer
     results = [_with_short_metadata(result) for result in answer.results]
-    while True:
-        bare = [result.model_copy(update={"content": ""}) for result in results]
-        room = most_bytes - _size(_with_results(answer, bare).model_dump(mode="json"))
-        if room >= 0 or not results:
-            break
-        results.pop()
-    longest = _level([_size(result.content) for result in results], room)
-    return _with_results(answer, [_with_short_text(result, longest) for result in results])
+
+    def room(count: int) -> int:
+        bare = [result.model_copy(update={"content": ""}) for result in results[:count]]
+        return most_bytes - _size(_with_results(answer, bare).model_dump(mode="json"))
+
+    if room(len(results)) < 0:
+        results = results[: bisect_right(range(1, len(results)), 0, key=lambda count: -room(count))]
+    sizes = [_size(result.content[:most_bytes]) for result in results]
+    longest = _level(sizes, room(len(results)))
+    shown = [_with_short_text(*each, longest) for each in zip(results, sizes, strict=True)]
+    return _with_results(answer, shown)
 
 
 def _with_results(answer: Answer, results: Sequence[Result]) -> Answer:
@@ -175,17 +181,24 @@ def _with_short_metadata(result: Result) -> Result:
     return result.model_copy(update={"metadata": {}, "shortened": True})
 
 
-def _with_short_text(result: Result, longest: int) -> Result:
-    if _size(result.content) <= longest:
+def _with_short_text(result: Result, size: int, longest: int) -> Result:
+    if size <= longest:
         return result
     return result.model_copy(update={"content": beginning(result.content, longest), "shortened": True})
 
 
 def beginning(text: str, most_bytes: int) -> str:
     """Return as much of a text as fits, to the end of a word, and an ellipsis."""
-    room = most_bytes - len(json.dumps("…")) + len('""')
-    fitting_lengths = range(min(len(text), most_bytes) + 1)
-    text = text[: max(0, bisect_right(fitting_lengths, room, key=lambda length: _size(text[:length])) - 1)]
+    room = most_bytes - len(json.dumps("…"))
+    end, unsure = 0, min(len(text), most_bytes)
+    while unsure:  # half of what may still fit, and then half of the rest: all of them together are one text
+        half = (unsure + 1) // 2
+        size = _size(text[end : end + half]) - len('""')
+        if size <= room:
+            end, room, unsure = end + half, room - size, unsure - half
+        else:
+            unsure = half - 1
+    text = text[:end]
     space = text.rfind(" ", -_LAST_WORD)
     return f"{text[:space] if space > 0 else text}…"
 

@@ -1,0 +1,43 @@
+"""Records of a megabyte each make an answer little slower than short ones do."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from braid.ranking.citations import excerpt
+from braid.retrieval.stages.answer_size import MAX_ANSWER_BYTES, fitting
+
+from tests.fakes import fused, query, record, searched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MEGABYTE = "word " * 200_000
+NAMES = tuple((f"r{number:02}", 1 - number / 100) for number in range(19))
+
+
+def taken(do: Callable[[], object]) -> float:
+    """Return the least of three times of this thread, in seconds."""
+    least = float("inf")
+    for _ in range(3):
+        began = time.thread_time()
+        do()
+        least = min(least, time.thread_time() - began)
+    return least
+
+
+def test_an_excerpt_reads_no_more_than_the_beginning() -> None:
+    texts = (MEGABYTE, " " * 1_000_000, "x" * 1_000_000)
+    assert taken(lambda: [excerpt(text) for text in texts * 6]) < 0.05
+
+
+def test_nineteen_long_texts_are_shortened_in_little_time() -> None:
+    short = fused([record(name) for name, _ in NAMES], searched=searched(*NAMES), query=query(top_k=19))
+    long = tuple(result.model_copy(update={"content": MEGABYTE}) for result in short.results)
+    answer = short.model_copy(update={"results": long})
+    shown = fitting(answer)
+    assert len(shown.results) == 19
+    assert all(result.shortened for result in shown.results)
+    assert len(shown.model_dump_json()) < MAX_ANSWER_BYTES
+    assert taken(lambda: fitting(answer)) < 0.06
