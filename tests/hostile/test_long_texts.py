@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from braid.ranking.citations import excerpt
-from braid.retrieval.stages.answer_size import MAX_ANSWER_BYTES, fitting
+from braid.retrieval.stages.presentation import MAX_ANSWER_BYTES, shortened
 
 from tests.fakes import fused, query, record, searched
 
@@ -36,8 +36,8 @@ def test_nineteen_long_texts_are_shortened_in_little_time() -> None:
     short = fused([record(name) for name, _ in NAMES], searched=searched(*NAMES), query=query(top_k=19))
     long = tuple(result.model_copy(update={"content": MEGABYTE}) for result in short.results)
     answer = short.model_copy(update={"results": long})
-    shown = fitting(answer)
+    shown = shortened(answer)
     assert len(shown.results) == 19
     assert all(result.shortened for result in shown.results)
     assert len(shown.model_dump_json()) < MAX_ANSWER_BYTES
-    assert taken(lambda: fitting(answer)) < 0.06
+    assert taken(lambda: shortened(answer)) < 0.06

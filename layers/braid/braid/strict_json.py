@@ -17,7 +17,7 @@ MAX_ITEMS: Final = 10_000
 MAX_KEYS: Final = 1_000
 """Most keys of one object."""
 MAX_VALUES: Final = 60_000
-"""Most values in all, objects and arrays included; the largest valid write has fewer. Each may be a field that is wrong."""
+"""Most values in all, objects and arrays included: each may be a field that is wrong. The largest valid write has fewer."""
 
 
 class NotJson(ValueError):
@@ -32,8 +32,8 @@ def read_json(text: str) -> object:
     json.JSONDecodeError
         If the text is not JSON; it names the position.
     NotJson
-        If it has a duplicate key in an object, NaN, a number out of range or of thousands of digits, is nested more than
-        :data:`MAX_DEPTH` levels deep, or has more than :data:`MAX_ITEMS`, :data:`MAX_KEYS` or :data:`MAX_VALUES`.
+        If it has a duplicate key in an object, NaN, a number out of range or of thousands of digits, is nested deeper
+        than :data:`MAX_DEPTH` levels, or has more than :data:`MAX_ITEMS`, :data:`MAX_KEYS` or :data:`MAX_VALUES`.
     """
     try:
         value = json.loads(text, object_pairs_hook=_without_doubles, parse_float=_finite, parse_constant=_no_constant)
