@@ -17,7 +17,7 @@ MAX_ITEMS: Final = 10_000
 MAX_KEYS: Final = 1_000
 """Most keys of one object."""
 MAX_VALUES: Final = 60_000
-"""Most values in all, objects and arrays included: each may be a field that is wrong. The largest valid write has fewer."""
+"""Most values in all, objects and arrays included: each may be a wrong field. The largest valid write has fewer."""
 
 
 class NotJson(ValueError):
