@@ -1,13 +1,15 @@
 """Deleting, for good and in both stores: records, and documents with their chunks.
 
-A page of records goes in one transaction: the graph first, then the index. Whoever is stopped between the two, where
-stores cannot commit together, finds what is left by the records that are still there, and repeats the delete.
+A page of records goes in one transaction: out of the notes of unfinished writes first, so that no repair brings it back,
+then out of the graph, then out of the index. Whoever is stopped between two of these, where stores cannot commit
+together, finds what is left by the records that are still there, and repeats the delete.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from braid.ingestion.unfinished_writes import forget
 from braid.models import Frozen, TenantId
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.object_store import ObjectStore
     from braid.ports.search_index import SearchIndex
 
 _PAGE = 500
@@ -39,6 +42,10 @@ class DeleteStore(Protocol):
     @property
     def graph(self) -> WritableGraph:
         """Where vertices and edges are."""
+
+    @property
+    def notes(self) -> ObjectStore | None:
+        """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
 
     def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
         """Commit what is deleted inside and a new write generation: together, where the stores can."""
@@ -85,6 +92,7 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     records = vertices = relationships = 0
     for ids in pages:
         with store.transaction(tenant_id):
+            forget(tenant_id, store.notes, ids=ids)
             edges = store.graph.relationships(tenant_id, ids=ids, evidence=ids)
             relationships += store.graph.delete_relationships(tenant_id, edges)
             vertices += store.graph.delete(tenant_id, ids)

@@ -2,7 +2,8 @@
 
 Before such a write its edges and vertices are noted in the object store, with the hashes of its records; after it the
 note is removed. A note that stays tells of a write that broke off: of the records that have reached the index,
-``braid repair`` then writes the edges that have not reached the graph.
+``braid repair`` then writes the edges that have not reached the graph. Whoever deletes takes what is deleted out of the
+notes first, so that no repair brings it back.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from braid.ingestion.bulk.small_objects import read_object
 from braid.models import Frozen, RecordId, Relationship, TenantId, Vertex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from braid.ports.ingestion import WriteRequest
     from braid.ports.object_store import ObjectStore
 
-_FOLDER = "ingest/unfinished/"  # the functions that write may write there
+_FOLDER = "ingest/.unfinished/"  # the functions that write may write there
 
 
 class UnfinishedWrite(Frozen):
@@ -49,6 +50,30 @@ def unfinished(tenant_id: str, objects: ObjectStore) -> Iterator[tuple[str, Unfi
     """Yield the writes of a tenant that broke off or are being done, with the keys of their notes."""
     for info in list(objects.list(tenant_id, _FOLDER)):
         yield info.key, UnfinishedWrite.model_validate_json(read_object(objects, tenant_id, info.key))
+
+
+def forget(
+    tenant_id: str, objects: ObjectStore | None, *, ids: Collection[str] = (), edges: Collection[Relationship] = ()
+) -> None:
+    """Take records and vertices with the edges that hang on them, and further edges, out of a tenant's notes."""
+    gone, named = set(ids), {edge.identity() for edge in edges}
+    if objects is None or not (gone or named):
+        return
+    for key, write in unfinished(tenant_id, objects):
+        left = UnfinishedWrite(
+            tenant_id=tenant_id,
+            records={name: given for name, given in write.records.items() if name not in gone},
+            vertices=tuple(vertex for vertex in write.vertices if vertex.id not in gone),
+            relationships=tuple(
+                edge
+                for edge in write.relationships
+                if not gone & {edge.source, edge.target, edge.evidence} and edge.identity() not in named
+            ),
+        )
+        if not (left.vertices or left.relationships):
+            objects.delete(tenant_id, key)
+        elif left != write:
+            objects.put(tenant_id, key, left.model_dump_json().encode())
 
 
 def _key(request: WriteRequest) -> str:

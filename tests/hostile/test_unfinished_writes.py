@@ -1,0 +1,118 @@
+"""Notes of writes that broke off bring back what is missing, and nothing that was deleted since."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.repair import repair
+from braid.ingestion.unfinished_writes import forget, unfinished
+from braid.ingestion.writing import WriteRequest, write
+from braid.settings import Settings
+
+from tests.contract.shapes import ACME, GLOBEX, edge, record, vertex
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from braid.engines.embedded.objects import EmbeddedObjectStore
+
+
+class BrokeOff(Exception):
+    """A process ended between two stores."""
+
+
+class Apart(DemoStages):
+    """Stores that do not commit together, and note what is being written."""
+
+    @property
+    def notes(self) -> EmbeddedObjectStore:
+        """The notes."""
+        return self.objects  # type: ignore[return-value]
+
+    @contextmanager
+    def transaction(self, tenant_id: str) -> Iterator[None]:
+        """Begin a new generation in any case."""
+        try:
+            yield
+        finally:
+            self.cache.advance(tenant_id)
+
+    def version(self, tenant_id: str) -> None:  # type: ignore[override]
+        """Know of none."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Apart]:
+    opened = Apart(Settings(home=tmp_path))
+    yield opened
+    opened.close()
+
+
+def break_off(store: Apart, *items: Any, after: str = "graph") -> None:
+    """Write, and end before the graph is written or right after."""
+    request = WriteRequest(
+        tenant_id=ACME,
+        records=tuple(item for item in items if hasattr(item, "content")),
+        vertices=tuple(item for item in items if hasattr(item, "aliases") and not hasattr(item, "content")),
+        relationships=tuple(item for item in items if hasattr(item, "predicate")),
+    )
+    upsert = store.graph.upsert
+
+    def end(*written: Any) -> None:
+        if after == "graph":
+            upsert(*written)
+        raise BrokeOff
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.graph, "upsert", end)
+        with pytest.raises(BrokeOff):
+            write(request, store)
+    assert len(list(unfinished(ACME, store.objects))) == 1
+
+
+PEOPLE = (vertex("ada", name="Ada", has_record=False), vertex("hall", name="Hall", has_record=False))
+
+
+def test_a_vertex_that_was_deleted_after_its_write_broke_off_stays_deleted(store: Apart) -> None:
+    break_off(store, *PEOPLE, edge("ada", "hall", "KNOWS"))
+    delete_records(ACME, ["ada"], store)
+    assert repair(ACME, store).counts == {}
+    page = store.graph.scan(ACME)
+    assert ([one.id for one in page.vertices], page.relationships) == (["hall"], ())
+
+
+@pytest.mark.parametrize("deleted", ["a", "b", "fact"])
+def test_an_edge_that_went_with_a_record_stays_away_when_the_record_is_written_again(
+    store: Apart, deleted: str
+) -> None:
+    records = [record("a", "alpha"), record("b", "beta"), record("fact", "alpha cites beta")]
+    break_off(store, *records, edge("a", "b", "CITES", evidence="fact"))
+    delete_records(ACME, [deleted], store)
+    write(WriteRequest(tenant_id=ACME, records=tuple(records)), store)
+    assert repair(ACME, store).counts == {}
+    assert store.graph.scan(ACME).relationships == ()
+
+
+def test_an_edge_that_was_removed_by_itself_stays_away_and_the_others_come_back(store: Apart) -> None:
+    gone, kept = edge("ada", "hall", "KNOWS"), edge("hall", "ada", "HOUSES")
+    break_off(store, *PEOPLE, gone, kept, after="index")
+    forget(ACME, store.notes, edges=[gone])
+    repair(ACME, store)
+    assert [one.type for one in store.graph.scan(ACME).relationships] == ["HOUSES"]
+    assert list(unfinished(ACME, store.objects)) == []
+
+
+def test_what_was_not_deleted_comes_back_with_the_rest_of_the_note(store: Apart) -> None:
+    break_off(store, *PEOPLE, vertex("mill", name="Mill"), edge("hall", "mill"), edge("ada", "mill"), after="index")
+    store.objects.put(GLOBEX, next(unfinished(ACME, store.objects))[0], b"theirs")
+    delete_records(ACME, ["ada"], store)
+    repair(ACME, store)
+    page = store.graph.scan(ACME)
+    assert [one.id for one in page.vertices] == ["hall", "mill"]
+    assert [one.source for one in page.relationships] == ["hall"]
+    assert len(list(store.objects.list(GLOBEX))) == 1
