@@ -299,8 +299,9 @@ def _prune(staging: Staging, tenant_id: str, wired: Wired) -> int:
             Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
             for source, kind, target, predicate in identities
         ]
-        forget(tenant_id, wired.notes, edges=edges)
-        wired.graph.delete_relationships(tenant_id, edges)
+        with wired.transaction(tenant_id):  # answers from before it are old
+            forget(tenant_id, wired.notes, edges=edges)
+            wired.graph.delete_relationships(tenant_id, edges)
     for ids in staging.removed_ids():
         removed += delete_records(tenant_id, ids, wired).records
     for demoted in staging.demoted_ids():

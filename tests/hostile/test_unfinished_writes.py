@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from braid.ingestion.unfinished_writes import forget, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.settings import Settings
 
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
 from tests.contract.shapes import ACME, GLOBEX, edge, record, vertex
 from tests.stages import DemoStages
 
@@ -116,3 +119,29 @@ def test_what_was_not_deleted_comes_back_with_the_rest_of_the_note(store: Apart)
     assert [one.id for one in page.vertices] == ["hall", "mill"]
     assert [one.source for one in page.relationships] == ["hall"]
     assert len(list(store.objects.list(GLOBEX))) == 1
+
+
+def test_an_edge_that_a_dataset_no_longer_has_takes_kept_answers_and_notes_with_it(
+    store: Apart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "halls"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text(json.dumps({"_id": "hall", "text": "the hall"}) + "\n", encoding="utf-8")
+    people = [{"id": "ada", "name": "Ada"}, {"id": "mill", "name": "Mill"}]
+    (folder / "entities.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in people), encoding="utf-8")
+    edges = [{"source": "ada", "type": name, "target": "mill"} for name in ("OWNS", "KNOWS")]
+    (folder / "relationships.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in edges), encoding="utf-8")
+    ingest(read_dataset(folder, ACME), store)
+    (folder / "relationships.jsonl").write_text(json.dumps(edges[0]) + "\n", encoding="utf-8")
+    remove, generations = store.graph.delete_relationships, list[int | None]()
+
+    def removed(*asked: Any) -> int:
+        count = remove(*asked)
+        generations.append(store.cache.generation(ACME))
+        return count
+
+    monkeypatch.setattr(store.graph, "delete_relationships", removed)
+    ingest(read_dataset(folder, ACME), store)
+    assert [one.type for one in store.graph.scan(ACME).relationships] == ["OWNS"]
+    assert generations != []
+    assert (store.cache.generation(ACME) or 0) > (generations[-1] or 0)

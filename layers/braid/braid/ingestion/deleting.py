@@ -1,7 +1,7 @@
 """Deleting, for good and in both stores: records, and documents with their chunks.
 
-A page of records goes in one transaction: out of the notes of unfinished writes first, so that no repair brings it back,
-then out of the graph, then out of the index. Whoever is stopped between two of these, where stores cannot commit
+A page of records goes in one transaction: out of the notes of unfinished writes first, so that no repair brings it
+back, then out of the graph, then out of the index. Whoever is stopped between two of these, where stores cannot commit
 together, finds what is left by the records that are still there, and repeats the delete.
 """
 
