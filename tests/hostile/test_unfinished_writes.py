@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.repair import repair
+from braid.ingestion.repair import Fault, repair
 from braid.ingestion.unfinished_writes import forget, unfinished
 from braid.ingestion.writing import WriteRequest, write
+from braid.ports.object_store import MAX_LINE_BYTES
 from braid.settings import Settings
 
 from braid_cli.datasets.dataset import read_dataset
@@ -145,3 +146,30 @@ def test_an_edge_that_a_dataset_no_longer_has_takes_kept_answers_and_notes_with_
     assert [one.type for one in store.graph.scan(ACME).relationships] == ["OWNS"]
     assert generations != []
     assert (store.cache.generation(ACME) or 0) > (generations[-1] or 0)
+
+
+NOTE = b'{"tenant_id": "globex", "id": "x", "name": "X"}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"no note", b"[]", b'{"unknown": 1}', b"\xff", b'{"vertex": ' + NOTE + b"}", b"x" * (MAX_LINE_BYTES + 1)],
+    ids=["text", "list", "field", "bytes", "of another tenant", "long"],
+)
+def test_a_note_that_cannot_be_read_is_told_of_and_the_others_are_worked_off(store: Apart, body: bytes) -> None:
+    break_off(store, *PEOPLE, after="index")
+    store.objects.put(ACME, "ingest/.unfinished/0", body)
+    store.objects.put(ACME, "ingest/unfinished/pages/begun", b"")  # of an import of that name
+    report = repair(ACME, store)
+    assert report.counts == {Fault.NOTE_UNREADABLE: 1, Fault.NO_VERTEX: 2}
+    assert report.findings[0].id == "ingest/.unfinished/0"
+    assert {one.id for one in store.graph.scan(ACME).vertices} == {"ada", "hall"}
+    assert repair(ACME, store, dry_run=True).counts == {Fault.NOTE_UNREADABLE: 1}
+    assert delete_records(ACME, ["ada"], store).vertices == 1
+
+
+def test_a_note_that_is_longer_than_a_line_may_be_is_read(store: Apart) -> None:
+    aliases = tuple(f"{number} " + "\u6f22" * 500 for number in range(60))
+    break_off(store, *(vertex(f"v{number}", name="Hall", aliases=aliases) for number in range(130)), after="index")
+    assert sum(info.size_bytes for info in store.objects.list(ACME)) > MAX_LINE_BYTES
+    assert repair(ACME, store).vertices == 130

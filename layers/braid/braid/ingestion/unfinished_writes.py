@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from braid.ingestion.bulk.small_objects import read_object
+from pydantic import ValidationError
+
+from braid.errors import InvalidRequest, ObjectMissing, StoreError, StoreTooSlow, TransientStoreError
+from braid.ingestion.bulk.small_objects import read_again
 from braid.models import Frozen, RecordId, Relationship, TenantId, Vertex
 
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from braid.ports.ingestion import WriteRequest
     from braid.ports.object_store import ObjectStore
 
-_FOLDER = "ingest/.unfinished/"  # the functions that write may write there
+_FOLDER = "ingest/.unfinished/"  # the functions that write may write there, and no import is named so
 
 
 class UnfinishedWrite(Frozen):
@@ -34,6 +38,20 @@ class UnfinishedWrite(Frozen):
     relationships: tuple[Relationship, ...]
 
 
+class _Line(Frozen):
+    """A line of a note, which may be as long as a line of an object: one item, however many the write has."""
+
+    record: tuple[RecordId, str] | None = None
+    vertex: Vertex | None = None
+    relationship: Relationship | None = None
+
+
+class UnreadableNote(NamedTuple):
+    """A note that is none, or that the store does not give."""
+
+    why: str
+
+
 @contextmanager
 def noted(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | None) -> Iterator[None]:
     """Note a write while it is done; one that breaks off stays noted until it is repeated or repaired."""
@@ -41,15 +59,53 @@ def noted(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | 
         yield
         return
     key = _key(request)
-    objects.put(write.tenant_id, key, write.model_dump_json().encode())
+    _put(write, key, objects)
     yield
     objects.delete(write.tenant_id, key)
 
 
-def unfinished(tenant_id: str, objects: ObjectStore) -> Iterator[tuple[str, UnfinishedWrite]]:
-    """Yield the writes of a tenant that broke off or are being done, with the keys of their notes."""
+def unfinished(tenant_id: str, objects: ObjectStore) -> Iterator[tuple[str, UnfinishedWrite | UnreadableNote]]:
+    """Yield the writes of a tenant that broke off or are being done, with the keys of their notes.
+
+    Raises
+    ------
+    TransientStoreError, StoreTooSlow
+        If the store does not answer now.
+    """
     for info in list(objects.list(tenant_id, _FOLDER)):
-        yield info.key, UnfinishedWrite.model_validate_json(read_object(objects, tenant_id, info.key))
+        try:
+            yield info.key, read_again(partial(_read, objects, tenant_id, info.key))
+        except ObjectMissing:
+            continue  # the write is done
+        except (TransientStoreError, StoreTooSlow):
+            raise  # it may well be readable
+        except (ValidationError, InvalidRequest, StoreError) as error:
+            yield info.key, UnreadableNote(type(error).__name__)
+
+
+def _read(objects: ObjectStore, tenant_id: str, key: str) -> UnfinishedWrite:
+    lines = [_Line.model_validate_json(line) for line in objects.open(tenant_id, key)]
+    vertices = tuple(line.vertex for line in lines if line.vertex)
+    relationships = tuple(line.relationship for line in lines if line.relationship)
+    if ({one.tenant_id for one in vertices} | {one.tenant_id for one in relationships}) - {tenant_id}:
+        message = f"{key}: is of another tenant"
+        raise InvalidRequest(message)
+    return UnfinishedWrite(
+        tenant_id=tenant_id,
+        records=dict(line.record for line in lines if line.record),
+        vertices=vertices,
+        relationships=relationships,
+    )
+
+
+def _put(write: UnfinishedWrite, key: str, objects: ObjectStore) -> None:
+    lines = (
+        *(_Line(record=record) for record in write.records.items()),
+        *(_Line(vertex=vertex) for vertex in write.vertices),
+        *(_Line(relationship=edge) for edge in write.relationships),
+    )
+    content = b"\n".join(line.model_dump_json(exclude_none=True).encode() for line in lines)
+    objects.put(write.tenant_id, key, content)
 
 
 def forget(
@@ -60,6 +116,8 @@ def forget(
     if objects is None or not (gone or named):
         return
     for key, write in unfinished(tenant_id, objects):
+        if isinstance(write, UnreadableNote):
+            continue  # no repair reads it either
         left = UnfinishedWrite(
             tenant_id=tenant_id,
             records={name: given for name, given in write.records.items() if name not in gone},
@@ -73,7 +131,7 @@ def forget(
         if not (left.vertices or left.relationships):
             objects.delete(tenant_id, key)
         elif left != write:
-            objects.put(tenant_id, key, left.model_dump_json().encode())
+            _put(left, key, objects)
 
 
 def _key(request: WriteRequest) -> str:
