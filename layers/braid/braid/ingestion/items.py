@@ -281,7 +281,7 @@ def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLIN
     if unknown:
         raise InvalidRequest(f"{unknown[0]}: unknown field", field=unknown[0])
     options = {"missing": body.get("missing", MissingEnds.REFUSE.value), "partial": body.get("partial", False)}
-    if options["missing"] not in set(MissingEnds):
+    if not isinstance(options["missing"], str) or options["missing"] not in set(MissingEnds):
         raise InvalidRequest("missing: must be refuse or stub", field="missing")
     if not isinstance(options["partial"], bool):
         raise InvalidRequest("partial: must be true or false", field="partial")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from braid.errors import InvalidRequest
 from braid.ingestion.items import write_body
 from braid.ingestion.writing import require_written
+from braid.ports.keys import check_tenant
 from braid.strict_json import NotJson, read_json
 
 if TYPE_CHECKING:
@@ -42,5 +43,5 @@ def write_message(text: str, store: WriteStore) -> WriteReport:
         raise InvalidRequest(f"body: {error}", field="body") from None
     if not isinstance(body, dict) or not isinstance(body.get("tenant_id"), str):
         raise InvalidRequest("tenant_id: missing", field="tenant_id")
-    tenant_id = body.pop("tenant_id")
+    tenant_id = check_tenant(body.pop("tenant_id"))
     return require_written(write_body(body, tenant_id, store))
