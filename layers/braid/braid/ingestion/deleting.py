@@ -93,8 +93,7 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     for ids in pages:
         with store.transaction(tenant_id):
             forget(tenant_id, store.notes, ids=ids)
-            edges = store.graph.relationships(tenant_id, ids=ids, evidence=ids)
-            relationships += store.graph.delete_relationships(tenant_id, edges)
+            relationships += store.graph.delete_relationships_of(tenant_id, ids)
             vertices += store.graph.delete(tenant_id, ids)
             records += store.index.delete(tenant_id, ids)
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)

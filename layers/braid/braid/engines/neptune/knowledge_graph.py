@@ -131,6 +131,10 @@ class GremlinGraph:
             removed += len(present)
         return removed
 
+    def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+        return self.delete_relationships(tenant_id, self.relationships(tenant_id, ids=ids, evidence=ids))
+
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
         found: dict[str, Vertex] = {}

@@ -96,6 +96,10 @@ class EmbeddedKnowledgeGraph:
                 Generation.GRAPH.advance(connection, tenant)
             return removed
 
+    def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+        return delete(self._store, Generation.GRAPH, tenant_id, list(ids), graph_rows.delete_edges_of)
+
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
         with self._store.read() as connection:

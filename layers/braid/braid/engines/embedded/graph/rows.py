@@ -192,3 +192,16 @@ def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Re
         for source, kind, target, predicate in dict.fromkeys(edge.identity() for edge in edges)
         if source in numbers and target in numbers
     )
+
+
+def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
+    """Remove edges of one tenant with an end or their evidence among some ids, and return how many there were."""
+    numbers = json.dumps(sorted(numbers_of(connection, tenant, ids).values()))
+    wanted = (("source", numbers), ("target", numbers), ("evidence", json.dumps(list(ids))))
+    return sum(
+        connection.execute(
+            f"DELETE FROM edges WHERE tenant = ? AND {column} IN (SELECT value FROM json_each(?))",  # noqa: S608 - a column's name
+            (tenant, values),
+        ).rowcount
+        for column, values in wanted
+    )
