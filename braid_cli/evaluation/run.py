@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from braid.app import Wired
+from braid.engines.embedded.files import PRIVATE_FOLDER
 from braid.errors import DatasetError, InvalidRequest
 from braid.settings import EngineKind
 
@@ -285,6 +286,9 @@ def isolated_engines(dataset: Dataset, wired: Wired) -> Wired:
 
     Answers are not cached, so that each question costs what a first one does.
     """
-    home = wired.settings.home / TENANT / f"{dataset.name}-{dataset.content_hash[:12]}"
+    copies = wired.settings.home / TENANT
+    copies.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    copies.chmod(PRIVATE_FOLDER)  # an older Braid made it for everybody
+    home = copies / f"{dataset.name}-{dataset.content_hash[:12]}"
     changes = {"home": home, "models_dir": wired.settings.models_path(), "fitted_weights": wired.fitted.path}
     return Wired(wired.settings.uncached().model_copy(update=changes))

@@ -26,7 +26,7 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 _OTHERS = 0o077
 _FOLDERS = ("vectors", "objects")
-_OURS = {*_FOLDERS, "models", "fitted.json"}
+_OURS = {*_FOLDERS, "models", "fitted.json", "eval", "audit.jsonl"}
 _LINE_BYTES = 128
 """Length of the note: one line, so that it is replaced by a single write."""
 
