@@ -78,6 +78,10 @@ def delete_tenant(
             raise InvalidRequest(message, field="--yes")
         typer.confirm(f"Remove all that is stored of {tenant}?", abort=True, err=True)
     report = delete(tenant, application)
+    copies = application.settings.home / "eval"
+    if copies.is_dir():
+        kept = f"what braid eval keeps of evaluated datasets, whosoever they are, in {copies}: remove that folder"
+        report = report.model_copy(update={"left": (*report.left, kept)})
     _show(report, as_json=as_json)
     if not as_json:
         for what in report.left:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.supersession import SUPERSEDES
+from braid.ingestion.unfinished_writes import forget
 from braid.ingestion.writing import Places, WriteRequest, write
 from braid.models import Relationship
 
@@ -300,7 +301,9 @@ def _prune(staging: Staging, tenant_id: str, application: Application) -> int:
             Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
             for source, kind, target, predicate in identities
         ]
-        application.graph.delete_relationships(tenant_id, edges)
+        with application.transaction(tenant_id):  # answers from before it are old
+            forget(tenant_id, application.notes, edges=edges)
+            application.graph.delete_relationships(tenant_id, edges)
     for ids in staging.removed_ids():
         removed += delete_records(tenant_id, ids, application).records
     for demoted in staging.demoted_ids():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from braid.app import Application
+from braid.engines.embedded.files import PRIVATE_FOLDER
 from braid.errors import DatasetError, InvalidRequest
 from braid.settings import EngineKind
 
@@ -287,7 +288,10 @@ def isolated_engines(dataset: Dataset, application: Application) -> Application:
 
     Answers are not cached, so that each question costs what a first one does.
     """
-    home = application.settings.home / TENANT / f"{dataset.name}-{dataset.content_hash[:12]}"
+    copies = application.settings.home / TENANT
+    copies.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    copies.chmod(PRIVATE_FOLDER)  # an older Braid made it for everybody
+    home = copies / f"{dataset.name}-{dataset.content_hash[:12]}"
     changes = {
         "home": home,
         "models_dir": application.settings.models_path(),

@@ -48,6 +48,18 @@ class GraphKeepingContract:
         assert graph.delete_relationships(GLOBEX, [edge("a", "b", predicate="kept", tenant_id=GLOBEX)]) == 0
         assert graph.stats(ACME).edges == 1
 
+    def test_edges_are_removed_by_an_end_or_their_evidence_each_once(self, graph: WritableGraph) -> None:
+        for tenant in (ACME, GLOBEX):
+            vertices = [vertex(name, tenant_id=tenant) for name in "abcd"]
+            edges = [("a", "b"), ("c", "a"), ("a", "a"), ("b", "c"), ("c", "d"), ("d", "b")]
+            said = {("c", "d"): "a", ("a", "b"): "a", ("d", "b"): "note"}
+            graph.upsert(vertices, [edge(*one, tenant_id=tenant, evidence=said.get(one)) for one in edges])
+        assert graph.delete_relationships_of(ACME, []) == 0
+        assert graph.delete_relationships_of(ACME, ["a", "note", "nobody"]) == 5
+        assert [(one.source, one.target) for one in graph.scan(ACME).relationships] == [("b", "c")]
+        assert [one.id for one in graph.scan(ACME).vertices] == ["a", "b", "c", "d"]
+        assert len(graph.scan(GLOBEX).relationships) == 6
+
     def test_edges_are_read_back_by_their_identities_whole_as_they_are_stored(self, graph: WritableGraph) -> None:
         stored = [
             edge("a", "b", confidence=0.25, timestamp=day(2), valid_at=day(1), invalid_at=day(9), evidence="r"),

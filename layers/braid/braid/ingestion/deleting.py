@@ -1,14 +1,15 @@
 """Deletes records, and documents with their chunks, from both stores.
 
-A page of records is deleted in one transaction: from the graph first, then from the index. Where the stores cannot
-commit together, a delete that was interrupted between the two is completed by repeating it: the records are still in
-the index.
+A page of records is deleted in one transaction: from the intent log of unfinished writes first, so that no repair
+restores it, then from the graph, then from the index. Where the stores cannot commit together, a delete that was
+interrupted in between is completed by repeating it: the records are still in the index.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from braid.ingestion.unfinished_writes import forget
 from braid.models import Frozen, TenantId
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.object_store import ObjectStore
     from braid.ports.search_index import SearchIndex
 
 _PAGE = 500
@@ -40,6 +42,10 @@ class DeleteStore(Protocol):
     @property
     def graph(self) -> WritableGraph:
         """The knowledge graph."""
+
+    @property
+    def notes(self) -> ObjectStore | None:
+        """The store of the intent log; None where deletes are one transaction, or without a bucket."""
 
     def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
         """Commit the deletions inside and a new write generation: atomically, where the stores can."""
@@ -86,8 +92,8 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     records = vertices = relationships = 0
     for ids in pages:
         with store.transaction(tenant_id):
-            edges = store.graph.relationships(tenant_id, ids=ids, evidence=ids)
-            relationships += store.graph.delete_relationships(tenant_id, edges)
+            forget(tenant_id, store.notes, ids=ids)
+            relationships += store.graph.delete_relationships_of(tenant_id, ids)
             vertices += store.graph.delete(tenant_id, ids)
             records += store.index.delete(tenant_id, ids)
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)

@@ -14,6 +14,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.items import KINDS, Items
 from braid.ingestion.writing import require_written, write
 from braid.ports.ingestion import MissingEnds, WriteReport
+from braid.ports.keys import check_tenant
 from braid.strict_json import NotJson, read_json
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLIN
     if unknown:
         raise InvalidRequest(f"{unknown[0]}: unknown field", field=unknown[0])
     options = {"missing": body.get("missing", MissingEnds.REFUSE.value), "partial": body.get("partial", False)}
-    if options["missing"] not in set(MissingEnds):
+    if not isinstance(options["missing"], str) or options["missing"] not in set(MissingEnds):
         raise InvalidRequest("missing: must be refuse or stub", field="missing")
     if not isinstance(options["partial"], bool):
         raise InvalidRequest("partial: must be true or false", field="partial")
@@ -135,5 +136,5 @@ def write_message(text: str, store: WriteStore) -> WriteReport:
         raise InvalidRequest(f"body: {error}", field="body") from None
     if not isinstance(body, dict) or not isinstance(body.get("tenant_id"), str):
         raise InvalidRequest("tenant_id: missing", field="tenant_id")
-    tenant_id = body.pop("tenant_id")
+    tenant_id = check_tenant(body.pop("tenant_id"))
     return require_written(write_body(body, tenant_id, store))

@@ -10,10 +10,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from braid.errors import InvalidRequest
 from braid.ingestion.checks import vertex_of
-from braid.ingestion.unfinished_writes import unfinished
+from braid.ingestion.items import printable
+from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 SHOWN = 100
 """Most findings that a report lists."""
 _PAGE = 500
+_KEY_CHARACTERS = 64
+"""Most characters of an entry's key in a finding; others than Braid may put objects into a bucket."""
 
 
 class Fault(StrEnum):
@@ -47,6 +51,10 @@ class Fault(StrEnum):
     Found only where the intent log is kept."""
     NO_EVIDENCE = "no_evidence"
     """An edge has as evidence a record that does not exist: the evidence is removed."""
+    NOTE_UNREADABLE = "note_unreadable"
+    """The log entry of an interrupted write cannot be read, or not be written: it is left, and the rest is repaired.
+
+    The finding has its key, so that it can be inspected and removed; the write is to be repeated."""
 
 
 class Finding(Frozen):
@@ -147,31 +155,43 @@ class _Repair:
         if self._store.notes is None:
             return
         for key, begun in unfinished(self._tenant_id, self._store.notes):
-            written = self._store.index.written(self._tenant_id, sorted(begun.records))
-            absent = {
-                name
-                for name, given in begun.records.items()
-                if name not in written or written[name].content_hash != given
-            }
-            named = begun.relationships
-            stored = {edge.identity(): edge for edge in self._store.graph.as_stored(self._tenant_id, named)}
-            edges = [
-                edge
-                for edge in named
-                if not absent & {edge.source, edge.target, edge.evidence}
-                and stored.get(edge.identity(), edge) == edge  # one that was written otherwise since is newer
-            ]
-            for edge in edges:
-                if edge.identity() not in stored:
-                    message = f"{edge.source!r} {edge.type} {edge.target!r}: the write of it broke off"
-                    self._note(Fault.NO_EDGE, edge.source, message)
-            vertices = self._missing(begun, absent)
+            shown = printable(key)[:_KEY_CHARACTERS]
+            if isinstance(begun, UnreadableEntry):
+                self._note(Fault.NOTE_UNREADABLE, shown, f"the note of a write cannot be read: {begun.why}")
+                continue
+            try:
+                self._finish(begun)
+            except (ValidationError, InvalidRequest) as error:
+                message = f"what the note of a write says cannot be written: {type(error).__name__}"
+                self._note(Fault.NOTE_UNREADABLE, shown, message)
+                continue
             if not self._dry_run:
-                finish = WriteRequest(
-                    tenant_id=self._tenant_id, vertices=vertices, relationships=tuple(edges), partial=True
-                )
-                write(finish, self._store)  # leaves out an edge of which an end was deleted since
                 self._store.notes.delete(self._tenant_id, key)
+
+    def _finish(self, begun: UnfinishedWrite) -> None:
+        """Write what is missing of one write."""
+        written = self._store.index.written(self._tenant_id, sorted(begun.records))
+        absent = {
+            name for name, given in begun.records.items() if name not in written or written[name].content_hash != given
+        }
+        named = begun.relationships
+        stored = {edge.identity(): edge for edge in self._store.graph.as_stored(self._tenant_id, named)}
+        edges = [
+            edge
+            for edge in named
+            if not absent & {edge.source, edge.target, edge.evidence}
+            and stored.get(edge.identity(), edge) == edge  # one that was written otherwise since is newer
+        ]
+        for edge in edges:
+            if edge.identity() not in stored:
+                message = f"{edge.source!r} {edge.type} {edge.target!r}: the write of it broke off"
+                self._note(Fault.NO_EDGE, edge.source, message)
+        vertices = self._missing(begun, absent)
+        if not self._dry_run:
+            finish = WriteRequest(
+                tenant_id=self._tenant_id, vertices=vertices, relationships=tuple(edges), partial=True
+            )
+            write(finish, self._store)  # leaves out an edge of which an end was deleted since
 
     def _missing(self, begun: UnfinishedWrite, absent: set[str]) -> tuple[Vertex, ...]:
         """Return the vertices of a write that are not in the graph, except those of absent records."""

@@ -193,6 +193,9 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
 
+    def delete_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
+        """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:
         """Return the vertices that exist, whole, in the order of ``ids``."""
 

@@ -28,7 +28,7 @@ _FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _OTHERS = 0o077
 _FOLDERS = ("vectors", "objects")
-_OURS = {*_FOLDERS, "models", "fitted.json"}
+_OURS = {*_FOLDERS, "models", "fitted.json", "eval", "audit.jsonl"}
 _LINE_BYTES = 128
 """Length of the commit file: one line, so that a single write replaces it."""
 

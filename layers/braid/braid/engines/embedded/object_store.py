@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
+import time
 import uuid
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 FOLDER = "objects"
 PART_BYTES = 1024 * 1024
 _PAGE = 1_000
+_ABANDONED_S = 3_600
+_RANDOM_NAME = re.compile("[0-9a-f]{32}")
 
 
 class EmbeddedObjectStore:
@@ -30,7 +34,8 @@ class EmbeddedObjectStore:
 
     A file's name is random and never used twice: keys are no paths, ``a`` and ``a/b`` may both exist, and a reader
     keeps its file open while the object is replaced. A process killed while it writes leaves a file without a key,
-    and so does a put inside a transaction that is rolled back.
+    and so does a put inside a transaction that is rolled back: the first put of a process, and a delete of many objects
+    such as a tenant's, remove such files once they are an hour old.
 
     Parameters
     ----------
@@ -41,11 +46,14 @@ class EmbeddedObjectStore:
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store
         self._folder = store.folder / FOLDER
+        self._swept = False
 
     def put(self, tenant_id: str, key: str, content: bytes | BinaryIO) -> ObjectInfo:
         """Write an object atomically; its version is the SHA-256 of its content."""
         check_tenant(tenant_id)
         check_object_key(key)
+        if not self._swept:
+            self._sweep()
         path = self._folder / uuid.uuid4().hex
         try:
             size, version = self._write(path, content)
@@ -109,10 +117,14 @@ class EmbeddedObjectStore:
 
     def delete(self, tenant_id: str, key: str) -> None:
         """Remove an object; one that does not exist is no error."""
-        self.delete_many(tenant_id, [check_object_key(key)])
+        self._delete(tenant_id, [check_object_key(key)])
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
         """Remove objects in one transaction."""
+        self._sweep()
+        self._delete(tenant_id, keys)
+
+    def _delete(self, tenant_id: str, keys: Sequence[str]) -> None:
         check_tenant(tenant_id)
         files: list[str] = []
         with self._store.transaction() as connection:
@@ -126,6 +138,25 @@ class EmbeddedObjectStore:
                     files.append(row[0])
         for name in files:
             self._discard(name)
+
+    def _sweep(self) -> None:
+        """Remove the files without a key, except those that may still be being written."""
+        self._swept = True
+        if not self._folder.is_dir():
+            return
+        before = time.time() - _ABANDONED_S
+        old: list[Path] = []
+        for path in self._folder.iterdir():
+            with contextlib.suppress(OSError):  # somebody else removed it
+                if path.lstat().st_mtime < before:
+                    old.append(path)
+        if not old:
+            return
+        with self._store.read() as connection:
+            named = {row[0] for row in connection.execute("SELECT file FROM objects")}
+        for path in old:
+            if path.name not in named and _RANDOM_NAME.fullmatch(path.name):
+                _unlink(path)
 
     def _find(self, tenant_id: str, key: str) -> tuple[ObjectInfo, str] | None:
         with self._store.read() as connection:

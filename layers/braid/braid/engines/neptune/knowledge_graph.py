@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from gremlin_python.process.graph_traversal import __
-from gremlin_python.process.traversal import P
+from gremlin_python.process.traversal import Order, P, T
 
 from braid import deadline
 from braid.engines.neptune import elements, expansion, graph_query
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 BATCH = 50
 """Vertices or edges per write traversal: for 200, which are 2,000 steps, TinkerPop takes twice as long."""
 _IDS_AT_ONCE = 1_000
+MOST_LINKED = 10_000
+"""Entities that one look-up of names reads, those that bear a name itself before those with an alias or form of it."""
 _T = TypeVar("_T")
 
 
@@ -126,6 +128,10 @@ class GremlinGraph:
             removed += len(present)
         return removed
 
+    def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+        return self.delete_relationships(tenant_id, self.relationships(tenant_id, ids=ids, evidence=ids))
+
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
         found: dict[str, Vertex] = {}
@@ -189,13 +195,17 @@ class GremlinGraph:
                     g.V().has(elements.LINK_KEY, P.within(keys)).has(elements.TENANT, tenant_id),
                     as_of,
                 )
+                .order()
+                .by(__.choose(__.has(elements.LINK_NAME, P.within(keys)), __.constant(0), __.constant(1)))
+                .by(T.id, Order.asc)
+                .limit(MOST_LINKED)
                 .project("id", "name", "type", "has_record", "named", "keys")
                 .by(__.id_())
                 .by(__.values(elements.SHOWN_NAME))
                 .by(__.values(elements.ENTITY_TYPE))
                 .by(__.values(elements.HAS_RECORD))
                 .by(__.values(elements.LINK_NAME))
-                .by(__.values(elements.LINK_KEY).fold())
+                .by(__.values(elements.LINK_KEY).is_(P.within(keys)).fold())
             )
         )
         return sorted((_link(row, wanted) for row in rows), key=_rank)[:limit]

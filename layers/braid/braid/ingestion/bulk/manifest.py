@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import TypeAdapter
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
@@ -14,7 +14,7 @@ from braid.ingestion.bulk.jobs import BatchCounts, BatchPlace, BatchResult
 from braid.ports.imports import JobReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from braid.ingestion.bulk.jobs import Phase
     from braid.ports.imports import Job
@@ -29,6 +29,7 @@ _READ_ATTEMPTS: Final = 10
 """Such an object is written a few times in its life; one that changes under every read is a fault."""
 _READ_WAIT_S: Final = 0.02
 _PLACES = TypeAdapter(tuple[BatchPlace, ...])
+_T = TypeVar("_T")
 
 
 def folder(job: Job) -> str:
@@ -189,10 +190,15 @@ def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
     StoreError
         As the store.
     """
+    return read_again(lambda: b"".join(objects.open(tenant_id, key)))
+
+
+def read_again(read: Callable[[], _T]) -> _T:
+    """Return what ``read`` reads of one object, starting over if it is replaced meanwhile, as :func:`read_object`."""
     attempts = Retrying(
         stop=stop_after_attempt(_READ_ATTEMPTS),
         wait=wait_random(0, _READ_WAIT_S),
         retry=retry_if_exception_type(ObjectChanged),
         reraise=True,
     )
-    return attempts(lambda: b"".join(objects.open(tenant_id, key)))
+    return attempts(read)

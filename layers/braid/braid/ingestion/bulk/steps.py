@@ -36,6 +36,7 @@ from braid.ingestion.inline_writes import write_body
 from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, WriteStore, write
 from braid.ports.imports import Job, JobReport, JobStatus
+from braid.ports.keys import check_tenant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +81,7 @@ def split(task: Split, store: FileStore) -> Job:
         If a line is longer than 10 MB; the message has its number.
     """
     tenant_id, key, etag, missing = _asked(task.event)
+    check_tenant(tenant_id)
     # Before the object is opened, so that a deletion of the tenant either sees the job or removes its object first.
     with manifest.begun(tenant_id, task.job, store.objects):
         lines = store.objects.open(tenant_id, key)
@@ -207,7 +209,7 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
         if not isinstance(event.get(field), str):
             raise InvalidRequest(f"{field}: missing", field=field)
     missing = event.get("missing", MissingEnds.REFUSE.value)
-    if missing not in set(MissingEnds):
+    if not isinstance(missing, str) or missing not in set(MissingEnds):
         raise InvalidRequest("missing: must be refuse or stub", field="missing")
     return event["tenant_id"], event["key"], None, MissingEnds(missing)
 

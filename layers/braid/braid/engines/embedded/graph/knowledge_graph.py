@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from collections import OrderedDict, defaultdict
@@ -12,12 +11,10 @@ from braid.deadline import holding, suspended, within
 from braid.engines.embedded.generations import Generation, GenerationCache, ValidityChanges, delete
 from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import to_microseconds
-from braid.models import EntityLink
 from braid.ports.graph_query import GraphResult
 from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats
 from braid.ports.scan_cursor import check_limit, decode, encode
 from braid.ranking.graph_walks import answer_query
-from braid.understanding.name_forms import match_score
 
 if TYPE_CHECKING:
     import sqlite3
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.graph.adjacency import Adjacency
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.models import Relationship, Timestamp, Vertex
+    from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 
@@ -93,6 +90,10 @@ class EmbeddedKnowledgeGraph:
                 Generation.GRAPH.advance(connection, tenant)
             return removed
 
+    def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+        return delete(self._store, Generation.GRAPH, tenant_id, list(ids), rows.delete_edges_of)
+
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
         with self._store.read() as connection:
@@ -142,29 +143,7 @@ class EmbeddedKnowledgeGraph:
             tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return []
-            found = connection.execute(
-                "SELECT v.id, v.name, v.aliases, v.entity_type, v.has_record, n.phrase, n.is_alias"
-                " FROM json_each(:names) AS asked"
-                " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value"
-                " CROSS JOIN vertices AS v ON v.number = n.vertex"
-                " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of)"
-                " AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)",
-                {"names": json.dumps(list(dict.fromkeys(names))), "tenant": tenant, "as_of": to_microseconds(as_of)},
-            ).fetchall()
-        links: dict[str, EntityLink] = {}
-        for vertex_id, name, aliases, entity_type, has_record, phrase, is_alias in sorted(
-            found, key=lambda row: (-match_score(row[5], is_name=not row[6]), -len(row[5]), row[0], row[5])
-        ):
-            if vertex_id not in links:
-                links[vertex_id] = EntityLink(
-                    entity_id=vertex_id,
-                    name=name if name is not None else json.loads(aliases)[0],
-                    entity_type=entity_type,
-                    phrase=phrase,
-                    score=match_score(phrase, is_name=not is_alias),
-                    has_record=bool(has_record),
-                )
-        return list(links.values())[:limit]
+            return rows.link(connection, tenant, names, as_of=to_microseconds(as_of), limit=limit)
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Walk from all seeds at once."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
-from braid.models import Relationship, Vertex
-from braid.understanding.name_forms import stored_forms
+from braid.models import EntityLink, Relationship, Vertex
+from braid.understanding.name_forms import match_score, stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -122,6 +122,52 @@ def ids_by_phrase(connection: sqlite3.Connection, tenant: int, phrases: Sequence
     return found
 
 
+def link(
+    connection: sqlite3.Connection, tenant: int, names: Collection[str], *, as_of: int | None, limit: int
+) -> list[EntityLink]:
+    """Return the entities that the names are of and that hold then, each by its best match, the best ``limit``.
+
+    However many and long their aliases are: only numbers are compared, and texts are read of the chosen alone.
+    """
+    matches = [(name, is_alias) for name in dict.fromkeys(names) for is_alias in (False, True)]
+    matches.sort(key=lambda match: (*_quality(*match), *match))
+    classes: dict[tuple[float, int], int] = {}  # equally good ones, which the ids of the entities order
+    asked = [
+        (name, is_alias, number, classes.setdefault(_quality(name, is_alias), len(classes)))
+        for number, (name, is_alias) in enumerate(matches)
+    ]
+    rows = connection.execute(
+        "WITH asked AS MATERIALIZED (SELECT json_extract(value, '$[0]') AS phrase, json_extract(value, '$[1]') AS"
+        " is_alias, json_extract(value, '$[2]') AS match, json_extract(value, '$[3]') AS class FROM json_each(:asked)),"
+        " matched AS MATERIALIZED (SELECT n.vertex AS number, min(asked.match) AS match, min(asked.class) AS class"
+        " FROM asked CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.phrase"
+        " AND n.is_alias = asked.is_alias GROUP BY n.vertex),"
+        " chosen AS MATERIALIZED (SELECT v.number, v.id, matched.match, matched.class"
+        " FROM matched CROSS JOIN vertices AS v ON v.number = matched.number"
+        " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
+        " ORDER BY matched.class, v.id LIMIT :limit)"
+        " SELECT chosen.id, coalesce(v.name, json_extract(v.aliases, '$[0]')), v.entity_type, v.has_record,"
+        " chosen.match FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number"
+        " ORDER BY chosen.class, chosen.id",
+        {"asked": json.dumps(asked), "tenant": tenant, "as_of": as_of, "limit": limit},
+    )
+    return [
+        EntityLink(
+            entity_id=vertex_id,
+            name=name,
+            entity_type=entity_type,
+            phrase=matches[match][0],
+            score=match_score(matches[match][0], is_name=not matches[match][1]),
+            has_record=bool(has_record),
+        )
+        for vertex_id, name, entity_type, has_record, match in rows
+    ]
+
+
+def _quality(phrase: str, is_alias: bool) -> tuple[float, int]:
+    return -match_score(phrase, is_name=not is_alias), -len(phrase)
+
+
 def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> int:
     """Remove vertices of one tenant with their names and edges and return how many vertices there were."""
     numbers = connection.execute(
@@ -145,6 +191,19 @@ def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Re
         ).rowcount
         for source, kind, target, predicate in dict.fromkeys(edge.identity() for edge in edges)
         if source in numbers and target in numbers
+    )
+
+
+def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
+    """Remove edges of one tenant with an end or their evidence among some ids, and return how many there were."""
+    numbers = json.dumps(sorted(_numbers(connection, tenant, ids).values()))
+    wanted = (("source", numbers), ("target", numbers), ("evidence", json.dumps(list(ids))))
+    return sum(
+        connection.execute(
+            f"DELETE FROM edges WHERE tenant = ? AND {column} IN (SELECT value FROM json_each(?))",  # noqa: S608 - a column's name
+            (tenant, values),
+        ).rowcount
+        for column, values in wanted
     )
 
 
