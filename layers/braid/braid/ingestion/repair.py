@@ -37,6 +37,7 @@ class Fault(StrEnum):
     NOT_MARKED = "not_marked"
     """A vertex does not know that it has a record: it is told, so that it can be an answer."""
     OTHER_VALIDITY = "other_validity"
+    OTHER_TRUST = "other_trust"
     """A vertex does not begin or end when its record does: it gets the record's times."""
     NO_RECORD = "no_record"
     """A vertex claims a record that is not there: it no longer does."""
@@ -202,6 +203,9 @@ class _Repair:
             if (vertex.valid_at, vertex.invalid_at) != (record.valid_at, record.invalid_at):
                 self._note(Fault.OTHER_VALIDITY, record.id, "the vertex does not begin or end when its record does")
                 better = better.model_copy(update={"valid_at": record.valid_at, "invalid_at": record.invalid_at})
+            if vertex.trusted != record.trusted:
+                self._note(Fault.OTHER_TRUST, record.id, "the vertex is trusted and its record is not, or the reverse")
+                better = better.model_copy(update={"trusted": record.trusted})
             if better is not vertex:
                 mended.append(better)
         self._write(mended, [])

@@ -14,7 +14,7 @@ from braid.engines.embedded.connections import connect
 from braid.engines.embedded.failures import mapped
 from braid.engines.embedded.files import StoreFiles
 from braid.engines.embedded.jobs import read_note, write_note
-from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words
+from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words, read_as_it_is
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 
 if TYPE_CHECKING:
@@ -236,7 +236,10 @@ class EmbeddedStore:
         connection.close()
 
     def _connect(self) -> Connection:
-        return connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
+        connection = connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
+        if self.read_only:
+            read_as_it_is(connection)
+        return connection
 
     def _prepare(self, noted: Noted | None) -> None:
         connection = self._take()

@@ -52,13 +52,15 @@ def neighbourhood(source: GraphTraversalSource, request: ExpandRequest) -> Graph
     ``limit`` inside it means different things in different versions.
     """
     seeds = [elements.vertex_id(request.tenant_id, seed) for seed in dict.fromkeys(request.seeds)]
-    steps = elements.valid(source.V(*seeds).has(elements.TENANT, request.tenant_id), request.as_of)
+    own = source.V(*seeds).has(elements.TENANT, request.tenant_id)
+    steps = elements.open_vertices(own, request.as_of, trusted_only=request.trusted_only)
     steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     for _ in range(request.max_hops):
         is_hub = _edges(request).skip(request.fan_out)
         steps = steps.choose(is_hub, __.local(surest(request)), in_force(request)).aggregate(_EDGES).by(elements.ROW)
         steps = far_ends(steps, request.direction).dedup().where(P.without(_SEEN))
-        steps = elements.valid(steps.has(elements.TENANT, request.tenant_id), request.as_of)
+        steps = steps.has(elements.TENANT, request.tenant_id)
+        steps = elements.open_vertices(steps, request.as_of, trusted_only=request.trusted_only)
         steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     return steps.cap(_EDGES, _VERTICES)
 
@@ -82,9 +84,9 @@ def surest(request: ExpandRequest) -> GraphTraversal:
     # Only the first few far ends need to be looked at. Without a step between, TinkerPop would filter before it sorts.
     steps = steps.limit(MOST_EDGES)
     if request.direction is not Direction.OUT:
-        steps = steps.filter_(elements.valid(__.out_v(), request.as_of))
+        steps = steps.filter_(elements.open_vertices(__.out_v(), request.as_of, trusted_only=request.trusted_only))
     if request.direction is not Direction.IN:
-        steps = steps.filter_(elements.valid(__.in_v(), request.as_of))
+        steps = steps.filter_(elements.open_vertices(__.in_v(), request.as_of, trusted_only=request.trusted_only))
     return steps.limit(request.fan_out + 1)
 
 

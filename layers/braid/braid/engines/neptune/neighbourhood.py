@@ -36,23 +36,32 @@ def traversal(source: GraphTraversalSource, request: PropagateRequest) -> GraphT
         max_hops=request.max_hops,
         fan_out=request.fan_out,
         as_of=request.as_of,
+        trusted_only=request.trusted_only,
     )
     seeds = [elements.vertex_id(request.tenant_id, seed) for seed in walk.seeds]
-    steps = elements.valid(source.V(*seeds).has(elements.TENANT, request.tenant_id), request.as_of)
+    own = source.V(*seeds).has(elements.TENANT, request.tenant_id)
+    steps = elements.open_vertices(own, request.as_of, trusted_only=request.trusted_only)
     steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     for hop in range(1, request.max_hops + 1):
         if hop == 1:
             has_more = __.both_e().skip(request.fan_out)
             steps = steps.choose(has_more, __.local(surest(walk)), in_force(walk))
         else:
-            is_hub = in_force(walk).dedup().skip(request.hub)
+            is_hub = _counted(walk).dedup().skip(request.hub)
             steps = steps.filter_(__.not_(is_hub)).aggregate(_WALKED).by(__.id_())
-            steps = steps.flat_map(in_force(walk))
+            steps = steps.flat_map(_counted(walk))
         steps = steps.aggregate(_EDGES).by(elements.ROW)
         steps = far_ends(steps, Direction.BOTH).dedup().where(P.without(_SEEN))
-        steps = elements.valid(steps.has(elements.TENANT, request.tenant_id), request.as_of)
+        steps = steps.has(elements.TENANT, request.tenant_id)
+        steps = elements.open_vertices(steps, request.as_of, trusted_only=request.trusted_only)
         steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     return steps.cap(_EDGES, _VERTICES, _WALKED) if request.max_hops > 1 else steps.cap(_EDGES, _VERTICES)
+
+
+def _counted(walk: ExpandRequest) -> GraphTraversal:
+    """Return the edges that make a hub; those to what is not trusted would make one of anything."""
+    edges = in_force(walk)
+    return edges.not_(__.both_v().has(elements.UNTRUSTED, True)) if walk.trusted_only else edges
 
 
 def gathered(collected: Mapping[str, Any], request: PropagateRequest) -> tuple[dict[str, Node], list[StoredEdge], bool]:

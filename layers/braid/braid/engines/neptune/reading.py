@@ -58,11 +58,12 @@ def edges_of_evidence(
 
 def _vertices(steps: GraphTraversal) -> GraphTraversal:
     return (
-        steps.project("row", "aliases", "from", "until")
+        steps.project("row", "aliases", "from", "until", "untrusted")
         .by(elements.ROW)
         .by(__.coalesce(__.values(elements.ALIASES), __.constant("[]")))
         .by(elements.VALID_FROM)
         .by(elements.VALID_UNTIL)
+        .by(__.has(elements.UNTRUSTED, True).count())
     )
 
 
@@ -89,6 +90,7 @@ def vertex_of(tenant_id: str, row: Mapping[str, Any]) -> Vertex:
         timestamp=reached.timestamp,
         valid_at=_moment(row["from"], elements.FIRST_MOMENT),
         invalid_at=_moment(row["until"], elements.LAST_MOMENT),
+        trusted=not row["untrusted"],
     )
 
 

@@ -40,10 +40,12 @@ class Inside:
     constraint: GraphConstraint
     as_of: datetime
     fan_out: int
+    trusted_only: bool = False
 
     def links(self) -> list[EntityLink]:
         """Return whose name or alias the constraint's entity is; empty where it is an id, or nothing."""
-        return self.graph.link(self.tenant_id, [normalise(self.constraint.entity)], as_of=self.as_of)
+        names = [normalise(self.constraint.entity)]
+        return self.graph.link(self.tenant_id, names, as_of=self.as_of, trusted_only=self.trusted_only)
 
     def walk(self, links: Sequence[EntityLink], *, among: tuple[str, ...] | None = None) -> Expansion:
         """Return what is inside, the nearest first, at most one more than the search index is given."""
@@ -60,6 +62,7 @@ class Inside:
                 among=among,
                 fan_out=self.fan_out,
                 as_of=self.as_of,
+                trusted_only=self.trusted_only,
             )
         )
 

@@ -20,7 +20,9 @@ MAX_LINKS = 10
 MAX_LOOKED_UP = 200
 
 
-def linked_names(graph: KnowledgeGraph, tenant_id: TenantId, question: str, *, as_of: datetime) -> list[EntityLink]:
+def linked_names(
+    graph: KnowledgeGraph, tenant_id: TenantId, question: str, *, as_of: datetime, trusted_only: bool = False
+) -> list[EntityLink]:
     """Return the entities that a question names, the best match first, each once and at most ten.
 
     One look-up of the graph. ``phrase`` is as the question has it, ``score`` how well it matched: a name 1, an alias
@@ -31,7 +33,7 @@ def linked_names(graph: KnowledgeGraph, tenant_id: TenantId, question: str, *, a
     asked = lookup_keys(question)
     if not asked:
         return []
-    found = graph.link(tenant_id, list(asked), as_of=as_of, limit=MAX_LOOKED_UP)
+    found = graph.link(tenant_id, list(asked), as_of=as_of, limit=MAX_LOOKED_UP, trusted_only=trusted_only)
     exact = [link for link in found if not is_form(link.phrase) and asked[link.phrase].share == 1.0]
     # What was cut off is not known, so that nothing can be said of how many names share a form.
     forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link not in exact]

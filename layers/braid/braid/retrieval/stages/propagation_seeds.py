@@ -82,6 +82,7 @@ def _request(
         hub=budget.hub,
         limit=budget.limit,
         as_of=as_of,
+        trusted_only=query.filters.trusted_only,
     )
 
 

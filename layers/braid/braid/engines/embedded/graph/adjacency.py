@@ -49,6 +49,7 @@ class Adjacency:
     """Each vertex's place in ``entity_types``."""
     has_record: NDArray[np.bool_]
     timestamps: Numbers
+    trusted: NDArray[np.bool_]
     valid_from: Numbers
     valid_until: Numbers
     relationship_types: list[str]
@@ -62,6 +63,11 @@ class Adjacency:
     evidence: list[str | None]
     """Each edge's evidence."""
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
+
+    def open_vertices(self, as_of: int, *, trusted_only: bool) -> NDArray[np.bool_]:
+        """Return which vertices may be walked at a moment, in microseconds since 1970."""
+        in_force: NDArray[np.bool_] = (self.valid_from <= as_of) & (self.valid_until > as_of)
+        return in_force & self.trusted if trusted_only else in_force
 
     def neighbours(self, direction: Direction) -> Neighbours:
         """Return the edges to walk in a direction, sorted when first asked for."""
@@ -89,7 +95,7 @@ class Adjacency:
 def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
     """Read a tenant's graph."""
     vertices = connection.execute(
-        "SELECT number, id, name, entity_type, has_record, timestamp, valid_at, invalid_at"
+        "SELECT number, id, name, entity_type, has_record, timestamp, valid_at, invalid_at, trusted"
         " FROM vertices WHERE tenant = ? ORDER BY id",
         (tenant,),
     ).fetchall()
@@ -113,6 +119,7 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
         type_of=_numbers([type_place[row[3]] for row in vertices]),
         has_record=np.array([row[4] for row in vertices], dtype=np.bool_),
         timestamps=_moments([row[5] for row in vertices], NO_TIME),
+        trusted=np.array([row[8] for row in vertices], dtype=np.bool_),
         valid_from=_moments([row[6] for row in vertices], ALWAYS_FROM),
         valid_until=_moments([row[7] for row in vertices], ALWAYS_UNTIL),
         relationship_types=relationship_types,
@@ -169,6 +176,7 @@ def walk(
     by_confidence: bool,
     as_of: int,
     fan_out: int,
+    trusted_only: bool = False,
 ) -> Reached:
     """Walk from all seeds at once, keeping the best path to each vertex at each hop.
 
@@ -185,7 +193,7 @@ def walk(
     as_of
         Microseconds since 1970.
     """
-    open_vertex = (graph.valid_from <= as_of) & (graph.valid_until > as_of)
+    open_vertex = graph.open_vertices(as_of, trusted_only=trusted_only)
     best = np.full(len(graph.ids), -1.0)
     hop_of = np.zeros(len(graph.ids), dtype=np.int64)
     place_of = np.full(len(graph.ids), -1, dtype=np.int64)

@@ -27,7 +27,7 @@ def gather(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str, Node]
         budget.
     """
     as_of = to_microseconds(request.as_of) or 0
-    open_vertex = (graph.valid_from <= as_of) & (graph.valid_until > as_of)
+    open_vertex = graph.open_vertices(as_of, trusted_only=request.trusted_only)
     known = sorted(graph.numbers[seed] for seed in request.seeds() if seed in graph.numbers)
     frontier: Numbers = np.array(known, dtype=np.int64)
     frontier = frontier[open_vertex[frontier]]
@@ -40,6 +40,8 @@ def gather(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str, Node]
         check()
         parents, edges, targets = edges_of(neighbours, frontier)
         in_force = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of)
+        if request.trusted_only:  # else edges to what is not trusted would make a hub of anything
+            in_force &= graph.trusted[targets]
         parents, edges, targets = parents[in_force], edges[in_force], targets[in_force]
         if hop > 1:
             passable = np.bincount(parents, minlength=len(frontier)) <= request.hub

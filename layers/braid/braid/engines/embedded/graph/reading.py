@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Sequence
 
-_VERTEX = "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at"
+_VERTEX = "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted"
 _EDGE = "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence"
 
 
@@ -125,4 +125,5 @@ def _vertex(tenant_id: str, row: Sequence[Any]) -> Vertex:
         timestamp=from_microseconds(row[5]),
         valid_at=from_microseconds(row[6]),
         invalid_at=from_microseconds(row[7]),
+        trusted=bool(row[8]),
     )

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from braid.models import Relationship, Vertex
 
 _WRITE_VERTEX = """
-INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at, trusted)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) DO UPDATE SET
     entity_type = excluded.entity_type, name = excluded.name, aliases = excluded.aliases,
     has_record = excluded.has_record, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
-    invalid_at = excluded.invalid_at
+    invalid_at = excluded.invalid_at, trusted = excluded.trusted
 RETURNING number
 """
 
@@ -40,6 +40,7 @@ def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Itera
             to_microseconds(vertex.timestamp),
             to_microseconds(vertex.valid_at),
             to_microseconds(vertex.invalid_at),
+            vertex.trusted,
         )
         number = connection.execute(_WRITE_VERTEX, row).fetchall()[0][0]
         connection.execute("DELETE FROM names WHERE vertex = ?", (number,))
