@@ -138,6 +138,29 @@ def test_a_builds_provenance_names_artifacts_commit_locks_and_images_by_their_di
     assert said["predicate"]["runDetails"]["byproducts"][0]["digest"]["sha256"] == hashlib.sha256(b"b").hexdigest()
 
 
+def test_a_file_that_git_does_not_know_is_a_change_of_what_is_built(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True, timeout=60)
+
+    (tmp_path / "layers" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "layers" / "app.py").write_text("a")
+    (tmp_path / ".gitignore").write_text("ignored.py\n__pycache__\n")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "a")
+    changed = script("provenance").commit_of
+    (tmp_path / "layers" / "__pycache__" / "app.cpython-313.pyc").write_bytes(b"compiled")
+    (tmp_path / "notes.txt").write_text("not built")
+    assert changed(tmp_path)[1] is False
+    for name in ("new.py", "ignored.py"):
+        (tmp_path / "layers" / name).write_text("a")
+        assert changed(tmp_path)[1] is True, name
+        (tmp_path / "layers" / name).unlink()
+    (tmp_path / "layers" / "app.py").write_text("b")
+    assert changed(tmp_path)[1] is True
+
+
 def test_a_changed_file_is_another_artifact_and_a_compiled_one_is_not(built: Path) -> None:
     before = said_of(built)["subject"]
     (built / "a" / "app.pyc").write_bytes(b"compiled")
