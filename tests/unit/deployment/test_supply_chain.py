@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,15 @@ def test_nothing_is_installed_without_hashes() -> None:
         assert not re.search(r"\buv\) tool run|\buvx\b|\bnpx\b|curl [^|]*\| *(ba)?sh", text), name
 
 
+def test_what_builds_this_package_is_taken_from_the_lock() -> None:
+    project = tomllib.loads(read("pyproject.toml"))
+    assert project["tool"]["uv"]["no-build-isolation-package"] == ["braid"]  # else uv would fetch it anew, by no hash
+    (backend,) = project["build-system"]["requires"]
+    assert backend in project["project"]["optional-dependencies"]["local"]
+    (locked,) = re.findall(r'(?ms)^name = "hatchling"$.*?(?=^\[\[package)', read("uv.lock"))
+    assert 'hash = "sha256:' in locked
+
+
 def test_an_action_of_github_would_be_named_by_its_commit() -> None:
     for workflow in (ROOT / ".github").rglob("*.y*ml"):
         for used in re.findall(r"uses:\s*(\S+)", workflow.read_text(encoding="utf-8")):
@@ -141,7 +151,8 @@ def test_a_builds_provenance_names_artifacts_commit_locks_and_images_by_their_di
 def test_a_file_that_git_does_not_know_is_a_change_of_what_is_built(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True, timeout=60)
+        command = ["git", "-C", str(tmp_path), *who, *arguments]
+        subprocess.run(command, check=True, timeout=60)  # noqa: S603 - git, and arguments made here
 
     (tmp_path / "layers" / "__pycache__").mkdir(parents=True)
     (tmp_path / "layers" / "app.py").write_text("a")
