@@ -19,6 +19,8 @@ import pytest
 import yaml
 from braid.settings.config_files import load_profiles
 
+from braid_cli.servers import localstack_server
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -73,7 +75,9 @@ def test_renewing_digests_changes_them_and_nothing_else(tmp_path: Path, monkeypa
 
 def test_every_tool_is_installed_by_hashes_at_the_version_that_the_makefile_names() -> None:
     (named,) = re.findall(r"(?m)^TOOLS := (.+)$", read("Makefile"))
-    for tool in named.split():
+    (localstack,) = re.findall(r"(?m)^LOCALSTACK := (.+)$", read("Makefile"))
+    assert localstack.endswith(f"=={localstack_server.VERSION}")
+    for tool in (*named.split(), localstack.replace("[runtime]", "")):
         name, _, version = tool.partition("==")
         lock = read(f"make/tools/{name}.txt")
         assert f"\n{name}=={version} \\\n" in f"\n{lock}"
@@ -84,6 +88,7 @@ def test_every_tool_is_installed_by_hashes_at_the_version_that_the_makefile_name
 
 
 def test_nothing_is_installed_without_hashes() -> None:
+    assert '"--require-hashes", "--requirement"' in read("braid_cli/servers/localstack_server.py")
     for name in ("Makefile", "make/deploy.mk", "make/engines.mk", "functions/Dockerfile", ".ci/run"):
         text = read(name).replace("\\\n", " ")
         for line in re.findall(r"(?m)^.*\bpip install\b.*$", text):
