@@ -134,7 +134,15 @@ class EmbeddedKnowledgeGraph:
             cursor=encode(tenant_id, vertices[-1].id) if more else None,
         )
 
-    def link(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
+    def link(
+        self,
+        tenant_id: str,
+        names: Sequence[str],
+        *,
+        as_of: Timestamp,
+        limit: int = 50,
+        trusted_only: bool = False,
+    ) -> list[EntityLink]:
         """Return the entities with one of these names, as name, alias or variant form, each once by its best match."""
         if not names:
             return []
@@ -148,8 +156,13 @@ class EmbeddedKnowledgeGraph:
                 " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value"
                 " CROSS JOIN vertices AS v ON v.number = n.vertex"
                 " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of)"
-                " AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)",
-                {"names": json.dumps(list(dict.fromkeys(names))), "tenant": tenant, "as_of": to_microseconds(as_of)},
+                " AND (v.invalid_at IS NULL OR v.invalid_at > :as_of) AND v.trusted >= :trusted",
+                {
+                    "names": json.dumps(list(dict.fromkeys(names))),
+                    "tenant": tenant,
+                    "as_of": to_microseconds(as_of),
+                    "trusted": trusted_only,
+                },
             ).fetchall()
         links: dict[str, EntityLink] = {}
         for vertex_id, name, aliases, entity_type, has_record, phrase, is_alias in sorted(

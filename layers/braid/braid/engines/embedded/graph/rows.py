@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 _WRITE_VERTEX = """
-INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at, trusted)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) DO UPDATE SET
     entity_type = excluded.entity_type, name = excluded.name, aliases = excluded.aliases,
     has_record = excluded.has_record, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
-    invalid_at = excluded.invalid_at
+    invalid_at = excluded.invalid_at, trusted = excluded.trusted
 RETURNING number
 """
-_VERTEX_COLUMNS = "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at"
+_VERTEX_COLUMNS = (
+    "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted"
+)
 _EDGE_COLUMNS = "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence"
 
 
@@ -41,6 +43,7 @@ def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Itera
             to_microseconds(vertex.timestamp),
             to_microseconds(vertex.valid_at),
             to_microseconds(vertex.invalid_at),
+            vertex.trusted,
         )
         number = connection.execute(_WRITE_VERTEX, row).fetchall()[0][0]
         connection.execute("DELETE FROM names WHERE vertex = ?", (number,))
@@ -256,4 +259,5 @@ def _vertex(tenant_id: str, row: Sequence[Any]) -> Vertex:
         timestamp=from_microseconds(row[5]),
         valid_at=from_microseconds(row[6]),
         invalid_at=from_microseconds(row[7]),
+        trusted=bool(row[8]),
     )
