@@ -7,6 +7,9 @@ SHELL := bash
 # Tools that are not in uv.lock, because their dependencies contradict ours: each is installed by hashes into a folder of
 # its own, from a lock in make/tools. To renew one: make lock-tools, with its new version here.
 TOOLS := uv==0.13.8 aws-sam-cli==1.170.0 cfn-lint==1.58.0 checkov==3.3.30 pip-audit==2.10.1
+# A server for tests. Its dependencies are not bounded: newer ones than it was released with break it.
+LOCALSTACK := localstack-core[runtime]==4.14.0
+LOCALSTACK_BEFORE := 2026-03-05
 PIP_AUDIT := .uv/tools/pip-audit/bin/pip-audit
 
 # The first Python that is new enough, by its real path: a version manager's stand-in may exist for Pythons it has not.
@@ -221,4 +224,6 @@ engines-up stores-up engines-down test-engines: test-setup
 lock-tools: $(UV) ## renew the locks of the tools in make/tools
 	for tool in $(TOOLS); do echo "$$tool" | $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-annotate --output-file "make/tools/$${tool%%==*}.txt" -; done
+	echo "$(LOCALSTACK)" | $(UV) pip compile --quiet --python-version 3.13 --exclude-newer $(LOCALSTACK_BEFORE) \
+		--generate-hashes --no-header --no-annotate --output-file make/tools/localstack-core.txt -
 	npm install --package-lock-only --ignore-scripts --silent --prefix make/tools/asl-validator

@@ -29,6 +29,8 @@ LOCKS = (
     "template.yaml",
 )
 """Files that say, by hashes, what a build takes from elsewhere."""
+BUILT_FROM = ("layers", "functions", "shared", "braid_cli")
+"""Folders of which a build takes every file, whether git knows it or not."""
 LOCAL_BUILDER = "urn:braid:builder:local"
 
 
@@ -57,7 +59,13 @@ def commit_of(root: Path) -> tuple[str, bool]:
             timeout=60,
         ).stdout.strip()
 
-    return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+    tracked = git("status", "--porcelain", "--untracked-files=no")
+    others = git("ls-files", "--others", "-z", "--", *BUILT_FROM).split("\0")  # those that git ignores too
+    return git("rev-parse", "HEAD"), bool(tracked) or any(name and not _is_compiled(name) for name in others)
+
+
+def _is_compiled(name: str) -> bool:
+    return name.endswith(".pyc") and "__pycache__" in Path(name).parts
 
 
 def images_of(dockerfile: str) -> list[dict[str, Any]]:

@@ -108,11 +108,21 @@ class FakeGraph:
         self.known = known
         self.links, self.walk, self.spread, self.counts, self.error = links, walk, spread, stats or GraphStats(), error
         self.linked: list[tuple[str, tuple[str, ...], datetime]] = []
+        self.linked_trusted: list[bool] = []
         self.expanded: list[ExpandRequest] = []
         self.propagated: list[PropagateRequest] = []
 
-    def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
+    def link(
+        self,
+        tenant_id: str,
+        names: Sequence[str],
+        *,
+        as_of: datetime,
+        limit: int = 50,
+        trusted_only: bool = False,
+    ) -> list[EntityLink]:
         self.linked.append((tenant_id, tuple(names), as_of))
+        self.linked_trusted.append(trusted_only)
         return [link for link in self.links if link.phrase in names][:limit]
 
     def expand(self, request: ExpandRequest) -> Expansion:

@@ -16,8 +16,6 @@ from braid_cli.servers.maven import cache_folder
 from braid_cli.servers.process import Launch, free_port
 
 VERSION = "4.14.0"
-# Its dependencies are not bounded: newer ones than it was released with break it.
-RESOLVED_ON = "2026-03-05"
 SERVICES = ("events", "iam", "lambda", "logs", "s3", "scheduler", "sqs", "stepfunctions", "sts")
 _INSTALL_TIMEOUT_S = 900
 _ROOT = Path(__file__).resolve().parents[2]
@@ -80,9 +78,8 @@ def _environment() -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         _run([uv, "venv", "--quiet", "--python", _python(), str(folder)])
-        package = f"localstack-core[runtime]=={VERSION}"
         install = [uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
-        _run([*install, "--exclude-newer", RESOLVED_ON, package])
+        _run([*install, "--require-hashes", "--requirement", str(_ROOT / "make" / "tools" / "localstack-core.txt")])
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

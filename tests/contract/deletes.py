@@ -208,6 +208,13 @@ class RepairContract:
         assert (fact.has_record, fact.invalid_at) == (True, day(9))
         assert self.faults(store) == {}
 
+    def test_a_vertex_is_as_trusted_as_its_record(self, store: Application) -> None:
+        store.index.upsert([stored(store, "fact").model_copy(update={"trusted": False})])
+        assert self.faults(store) == {Fault.OTHER_TRUST: 1}
+        repair(ACME, store)
+        assert [one.trusted for one in store.graph.get_many(ACME, ["fact"])] == [False]
+        assert self.faults(store) == {}
+
     def test_the_edges_of_a_write_that_broke_off_are_written_from_its_note(
         self, store: Application, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -10,7 +10,14 @@ from braid import deadline
 from braid.errors import InvalidRequest, StoreTooSlow
 from braid.models import Direction, TimeRange
 from braid.ports.graph_query import GraphQuery, QueryStart
-from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphStats, KnowledgeGraph, PropagateRequest
+from braid.ports.knowledge_graph import (
+    ExpandRequest,
+    Expansion,
+    GraphStats,
+    KnowledgeGraph,
+    PropagateRequest,
+    WritableGraph,
+)
 from braid.understanding.linking import phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
@@ -491,6 +498,40 @@ class KnowledgeGraphContract:
         )
         assert [link.entity_id for link in graph.link(ACME, ["atlas"], as_of=day(9))] == ["old"]
         assert [link.entity_id for link in graph.link(ACME, ["atlas"], as_of=day(10))] == ["new"]
+
+    # --- trust ------------------------------------------------------------------------------------------------------
+
+    def test_a_vertex_is_trusted_as_it_was_last_written(self, graph: WritableGraph) -> None:
+        graph.upsert([vertex("a"), vertex("b", trusted=False)], [])
+        assert [each.trusted for each in graph.get_many(ACME, ["a", "b"])] == [True, False]
+        graph.upsert([vertex("a", trusted=False), vertex("b")], [])
+        assert [each.trusted for each in graph.get_many(ACME, ["a", "b"])] == [False, True]
+
+    def test_entities_that_are_not_trusted_are_not_linked_where_that_is_asked(self, graph: KnowledgeGraph) -> None:
+        strangers = [vertex(f"a{number:02}", name="Atlas", trusted=False) for number in range(60)]
+        graph.upsert([*strangers, vertex("own", name="Atlas")], [])
+        links = graph.link(ACME, ["atlas"], as_of=AS_OF, limit=50, trusted_only=True)
+        assert [link.entity_id for link in links] == ["own"]
+        assert len(graph.link(ACME, ["atlas"], as_of=AS_OF, limit=100)) == 61
+
+    @pytest.mark.parametrize("direction", list(Direction))
+    def test_a_walk_passes_by_what_is_not_trusted_where_that_is_asked(
+        self, graph: KnowledgeGraph, direction: Direction
+    ) -> None:
+        strangers = [f"m{number}" for number in range(4)]
+        graph.upsert([vertex(name) for name in ("a", "b", "far")], [])
+        graph.upsert([vertex(name, trusted=False) for name in strangers], [])
+        pairs = [*(("a", name) for name in strangers), ("m0", "far")]
+        ends = [pair if direction is not Direction.IN else pair[::-1] for pair in pairs]
+        surest = [edge(source, target, confidence=0.9) for source, target in ends]
+        weaker = edge("b", "a", confidence=0.1) if direction is Direction.IN else edge("a", "b", confidence=0.1)
+        graph.upsert([], [*surest, weaker])
+        for fan_out in (2, 200):
+            asked: dict[str, Any] = {"fan_out": fan_out, "direction": direction, "max_hops": 2}
+            found = walk(graph, "a", **asked, trusted_only=True)
+            assert (ids(found), found.truncated) == (["b"], False)
+            assert walk(graph, "m0", **asked, trusted_only=True) == Expansion()
+        assert "far" in ids(walk(graph, "a", direction=direction, max_hops=2))
 
     def test_a_renamed_entity_is_not_found_by_its_old_names(self, graph: KnowledgeGraph) -> None:
         graph.upsert([vertex("a", name="Old", aliases=("Elder",))], [])

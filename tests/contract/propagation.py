@@ -220,3 +220,14 @@ class PropagationContract:
         asked: dict[str, Any] = {"hits": (("film-page", 1.0),)}
         texts = (("film-page", 1.0), ("port-page", 1.0))
         assert propagate(graph, **asked, texts=texts, bridging=1.0) == propagate(graph, **asked)
+
+    def test_what_is_not_trusted_is_passed_by_and_makes_no_hub_where_that_is_asked(self, graph: KnowledgeGraph) -> None:
+        film_graph(graph)
+        asked: dict[str, Any] = {"names": (("film", 1.0), ("gone", 1.0)), "fan_out": 5}
+        before = propagate(graph, **asked)
+        strangers = [f"mail{number}" for number in range(30)]
+        graph.upsert([vertex(name, trusted=False) for name in ("gone", *strangers)], [])
+        crowd = [edge(name, mail, "MENTIONS") for name in ("film", "director", "gone") for mail in strangers]
+        graph.upsert([], [*crowd, edge("gone", "pier-page", "MENTIONS")])
+        assert propagate(graph, **asked, trusted_only=True) == before
+        assert propagate(graph, **asked) != before

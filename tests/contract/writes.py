@@ -118,6 +118,32 @@ class WritesContract:
         (kept,) = store.graph.get_many(ACME, ["v"])
         assert (kept.has_record, kept.name, kept.aliases) == (True, "Valve", ("tap",))
 
+    def test_a_vertex_follows_its_record_in_what_is_trusted(self, store: WriteStore) -> None:
+        def trusted() -> list[bool]:
+            return [one.trusted for one in store.graph.get_many(ACME, ["r"])]
+
+        written(store, record("r", "a turbine hums", trusted=False))
+        written(store, vertex("v"), edge("v", "r", "MENTIONS"))
+        assert trusted() == [False]
+        written(store, vertex("r", name="Rotor"))
+        assert trusted() == [False]
+        written(store, record("r", "a turbine hums"))
+        assert trusted() == [True]
+        written(store, record("r", "a turbine hums", trusted=False), vertex("r"))
+        assert trusted() == [False]
+
+    def test_what_is_not_trusted_supersedes_nothing_that_is(self, store: WriteStore) -> None:
+        written(store, record("own", "open at 8"), record("mail", "open at 9", trusted=False))
+        report = written(store, record("new", "closed", trusted=False, supersedes=("mail", "own")))
+        (error,) = report.errors
+        assert (error.id, error.field) == ("new", "supersedes")
+        assert (
+            error.message == "'own', which 'new' supersedes, is trusted and 'new' is not; only what is trusted ends it"
+        )
+        assert written(store, edge("mail", "own", "SUPERSEDES")).errors != ()
+        assert [one.invalid_at for one in store.index.get_many(ACME, ["own", "mail"])] == [None, None]
+        assert written(store, record("new", "closed", trusted=False, supersedes=("mail",))).errors == ()
+
     def test_an_edge_leads_to_a_record_that_was_written_before_without_a_vertex(self, store: WriteStore) -> None:
         written(store, record("r", "a turbine hums"))
         assert store.graph.get_many(ACME, ["r"]) == []

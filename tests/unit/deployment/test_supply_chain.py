@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from braid.settings.config_files import load_profiles
+
+from braid_cli.servers import localstack_server
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -72,7 +75,9 @@ def test_renewing_digests_changes_them_and_nothing_else(tmp_path: Path, monkeypa
 
 def test_every_tool_is_installed_by_hashes_at_the_version_that_the_makefile_names() -> None:
     (named,) = re.findall(r"(?m)^TOOLS := (.+)$", read("Makefile"))
-    for tool in named.split():
+    (localstack,) = re.findall(r"(?m)^LOCALSTACK := (.+)$", read("Makefile"))
+    assert localstack.endswith(f"=={localstack_server.VERSION}")
+    for tool in (*named.split(), localstack.replace("[runtime]", "")):
         name, _, version = tool.partition("==")
         lock = read(f"make/tools/{name}.txt")
         assert f"\n{name}=={version} \\\n" in f"\n{lock}"
@@ -83,11 +88,21 @@ def test_every_tool_is_installed_by_hashes_at_the_version_that_the_makefile_name
 
 
 def test_nothing_is_installed_without_hashes() -> None:
+    assert '"--require-hashes", "--requirement"' in read("braid_cli/servers/localstack_server.py")
     for name in ("Makefile", "make/deploy.mk", "make/engines.mk", "functions/Dockerfile", ".ci/run"):
         text = read(name).replace("\\\n", " ")
         for line in re.findall(r"(?m)^.*\bpip install\b.*$", text):
             assert "--require-hashes" in line, f"{name}: {line}"
         assert not re.search(r"\buv\) tool run|\buvx\b|\bnpx\b|curl [^|]*\| *(ba)?sh", text), name
+
+
+def test_what_builds_this_package_is_taken_from_the_lock() -> None:
+    project = tomllib.loads(read("pyproject.toml"))
+    assert project["tool"]["uv"]["no-build-isolation-package"] == ["braid"]  # else uv would fetch it anew, by no hash
+    (backend,) = project["build-system"]["requires"]
+    assert backend in project["project"]["optional-dependencies"]["local"]
+    (locked,) = re.findall(r'(?ms)^name = "hatchling"$.*?(?=^\[\[package)', read("uv.lock"))
+    assert 'hash = "sha256:' in locked
 
 
 def test_an_action_of_github_would_be_named_by_its_commit() -> None:
@@ -136,6 +151,30 @@ def test_a_builds_provenance_names_artifacts_commit_locks_and_images_by_their_di
     assert "docker://public.ecr.aws/lambda/python:3.13" in materials
     assert said["predicate"]["runDetails"]["builder"]["id"] == "urn:x"
     assert said["predicate"]["runDetails"]["byproducts"][0]["digest"]["sha256"] == hashlib.sha256(b"b").hexdigest()
+
+
+def test_a_file_that_git_does_not_know_is_a_change_of_what_is_built(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        command = ["git", "-C", str(tmp_path), *who, *arguments]
+        subprocess.run(command, check=True, timeout=60)  # noqa: S603 - git, and arguments made here
+
+    (tmp_path / "layers" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "layers" / "app.py").write_text("a")
+    (tmp_path / ".gitignore").write_text("ignored.py\n__pycache__\n")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "a")
+    changed = script("provenance").commit_of
+    (tmp_path / "layers" / "__pycache__" / "app.cpython-313.pyc").write_bytes(b"compiled")
+    (tmp_path / "notes.txt").write_text("not built")
+    assert changed(tmp_path)[1] is False
+    for name in ("new.py", "ignored.py"):
+        (tmp_path / "layers" / name).write_text("a")
+        assert changed(tmp_path)[1] is True, name
+        (tmp_path / "layers" / name).unlink()
+    (tmp_path / "layers" / "app.py").write_text("b")
+    assert changed(tmp_path)[1] is True
 
 
 def test_a_changed_file_is_another_artifact_and_a_compiled_one_is_not(built: Path) -> None:

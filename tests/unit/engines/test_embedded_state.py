@@ -21,7 +21,7 @@ from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
 
 from tests.contract.search_index import ask
-from tests.contract.shapes import ACME, DIMENSIONS, GLOBEX, Clock, edge, record, vertex
+from tests.contract.shapes import ACME, AS_OF, DIMENSIONS, GLOBEX, Clock, edge, record, vertex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -319,6 +319,7 @@ def old(tmp_path: Path) -> Path:
     for table in ("cache", "messages", "messages_sent", "objects", "notes"):
         connection.execute(f"DROP TABLE {table}")
     connection.execute("DROP INDEX untrusted_records")
+    connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
     (tmp_path / "braid.db-commits").unlink()
@@ -346,6 +347,7 @@ def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> 
             # as it was written then
             connection.execute(f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)", row)  # noqa: S608
             connection.execute("DROP INDEX untrusted_records")
+            connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
             connection.execute("PRAGMA user_version = 3")
     for _ in range(2):
         with EmbeddedStore(tmp_path) as store:
@@ -364,6 +366,21 @@ def test_an_older_store_is_read_as_it_is(old: Path) -> None:
         assert [found.id for found in EmbeddedSearchIndex(store, DIMENSIONS).get_many(ACME, ["a"])] == ["a"]
         with pytest.raises(StoreError, match="no such table: cache"):
             EmbeddedCache(store).get(ACME, "a")
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_vertex_of_an_older_store_is_as_trusted_as_its_record(tmp_path: Path, *, read_only: bool) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("own", "x"), record("mail", "x", trusted=False)])
+        EmbeddedKnowledgeGraph(store).upsert([vertex(name, name="Keelson") for name in ("own", "mail")], [])
+        with store.transaction() as connection:
+            connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
+            connection.execute("PRAGMA user_version = 5")
+    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+        graph = EmbeddedKnowledgeGraph(store)
+        assert [each.trusted for each in graph.get_many(ACME, ["own", "mail"])] == [True, False]
+        links = graph.link(ACME, ["keelson"], as_of=AS_OF, trusted_only=True)
+        assert [link.entity_id for link in links] == ["own"]
 
 
 def test_several_threads_may_open_an_older_store_at_once(old: Path) -> None:

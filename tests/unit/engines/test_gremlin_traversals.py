@@ -54,7 +54,7 @@ def request(**fields: Any) -> ExpandRequest:
 def test_every_property_of_a_vertex_is_written_with_its_cardinality() -> None:
     written = elements.write_vertices(source(), [vertex("a", name="Atlas", aliases=("Titan", "Giant")), vertex("b")])
     properties = steps_named(written, "property")
-    assert len(properties) == 25
+    assert len(properties) == 27
     keys = [step for step in properties if step[2] == elements.LINK_KEY]
     assert [step[1] for step in keys] == [Cardinality.set_] * 3
     assert all(step[1] == Cardinality.single for step in properties if step not in keys)

@@ -73,6 +73,7 @@ def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
         timestamp=record.timestamp,
         valid_at=record.valid_at,
         invalid_at=record.invalid_at,
+        trusted=record.trusted,
     )
 
 
@@ -260,11 +261,15 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     unsure = [name for name in outside if not _has_record(in_graph, name)]
     unsure += [name for name in vertices if name not in records]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
-    unjoined = sorted(indexed.intersection(outside) - set(in_graph))
+    unjoined = sorted(indexed - set(in_graph))
     found = store.index.get_many(tenant_id, unjoined) if unjoined else []
+    trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
+    trust |= {record.id: record.trusted for record in (*found, *records.values())}
     wanted: dict[str, Vertex] = {}
     for name, vertex in vertices.items():
-        wanted[name] = vertex.model_copy(update={"has_record": name in records or name in indexed})
+        has_record = name in records or name in indexed
+        trusted = trust.get(name, vertex.trusted)
+        wanted[name] = vertex.model_copy(update={"has_record": has_record, "trusted": trusted})
     for record in (*records.values(), *found):
         if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in ends or record.id in in_graph):
             wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))

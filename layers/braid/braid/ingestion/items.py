@@ -109,7 +109,7 @@ def entity_of(row: Mapping[str, Any], tenant_id: str) -> tuple[Vertex, Record | 
     """Parse an entity into a vertex, and into a record as well if it has content."""
     refuse(row, OURS | NO_VECTORS | {"entity_type": "unknown field: entities say type"})
     content = row.get("content") or ""
-    vertex_fields = ("id", "name", "timestamp", "valid_at", "invalid_at")
+    vertex_fields = ("id", "name", "timestamp", "valid_at", "invalid_at", "trusted")
     vertex = Vertex.model_validate(
         {
             **{key: row[key] for key in vertex_fields if key in row},

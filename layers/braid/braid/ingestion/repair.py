@@ -43,6 +43,8 @@ class Fault(StrEnum):
     """A vertex lacks the mark that it has a record: it is set, so that the vertex can be an answer."""
     OTHER_VALIDITY = "other_validity"
     """A vertex has another validity than its record: it gets the record's."""
+    OTHER_TRUST = "other_trust"
+    """A vertex is trusted and its record is not, or the reverse: it gets the record's trust."""
     NO_RECORD = "no_record"
     """A vertex is marked as having a record that does not exist: the mark is removed."""
     NO_EDGE = "no_edge"
@@ -223,6 +225,9 @@ class _Repair:
             if (vertex.valid_at, vertex.invalid_at) != (record.valid_at, record.invalid_at):
                 self._note(Fault.OTHER_VALIDITY, record.id, "the vertex does not begin or end when its record does")
                 better = better.model_copy(update={"valid_at": record.valid_at, "invalid_at": record.invalid_at})
+            if vertex.trusted != record.trusted:
+                self._note(Fault.OTHER_TRUST, record.id, "the vertex is trusted and its record is not, or the reverse")
+                better = better.model_copy(update={"trusted": record.trusted})
             if better is not vertex:
                 mended.append(better)
         self._write(mended, [])

@@ -136,6 +136,10 @@ def find(
         for identity, link in links.items()
         if identity in named and (wrong := _wrong(link, known.get(link.target), refused))
     ]
+    for identity, link in links.items():
+        if untrusted := _untrusted(link, known):
+            record = named.get(identity)
+            found.refused.append(RefusedRecord(record, untrusted) if record else RefusedEdge(identity, untrusted))
     found.refused = found.refused or _in_a_circle(links, named, stored)
     if found.refused:
         return found
@@ -247,6 +251,16 @@ def _wrong(link: Relationship, old: Record | None, refused: Collection[str]) -> 
     if old.kind is Kind.ENTITY:
         return f"{link.target!r}, which {link.source!r} supersedes, is an entity; only what is said ends"
     return None
+
+
+def _untrusted(link: Relationship, known: Mapping[str, Record]) -> str | None:
+    new, old = known.get(link.source), known.get(link.target)
+    if new is None or old is None or new.trusted or not old.trusted:
+        return None
+    return (
+        f"{link.target!r}, which {link.source!r} supersedes, is trusted and {link.source!r} is not;"
+        " only what is trusted ends it"
+    )
 
 
 def _stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:

@@ -131,6 +131,8 @@ class Vertex(NewVertex):
     tenant_id: TenantId
     has_record: bool = False
     """Whether the search index holds a record of this id, so that it can be an answer."""
+    trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
+    """Whether the record is; walks of what is trusted alone neither go through the vertex nor reach it."""
 
 
 class RelationshipKey(Frozen):

@@ -63,6 +63,8 @@ class ExpandRequest(Frozen):
     """Return only vertices whose timestamp is inside."""
     as_of: Timestamp
     """Superseded edges and vertices at this moment are neither walked nor returned."""
+    trusted_only: bool = False
+    """Vertices that are not trusted are neither walked nor returned, nor do edges to them count."""
     fan_out: int = Field(default=200, ge=1)
     """Edges followed from one vertex, the highest confidence first, then by the edge's identity."""
 
@@ -92,6 +94,8 @@ class PropagateRequest(Frozen):
     limit: int = Field(default=50, ge=1, le=200)
     as_of: Timestamp
     """Superseded edges and vertices at this moment are neither walked nor returned."""
+    trusted_only: bool = False
+    """Vertices that are not trusted are neither walked nor returned, nor do edges to them count."""
 
     @model_validator(mode="after")
     def _is_bounded(self) -> PropagateRequest:
@@ -156,12 +160,21 @@ class KnowledgeGraph(Protocol):
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
 
-    def link(self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
+    def link(
+        self,
+        tenant_id: TenantId,
+        names: Sequence[str],
+        *,
+        as_of: Timestamp,
+        limit: int = 50,
+        trusted_only: bool = False,
+    ) -> list[EntityLink]:
         """Return the entities of which a name or alias, normalised by ``tokens.normalise``, equals one of ``names``.
 
         ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. So are entities of which
         a name or alias has a form that is asked for behind its mark (``name_forms.stored_forms``); their scores are
-        lower. Each entity once, by its best match; ordered by score, then the longest phrase, then id.
+        lower. Each entity once, by its best match; ordered by score, then the longest phrase, then id. With
+        ``trusted_only`` those that are not trusted are left out.
         """
 
     def expand(self, request: ExpandRequest) -> Expansion:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Self
 from braid.deadline import suspended
 from braid.engines.embedded.connections import connect, translated_errors
 from braid.engines.embedded.files import StoreFiles
-from braid.engines.embedded.tables import FORMAT, READABLE, bring_up_to_date, create_words, read_global, write_global
+from braid.engines.embedded.tables import (
+    FORMAT,
+    READABLE,
+    bring_up_to_date,
+    create_words,
+    read_as_it_is,
+    read_global,
+    write_global,
+)
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 
 if TYPE_CHECKING:
@@ -232,7 +240,10 @@ class EmbeddedStore:
         connection.close()
 
     def _connect(self) -> Connection:
-        return connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
+        connection = connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
+        if self.read_only:
+            read_as_it_is(connection)
+        return connection
 
     def _prepare(self, last: LastCommit | None) -> None:
         connection = self._lend()

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-FORMAT = 5
+FORMAT = 6
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -172,7 +172,21 @@ ADDED_IN_5 = f"""
 CREATE INDEX untrusted_records ON records (tenant, number) WHERE {UNTRUSTED};
 """
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5)
+ADDED_IN_6 = f"""
+ALTER TABLE vertices ADD COLUMN trusted INTEGER NOT NULL DEFAULT 1;
+UPDATE vertices SET trusted = 0 WHERE (tenant, id) IN (SELECT tenant, id FROM records WHERE {UNTRUSTED});
+"""  # noqa: S608 - a condition from above
+"""Which vertices walks of what is trusted leave out."""
+
+_VERTICES_BEFORE_6 = f"""
+CREATE TEMP VIEW vertices AS SELECT *, NOT EXISTS (
+    SELECT 1 FROM records WHERE records.tenant = stored.tenant AND records.id = stored.id AND {UNTRUSTED}
+) AS trusted FROM main.vertices AS stored
+"""  # noqa: S608 - a condition from above
+_TRUST_IN = 6
+"""Format since which a vertex says whether it is trusted."""
+
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6)
 """The tables and indexes that each format added."""
 
 _IDEOGRAPHS_SINCE = 4
@@ -222,6 +236,12 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
     if found == 0:
         connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
     connection.execute(f"PRAGMA user_version = {FORMAT:d}")
+
+
+def read_as_it_is(connection: sqlite3.Connection) -> None:
+    """Let a connection that cannot write see an older store's vertices as they are read today."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] in range(1, _TRUST_IN):
+        connection.execute(_VERTICES_BEFORE_6)
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:

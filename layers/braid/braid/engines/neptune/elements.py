@@ -35,6 +35,8 @@ ALIASES = "aliases"
 SHOWN_NAME = "shown_name"
 """The name, or else the first alias."""
 HAS_RECORD = "has_record"
+UNTRUSTED = "untrusted"
+"""Whether a vertex is not trusted; one that an older Braid wrote says nothing, and so is."""
 TIMESTAMP = "timestamp"
 VALID_FROM = "valid_from"
 VALID_UNTIL = "valid_until"
@@ -88,6 +90,12 @@ def valid(steps: GraphTraversal, as_of: datetime) -> GraphTraversal:
     return steps.has(VALID_FROM, P.lte(now)).has(VALID_UNTIL, P.gt(now))
 
 
+def open_vertices(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> GraphTraversal:
+    """Keep the vertices that may be walked at a moment."""
+    steps = valid(steps, as_of)
+    return steps.not_(__.has(UNTRUSTED, True)) if trusted_only else steps
+
+
 def moment_of(stored: int) -> datetime:
     """Return the moment of a :func:`microseconds` value."""
     return _EPOCH + stored * _MICROSECOND
@@ -115,6 +123,7 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
             (ALIASES, json.dumps(vertex.aliases, ensure_ascii=False)),
             (SHOWN_NAME, vertex.name or next(iter(vertex.aliases), "")),
             (HAS_RECORD, vertex.has_record),
+            (UNTRUSTED, not vertex.trusted),
             (ROW, _vertex_row(vertex)),
             (LINK_NAME, link_key(vertex.tenant_id, name) if name else ""),
             (TIMESTAMP, microseconds(vertex.timestamp, UNKNOWN_TIME)),
@@ -242,11 +251,12 @@ def fetch_edges_of_evidence(
 
 def _whole_vertices(steps: GraphTraversal) -> GraphTraversal:
     return (
-        steps.project("row", "aliases", "from", "until")
+        steps.project("row", "aliases", "from", "until", "untrusted")
         .by(ROW)
         .by(__.coalesce(__.values(ALIASES), __.constant("[]")))
         .by(VALID_FROM)
         .by(VALID_UNTIL)
+        .by(__.has(UNTRUSTED, True).count())
     )
 
 
@@ -267,6 +277,7 @@ def vertex_of(tenant_id: str, row: Mapping[str, Any]) -> Vertex:
         timestamp=reached.timestamp,
         valid_at=_moment(row["from"], FIRST_MOMENT),
         invalid_at=_moment(row["until"], LAST_MOMENT),
+        trusted=not row["untrusted"],
     )
 
 

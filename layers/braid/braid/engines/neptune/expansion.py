@@ -54,13 +54,15 @@ def expansion_traversal(source: GraphTraversalSource, request: ExpandRequest) ->
     the meaning of ``limit`` depends on the version.
     """
     seeds = [elements.vertex_id(request.tenant_id, seed) for seed in dict.fromkeys(request.seeds)]
-    steps = elements.valid(source.V(*seeds).has(elements.TENANT, request.tenant_id), request.as_of)
+    own = source.V(*seeds).has(elements.TENANT, request.tenant_id)
+    steps = elements.open_vertices(own, request.as_of, trusted_only=request.trusted_only)
     steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     for _ in range(request.max_hops):
         is_hub = _edges(request).skip(request.fan_out)
         steps = steps.choose(is_hub, __.local(surest(request)), in_force(request)).aggregate(_EDGES).by(elements.ROW)
         steps = far_ends(steps, request.direction).dedup().where(P.without(_SEEN))
-        steps = elements.valid(steps.has(elements.TENANT, request.tenant_id), request.as_of)
+        steps = steps.has(elements.TENANT, request.tenant_id)
+        steps = elements.open_vertices(steps, request.as_of, trusted_only=request.trusted_only)
         steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     return steps.cap(_EDGES, _VERTICES)
 
@@ -84,9 +86,9 @@ def surest(request: ExpandRequest) -> GraphTraversal:
     # Filters only as many edges as are needed. Without the limit, TinkerPop would filter before it sorts.
     steps = steps.limit(MOST_EDGES)
     if request.direction is not Direction.OUT:
-        steps = steps.filter_(elements.valid(__.out_v(), request.as_of))
+        steps = steps.filter_(elements.open_vertices(__.out_v(), request.as_of, trusted_only=request.trusted_only))
     if request.direction is not Direction.IN:
-        steps = steps.filter_(elements.valid(__.in_v(), request.as_of))
+        steps = steps.filter_(elements.open_vertices(__.in_v(), request.as_of, trusted_only=request.trusted_only))
     return steps.limit(request.fan_out + 1)
 
 
@@ -217,23 +219,32 @@ def propagation_traversal(source: GraphTraversalSource, request: PropagateReques
         max_hops=request.max_hops,
         fan_out=request.fan_out,
         as_of=request.as_of,
+        trusted_only=request.trusted_only,
     )
     seeds = [elements.vertex_id(request.tenant_id, seed) for seed in walk.seeds]
-    steps = elements.valid(source.V(*seeds).has(elements.TENANT, request.tenant_id), request.as_of)
+    own = source.V(*seeds).has(elements.TENANT, request.tenant_id)
+    steps = elements.open_vertices(own, request.as_of, trusted_only=request.trusted_only)
     steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     for hop in range(1, request.max_hops + 1):
         if hop == 1:
             has_more = __.both_e().skip(request.fan_out)
             steps = steps.choose(has_more, __.local(surest(walk)), in_force(walk))
         else:
-            is_hub = in_force(walk).dedup().skip(request.hub)
+            is_hub = _hub_edges(walk).dedup().skip(request.hub)
             steps = steps.filter_(__.not_(is_hub)).aggregate(_WALKED).by(__.id_())
-            steps = steps.flat_map(in_force(walk))
+            steps = steps.flat_map(_hub_edges(walk))
         steps = steps.aggregate(_EDGES).by(elements.ROW)
         steps = far_ends(steps, Direction.BOTH).dedup().where(P.without(_SEEN))
-        steps = elements.valid(steps.has(elements.TENANT, request.tenant_id), request.as_of)
+        steps = steps.has(elements.TENANT, request.tenant_id)
+        steps = elements.open_vertices(steps, request.as_of, trusted_only=request.trusted_only)
         steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     return steps.cap(_EDGES, _VERTICES, _WALKED) if request.max_hops > 1 else steps.cap(_EDGES, _VERTICES)
+
+
+def _hub_edges(walk: ExpandRequest) -> GraphTraversal:
+    """Return the edges that count towards a hub; edges to untrusted vertices would make a hub of any vertex."""
+    edges = in_force(walk)
+    return edges.not_(__.both_v().has(elements.UNTRUSTED, True)) if walk.trusted_only else edges
 
 
 def read_propagation(

@@ -183,7 +183,15 @@ class GremlinGraph:
             cursor=encode(tenant_id, vertices[-1].id) if len(rows) > limit else None,
         )
 
-    def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
+    def link(
+        self,
+        tenant_id: str,
+        names: Sequence[str],
+        *,
+        as_of: datetime,
+        limit: int = 50,
+        trusted_only: bool = False,
+    ) -> list[EntityLink]:
         """Return the entities with a name, an alias or a form of one among ``names``."""
         wanted = {elements.link_key(tenant_id, name): name for name in names if name}
         if not wanted:
@@ -191,9 +199,10 @@ class GremlinGraph:
         keys = list(wanted)
         rows = self._ask(
             lambda g: (
-                elements.valid(
+                elements.open_vertices(
                     g.V().has(elements.LINK_KEY, P.within(keys)).has(elements.TENANT, tenant_id),
                     as_of,
+                    trusted_only=trusted_only,
                 )
                 .order()
                 .by(__.choose(__.has(elements.LINK_NAME, P.within(keys)), __.constant(0), __.constant(1)))

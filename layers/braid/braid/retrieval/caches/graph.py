@@ -91,11 +91,21 @@ class CachedGraph:
         """Delete from the graph itself."""
         return self._graph.delete(tenant_id, ids)
 
-    def link(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int = 50) -> list[EntityLink]:
+    def link(
+        self,
+        tenant_id: str,
+        names: Sequence[str],
+        *,
+        as_of: datetime,
+        limit: int = 50,
+        trusted_only: bool = False,
+    ) -> list[EntityLink]:
         """Return entities by name."""
-        asked = (tuple(names), limit)
-        ask = lambda: tuple(self._graph.link(tenant_id, names, as_of=as_of, limit=limit))  # noqa: E731
-        return list(self._recall("link", tenant_id, asked, as_of, ask))
+
+        def ask() -> tuple[EntityLink, ...]:
+            return tuple(self._graph.link(tenant_id, names, as_of=as_of, limit=limit, trusted_only=trusted_only))
+
+        return list(self._recall("link", tenant_id, (tuple(names), limit, trusted_only), as_of, ask))
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Walk from the seeds."""

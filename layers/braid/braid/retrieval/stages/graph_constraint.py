@@ -40,10 +40,12 @@ class ConstrainedGraph:
     constraint: GraphConstraint
     as_of: datetime
     fan_out: int
+    trusted_only: bool = False
 
     def links(self) -> list[EntityLink]:
         """Return the entities whose name or alias the constraint's entity is; empty for an id or an unknown one."""
-        return self.graph.link(self.tenant_id, [normalise(self.constraint.entity)], as_of=self.as_of)
+        names = [normalise(self.constraint.entity)]
+        return self.graph.link(self.tenant_id, names, as_of=self.as_of, trusted_only=self.trusted_only)
 
     def walk(self, links: Sequence[EntityLink], *, among: tuple[str, ...] | None = None) -> Expansion:
         """Return the vertices inside, the nearest first, at most one more than the search index takes."""
@@ -60,6 +62,7 @@ class ConstrainedGraph:
                 among=among,
                 fan_out=self.fan_out,
                 as_of=self.as_of,
+                trusted_only=self.trusted_only,
             )
         )
 

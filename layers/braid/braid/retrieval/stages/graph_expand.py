@@ -62,7 +62,14 @@ def expansion_for(
     DURING, up to 3 hops, the best by confidence listed in order of time. Otherwise: any type, both ways, up to 2
     hops, nearest first.
     """
-    base = ExpandRequest(tenant_id=query.tenant_id, seeds=tuple(seeds), limit=limit, fan_out=fan_out, as_of=as_of)
+    base = ExpandRequest(
+        tenant_id=query.tenant_id,
+        seeds=tuple(seeds),
+        limit=limit,
+        fan_out=fan_out,
+        as_of=as_of,
+        trusted_only=query.filters.trusted_only,
+    )
     context = query.temporal_context
     time_range = query.filters.time_range or (context.time_range if context else None)
     if plan.intent is Intent.CAUSAL:
@@ -193,7 +200,12 @@ class _Walk:
 
     def _constraint(self, constraint: GraphConstraint) -> graph_constraint.ConstrainedGraph:
         return graph_constraint.ConstrainedGraph(
-            self.graph, self.query.tenant_id, constraint, self.as_of, self.budget.constraint_fan_out
+            self.graph,
+            self.query.tenant_id,
+            constraint,
+            self.as_of,
+            self.budget.constraint_fan_out,
+            trusted_only=self.query.filters.trusted_only,
         )
 
     def step(self, request: GraphRequest) -> GraphFound:
@@ -218,6 +230,7 @@ class _Walk:
                 entity_types=step.entity_types,
                 fan_out=self.budget.fan_out,
                 as_of=self.as_of,
+                trusted_only=self.query.filters.trusted_only,
             )
         )
         found = _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
@@ -231,7 +244,9 @@ class _Walk:
         return found.model_copy(update={"hits": (*found.hits, *mentions), "truncated": truncated})
 
     def _links(self) -> list[EntityLink]:
-        return linked_names(self.graph, self.query.tenant_id, self.query.text, as_of=self.as_of)
+        query = self.query
+        trusted_only = query.filters.trusted_only
+        return linked_names(self.graph, query.tenant_id, query.text, as_of=self.as_of, trusted_only=trusted_only)
 
     def _mentions(self, entities: tuple[str, ...]) -> ExpandRequest:
         return ExpandRequest(
@@ -244,6 +259,7 @@ class _Walk:
             limit=self.budget.limit,
             fan_out=self.budget.fan_out,
             as_of=self.as_of,
+            trusted_only=self.query.filters.trusted_only,
         )
 
     def _by_intent(self, seeds: Sequence[str]) -> ExpandRequest:

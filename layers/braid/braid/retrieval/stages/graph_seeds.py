@@ -39,7 +39,9 @@ class Budget:
     parameters: FusionParameters = DEFAULT_PARAMETERS
 
 
-def linked_names(graph: KnowledgeGraph, tenant_id: TenantId, question: str, *, as_of: datetime) -> list[EntityLink]:
+def linked_names(
+    graph: KnowledgeGraph, tenant_id: TenantId, question: str, *, as_of: datetime, trusted_only: bool = False
+) -> list[EntityLink]:
     """Return the entities that a question names, the best match first, each once and at most ten.
 
     One look-up of the graph. ``phrase`` is as the question has it, ``score`` how well it matched: a name 1, an alias
@@ -50,7 +52,7 @@ def linked_names(graph: KnowledgeGraph, tenant_id: TenantId, question: str, *, a
     asked = lookup_keys(question)
     if not asked:
         return []
-    found = graph.link(tenant_id, list(asked), as_of=as_of, limit=MAX_LOOKED_UP)
+    found = graph.link(tenant_id, list(asked), as_of=as_of, limit=MAX_LOOKED_UP, trusted_only=trusted_only)
     exact = [link for link in found if not is_form(link.phrase) and asked[link.phrase].share == 1.0]
     # What was cut off is not known, so that nothing can be said of how many names share a form.
     forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link not in exact]
@@ -150,6 +152,7 @@ def _request(
         hub=budget.hub,
         limit=budget.limit,
         as_of=as_of,
+        trusted_only=query.filters.trusted_only,
     )
 
 

@@ -54,6 +54,7 @@ class Adjacency:
     """Each vertex's place in ``entity_types``."""
     has_record: NDArray[np.bool_]
     timestamps: Numbers
+    trusted: NDArray[np.bool_]
     valid_from: Numbers
     valid_until: Numbers
     relationship_types: list[str]
@@ -88,6 +89,10 @@ class Adjacency:
     def valid_at(self, as_of: int) -> Mask:
         """Return which vertices are valid at a moment in microseconds since 1970."""
         return (self.valid_from <= as_of) & (self.valid_until > as_of)
+
+    def open_vertices(self, as_of: int, *, trusted_only: bool) -> Mask:
+        """Return which vertices may be walked at a moment in microseconds since 1970."""
+        return self.valid_at(as_of) & self.trusted if trusted_only else self.valid_at(as_of)
 
     def matching(self, entity_types: Sequence[str], time_range: TimeRange | None) -> Mask:
         """Return which vertices are of one of the types, any if there are none, and have a time in the range."""
@@ -124,7 +129,7 @@ class Adjacency:
 def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
     """Read a tenant's graph from its rows."""
     vertices = connection.execute(
-        "SELECT number, id, name, entity_type, has_record, timestamp, valid_at, invalid_at"
+        "SELECT number, id, name, entity_type, has_record, timestamp, valid_at, invalid_at, trusted"
         " FROM vertices WHERE tenant = ? ORDER BY id",
         (tenant,),
     ).fetchall()
@@ -148,6 +153,7 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
         type_of=_numbers([type_place[row[3]] for row in vertices]),
         has_record=np.array([row[4] for row in vertices], dtype=np.bool_),
         timestamps=_moments([row[5] for row in vertices], NO_TIME),
+        trusted=np.array([row[8] for row in vertices], dtype=np.bool_),
         valid_from=_moments([row[6] for row in vertices], ALWAYS_FROM),
         valid_until=_moments([row[7] for row in vertices], ALWAYS_UNTIL),
         relationship_types=relationship_types,

@@ -135,7 +135,15 @@ class EmbeddedKnowledgeGraph:
             cursor=encode(tenant_id, vertices[-1].id) if more else None,
         )
 
-    def link(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int = 50) -> list[EntityLink]:
+    def link(
+        self,
+        tenant_id: str,
+        names: Sequence[str],
+        *,
+        as_of: Timestamp,
+        limit: int = 50,
+        trusted_only: bool = False,
+    ) -> list[EntityLink]:
         """Return the entities with one of these names, as name, alias or variant form, each once by its best match."""
         if not names:
             return []
@@ -143,7 +151,14 @@ class EmbeddedKnowledgeGraph:
             tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return []
-            return rows.link(connection, tenant, names, as_of=to_microseconds(as_of), limit=limit)
+            return rows.link(
+                connection,
+                tenant,
+                names,
+                as_of=to_microseconds(as_of),
+                limit=limit,
+                trusted_only=trusted_only,
+            )
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Walk from all seeds at once."""

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 _WRITE_VERTEX = """
-INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at, trusted)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) DO UPDATE SET
     entity_type = excluded.entity_type, name = excluded.name, aliases = excluded.aliases,
     has_record = excluded.has_record, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
-    invalid_at = excluded.invalid_at
+    invalid_at = excluded.invalid_at, trusted = excluded.trusted
 RETURNING number
 """
-_VERTEX_COLUMNS = "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at"
+_VERTEX_COLUMNS = (
+    "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted"
+)
 _EDGE_COLUMNS = "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence"
 
 
@@ -41,6 +43,7 @@ def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Itera
             to_microseconds(vertex.timestamp),
             to_microseconds(vertex.valid_at),
             to_microseconds(vertex.invalid_at),
+            vertex.trusted,
         )
         number = connection.execute(_WRITE_VERTEX, row).fetchall()[0][0]
         connection.execute("DELETE FROM names WHERE vertex = ?", (number,))
@@ -123,7 +126,13 @@ def ids_by_phrase(connection: sqlite3.Connection, tenant: int, phrases: Sequence
 
 
 def link(
-    connection: sqlite3.Connection, tenant: int, names: Collection[str], *, as_of: int | None, limit: int
+    connection: sqlite3.Connection,
+    tenant: int,
+    names: Collection[str],
+    *,
+    as_of: int | None,
+    limit: int,
+    trusted_only: bool,
 ) -> list[EntityLink]:
     """Return the entities that the names are of and that hold then, each by its best match, the best ``limit``.
 
@@ -145,11 +154,11 @@ def link(
         " chosen AS MATERIALIZED (SELECT v.number, v.id, matched.match, matched.class"
         " FROM matched CROSS JOIN vertices AS v ON v.number = matched.number"
         " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
-        " ORDER BY matched.class, v.id LIMIT :limit)"
+        " AND v.trusted >= :trusted ORDER BY matched.class, v.id LIMIT :limit)"
         " SELECT chosen.id, coalesce(v.name, json_extract(v.aliases, '$[0]')), v.entity_type, v.has_record,"
         " chosen.match FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number"
         " ORDER BY chosen.class, chosen.id",
-        {"asked": json.dumps(asked), "tenant": tenant, "as_of": as_of, "limit": limit},
+        {"asked": json.dumps(asked), "tenant": tenant, "as_of": as_of, "limit": limit, "trusted": trusted_only},
     )
     return [
         EntityLink(
@@ -315,4 +324,5 @@ def _vertex(tenant_id: str, row: Sequence[Any]) -> Vertex:
         timestamp=from_microseconds(row[5]),
         valid_at=from_microseconds(row[6]),
         invalid_at=from_microseconds(row[7]),
+        trusted=bool(row[8]),
     )

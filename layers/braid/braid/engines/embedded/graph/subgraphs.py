@@ -33,10 +33,10 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str
         budget.
     """
     as_of = to_microseconds(request.as_of) or 0
-    valid = graph.valid_at(as_of)
+    walkable = graph.open_vertices(as_of, trusted_only=request.trusted_only)
     known = sorted(graph.numbers[seed] for seed in request.seeds() if seed in graph.numbers)
     frontier: Numbers = np.array(known, dtype=np.int64)
-    frontier = frontier[valid[frontier]]
+    frontier = frontier[walkable[frontier]]
     seen = np.zeros(len(graph.ids), dtype=np.bool_)
     seen[frontier] = True
     neighbours = graph.neighbours(Direction.BOTH)
@@ -46,13 +46,15 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str
         check()
         parents, edges, targets = edges_of(neighbours, frontier)
         in_force = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of)
+        if request.trusted_only:  # else edges to untrusted vertices would make a hub of any vertex
+            in_force &= graph.trusted[targets]
         parents, edges, targets = parents[in_force], edges[in_force], targets[in_force]
         if hop > 1:
             passable = np.bincount(parents, minlength=len(frontier)) <= request.hub
-            keep = passable[parents] & valid[targets]
+            keep = passable[parents] & walkable[targets]
             edges, targets = edges[keep], targets[keep]
         else:
-            keep = valid[targets]
+            keep = walkable[targets]
             parents, edges, targets = parents[keep], edges[keep], targets[keep]
             within = place_in_group(parents) < request.fan_out
             truncated = not bool(within.all())

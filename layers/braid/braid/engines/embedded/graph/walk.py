@@ -63,6 +63,7 @@ def expand(graph: Adjacency, request: ExpandRequest) -> Expansion:
         by_confidence=request.by_confidence,
         as_of=to_microseconds(request.as_of) or 0,
         fan_out=request.fan_out,
+        trusted_only=request.trusted_only,
     )
     return Expansion(hits=_hits(graph, reached, _choose(graph, reached, request)), truncated=reached.truncated)
 
@@ -77,6 +78,7 @@ def _walk(
     by_confidence: bool,
     as_of: int,
     fan_out: int,
+    trusted_only: bool,
 ) -> WalkResult:
     """Walk from all seeds at once, keeping the best path to each vertex at each hop.
 
@@ -87,19 +89,19 @@ def _walk(
     Parameters
     ----------
     seeds
-        Different vertices; those not valid at ``as_of`` are left out.
+        Different vertices; those not valid at ``as_of``, or not trusted if ``trusted_only``, are left out.
     types
         Shape (relationship types,): which ones are walked; None for all.
     as_of
         Microseconds since 1970.
     """
-    valid = graph.valid_at(as_of)
+    walkable = graph.open_vertices(as_of, trusted_only=trusted_only)
     best = np.full(len(graph.ids), -1.0)
     hop_of = np.zeros(len(graph.ids), dtype=np.int64)
     place_of = np.full(len(graph.ids), -1, dtype=np.int64)
     seeds = np.sort(seeds)  # the order of their ids, which is that of their paths
     best[seeds] = 2.0  # better than any score: never reached, so never returned and never walked through
-    seeds = seeds[valid[seeds]]
+    seeds = seeds[walkable[seeds]]
     nothing = np.zeros(len(seeds), dtype=np.int64)
     steps = [Hop(seeds, np.ones(len(seeds)), nothing, nothing, nothing.astype(np.bool_))]
     neighbours = graph.neighbours(direction)
@@ -107,7 +109,7 @@ def _walk(
     for hop in range(1, max_hops + 1):
         check()
         parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
-        keep = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of) & valid[targets]
+        keep = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of) & walkable[targets]
         if types is not None:
             keep &= types[graph.edge_types[edges]]
         parents, edges, targets = parents[keep], edges[keep], targets[keep]
