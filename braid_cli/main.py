@@ -6,9 +6,11 @@ import logging
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from braid import __version__
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
 
 from braid_cli.options import examples
@@ -35,6 +37,7 @@ COMMANDS = {
     "eval": "evaluation",
     "tune": "evaluation",
     "serve": "serve",
+    "home": "home",
 }
 """Each command and its module in :mod:`braid_cli.commands`, whose ``app`` holds it; in the order of the help."""
 
@@ -55,9 +58,32 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
             "braid eval my-data",
         ),
     )
+    app.callback()(_of_all)
     for module in dict.fromkeys(COMMANDS[name] for name in names):
         app.add_typer(import_module(f"braid_cli.commands.{module}").app)
     return app
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if asked:
+        sys.stdout.write(f"braid {__version__}\n")
+        raise typer.Exit
+
+
+def _of_all(
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of stores and models, before the command. When left out, BRAID_HOME, else the user's own.",
+            metavar="DIR",
+        ),
+    ] = None,
+    version: Annotated[  # noqa: ARG001 - its callback answers
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    if home is not None:
+        os.environ["BRAID_HOME"] = str(home)  # where the settings are read
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from braid import __version__
 from braid.retrieval.caches.answers import AnswerCache, ContextCache
 from braid.retrieval.caches.graph import GraphCache
 from braid.retrieval.caches.namespace import (
@@ -17,6 +16,8 @@ from braid.retrieval.caches.namespace import (
     key_of,
 )
 from braid.settings import EngineKind
+
+from braid.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
