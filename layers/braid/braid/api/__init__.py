@@ -15,6 +15,5 @@
     signed_tokens.py  signed tokens and cursors
     traces.py         traces of answers
     openapi.py        the OpenAPI document
-    client.py         a client of the API
     page/             the page at /explorer
 """

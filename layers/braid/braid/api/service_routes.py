@@ -13,7 +13,6 @@ from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from braid.api.openapi import document
 from braid.api.problems import not_found
 from braid.api.schemas import Health
-
 from braid.version import __version__
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -370,7 +370,12 @@ class Settings(BaseSettings):
 
 @cache
 def load_settings() -> Settings:
-    """Read the environment once a process.
+    """Read the environment once a process; as :func:`read_settings`."""
+    return read_settings()
+
+
+def read_settings(**given: Any) -> Settings:  # noqa: ANN401 - any of the settings
+    """Read the environment, some settings being given.
 
     Raises
     ------
@@ -378,7 +383,7 @@ def load_settings() -> Settings:
         If a variable is missing or malformed; the message names it.
     """
     try:
-        return Settings()
+        return Settings(**given)
     except ValidationError as error:
         clauses = []
         for detail in error.errors(include_url=False):

@@ -16,7 +16,6 @@ from braid.retrieval.caches.namespace import (
     key_of,
 )
 from braid.settings import EngineKind
-
 from braid.version import __version__
 
 if TYPE_CHECKING:
