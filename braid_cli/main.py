@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer

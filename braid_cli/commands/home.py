@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import Annotated
 
 import typer

@@ -9,7 +9,6 @@ import time
 import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from braid.errors import BraidError, InvalidRequest, ObjectChanged, ObjectMissing, StoresUnavailable
@@ -20,6 +19,7 @@ from braid_cli.state_machine.invoke_endpoint import InvokeServer, stage_handlers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from braid.models import Query
