@@ -39,6 +39,9 @@ SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet --extra aws --g
 PROCESSES ?= logical
 PYTEST := python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
+# Pythons that the package is tried with: this machine's, unless others are named.
+PYTHONS ?= $(HOST_PYTHON)
+
 .PHONY: help
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +84,14 @@ test-browser: $(UV) ## try the explorer in a browser; needs Chromium, by its usu
 .PHONY: test-audit
 test-audit: test-setup ## see that make audit finds what is listed, and fails where nothing answers
 	.venv/bin/python -m pytest tests/audit
+
+# The wheel is built from the source distribution, and tried with the versions of the lock in an empty environment.
+.PHONY: test-package
+test-package: test-setup ## build wheel and source distribution, and try them outside the clone (PYTHONS="3.11 3.12 …")
+	rm -f dist/braid-*
+	$(UV) build --quiet --no-build-isolation --python .venv/bin/python --out-dir dist
+	$(EXPORT) --output-file dist/requirements.txt >/dev/null
+	UV="$(abspath $(UV))" PYTHONS="$(PYTHONS)" PATH="$(abspath .uv/bin):$$PATH" .venv/bin/python -m pytest tests/package
 
 .PHONY: test-export
 test-export: $(UV) ## compare exported models with PyTorch's own vectors (several GB)

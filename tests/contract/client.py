@@ -181,7 +181,7 @@ class BraidContract:
 
     def test_a_context_shows_what_is_stored_beside_the_conversation(self, braid: Braid) -> None:
         braid.add(LEDGER)
-        context = braid.context("Who keeps the ledger?", [{"role": "user", "content": "the ledger, again"}])
+        context = braid.context(LEDGER, [{"role": "user", "content": "the ledger, again"}])
         assert any(LEDGER in str(message["content"]) for message in context.messages)
 
     def test_reembedding_finds_nothing_where_nothing_is_outdated(self, braid: Braid) -> None:
@@ -226,5 +226,3 @@ class BraidContract:
             return [results[0].id for results in found]
 
         assert asyncio.run(ask()) == ["a", "b"]
-
-

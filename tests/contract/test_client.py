@@ -68,9 +68,9 @@ def test_another_tenant_than_the_tokens_is_refused(address: str) -> None:
 
 
 def test_what_names_no_tenant_no_address_or_no_token_is_refused(in_process: Braid) -> None:
-    with pytest.raises(InvalidRequest, match="^tenant: "):
+    with pytest.raises(InvalidRequest, match=r"^tenant: "):
         in_process.tenant("../x")
-    with pytest.raises(InvalidRequest, match="^url: "):
+    with pytest.raises(InvalidRequest, match=r"^url: "):
         Braid.deployed("localhost:8700", "t")
-    with pytest.raises(InvalidRequest, match="^token: "):
+    with pytest.raises(InvalidRequest, match=r"^token: "):
         Braid.deployed("http://localhost:8700", "")
