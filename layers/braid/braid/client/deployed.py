@@ -171,15 +171,12 @@ class Deployed:
 
     def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
         """Write all of a request, or nothing."""
-        kinds = {"records": NewRecord, "vertices": NewVertex, "relationships": NewRelationship}
-        given = {
-            name: tuple(
-                kind(**{field: getattr(item, field) for field in item.model_fields_set & kind.model_fields.keys()})
-                for item in getattr(request, name)
-            )
-            for name, kind in kinds.items()
-        }
-        writes = Writes(**given, stub_missing_ends=request.missing is MissingEnds.STUB)
+        writes = Writes(
+            records=tuple(_as_given(record, NewRecord) for record in request.records),
+            vertices=tuple(_as_given(vertex, NewVertex) for vertex in request.vertices),
+            relationships=tuple(_as_given(edge, NewRelationship) for edge in request.relationships),
+            stub_missing_ends=request.missing is MissingEnds.STUB,
+        )
         try:
             return self._post(tenant, "/records", writes, WriteSummary)
         except RefusedFields as error:
@@ -225,6 +222,11 @@ class Deployed:
             return shape.model_validate_json(answer.data)
         except ValidationError as error:
             raise ApiError(f"{self._url}: the answer is no {shape.__name__}", status=answer.status) from error
+
+
+def _as_given(item: Frozen, shape: type[_Shape]) -> _Shape:
+    """Return an item without what only a stored one has, its tenant above all."""
+    return shape(**{name: getattr(item, name) for name in item.model_fields_set & shape.model_fields.keys()})
 
 
 def _refusal(answer: urllib3.BaseHTTPResponse) -> ApiError | InvalidRequest:
