@@ -37,6 +37,7 @@ COMMANDS = {
     "eval": "evaluation",
     "tune": "evaluation",
     "serve": "serve",
+    "mcp": "mcp",
     "home": "home",
 }
 """Each command and its module in :mod:`braid_cli.commands`, whose ``app`` holds it; in the order of the help."""
