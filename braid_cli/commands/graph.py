@@ -77,7 +77,8 @@ def graph_query(
     file: Annotated[
         Path,
         typer.Argument(
-            help="The question as one JSON object: start, steps, returns, order_by, limit, trusted_only; - reads standard input.",
+            help="The question as one JSON object: start, steps, returns, order_by, limit, trusted_only;"
+            " - reads standard input.",
             metavar="FILE",
             allow_dash=True,
         ),

@@ -548,9 +548,9 @@ class KnowledgeGraphContract:
     ) -> None:
         graph.upsert([vertex(name) for name in ("a", "b", "m0", "m1", "m2", "far")], [])
         pairs = [("a", "m0", 0.9), ("a", "m1", 0.9), ("a", "m2", 0.9), ("m0", "far", 1.0), ("a", "b", 0.1)]
-        ways = [(one, other, sure) if direction is not Direction.IN else (other, one, sure) for one, other, sure in pairs]
-        trusted = [edge(one, other, confidence=sure, trusted=sure != 0.9) for one, other, sure in ways]
-        graph.upsert([], trusted)
+        for one, other, sure in pairs:
+            ends = (one, other) if direction is not Direction.IN else (other, one)
+            graph.upsert([], [edge(*ends, confidence=sure, trusted=sure != 0.9)])
         for fan_out in (2, 200):
             asked: dict[str, Any] = {"fan_out": fan_out, "direction": direction, "max_hops": 2}
             found = walk(graph, "a", **asked, trusted_only=True)

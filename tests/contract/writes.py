@@ -138,7 +138,8 @@ class WritesContract:
 
         mail = record("mail", "a leads to b", trusted=False)
         ends = [vertex(name) for name in ("a", "b", "c", "d", "e")]
-        written(store, *ends, record("own", "a leads to d"), edge("a", "d", evidence="own"), edge("a", "e", trusted=False))
+        edges = (edge("a", "d", evidence="own"), edge("a", "e", trusted=False))
+        written(store, *ends, record("own", "a leads to d"), *edges)
         written(store, mail, edge("a", "b", evidence="mail"))
         written(store, edge("a", "c", evidence="mail"))
         assert trusted() == {"b": False, "c": False, "d": True, "e": False}

@@ -6,7 +6,7 @@ import sys
 from array import array
 from dataclasses import dataclass, field
 from math import hypot, isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 from braid.errors import InvalidRequest
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
@@ -125,7 +125,8 @@ def _as_trusted_as_evidence(
     named = {edge.evidence for edge in request.relationships if edge.evidence and edge.trusted}
     stored = named - set(records)
     written = store.index.written(request.tenant_id, sorted(stored)) if stored else {}
-    trust = {name: one.trusted for name, one in (*written.items(), *records.items())}
+    trust = {name: one.trusted for name, one in written.items()}
+    trust |= {name: record.trusted for name, record in records.items()}
     return [
         edge if trust.get(edge.evidence or "", True) else edge.model_copy(update={"trusted": False})
         for edge in request.relationships
@@ -310,14 +311,11 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
             # Whatever ends the edge may have no date and would then end it now; the stored end is the first one.
             meant = ended(meant, before.invalid_at)
         accepted.stated.add(identity)
-        if before is not None and _kept(before, meant):
+        if _kept(before, meant):
             meant = accepted.supersession.edge(before)
         if rewrite or meant != before:
             accepted.edges.append(meant)
-    if doubtful := [record.id for record in records.values() if not record.trusted]:
-        said = store.graph.relationships(tenant_id, evidence=doubtful)
-        others = [edge for edge in said if edge.trusted and edge.identity() not in given.edges]
-        accepted.distrusted = [edge.model_copy(update={"trusted": False}) for edge in others]
+    accepted.distrusted = _distrusted(given, store)
     vertices_meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
     accepted.vertices = [vertex for vertex in vertices_meant if rewrite or vertex != in_graph.get(vertex.id)]
     accepted.records = list(records.values())
@@ -330,11 +328,19 @@ def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Ver
     return {edge.identity(): edge for edge in stored}
 
 
-def _kept(before: Relationship, meant: Relationship) -> bool:
+def _kept(before: Relationship | None, meant: Relationship) -> TypeGuard[Relationship]:
     """Whether a stored edge stays as it is: a stranger's word for the same does not replace what is trusted."""
-    if meant.trusted or not before.trusted or before.invalid_at is not None:
+    if before is None or meant.trusted or not before.trusted or before.invalid_at is not None:
         return False
     return meant.evidence is not None and meant.evidence != before.evidence
+
+
+def _distrusted(given: Given, store: WriteStore) -> list[Relationship]:
+    """Return the stored edges that a request's records cease to be trusted evidence of."""
+    doubtful = [record.id for record in given.records.values() if not record.trusted]
+    said = store.graph.relationships(given.request.tenant_id, evidence=doubtful) if doubtful else []
+    others = [edge for edge in said if edge.trusted and edge.identity() not in given.edges]
+    return [edge.model_copy(update={"trusted": False}) for edge in others]
 
 
 def _has_record(in_graph: Mapping[str, Vertex], name: str) -> bool:

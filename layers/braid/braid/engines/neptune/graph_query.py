@@ -157,4 +157,5 @@ def _by_vertex(
 
 
 def _edge(edge: Step, *, inward: bool) -> WalkEdge:
-    return WalkEdge(edge.source if inward else edge.target, edge.type, edge.confidence, inward, edge.evidence or None, edge.trusted)
+    target, evidence = edge.source if inward else edge.target, edge.evidence or None
+    return WalkEdge(target, edge.type, edge.confidence, inward, evidence, edge.trusted)
