@@ -1,7 +1,7 @@
 """The tools that ``braid mcp`` offers to a model by the Model Context Protocol.
 
 What they return is text for a model: cited, cut to a budget of tokens, and inside a fence, as others wrote it.
-Records that are marked as not trusted are not among the results of searches and contexts, and cannot be read.
+What is marked as not trusted is left out of all of it.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _add_graph(server: MCPServer, braid: Braid) -> None:
     ) -> str:
         """List the entities that stand in relation to one, the nearest first, with the path to each."""
         with told():
-            found = braid.related(entity, types=types, direction=direction, depth=depth, limit=limit)
+            found = braid.related(entity, types=types, direction=direction, depth=depth, limit=limit, trusted_only=True)
         lines = [
             f"{hit.name or hit.id} ({hit.entity_type}) [{hit.id}]: "
             + " · ".join(name.replace("_", " ").lower() for name in hit.path.types)
@@ -133,7 +133,7 @@ def _add_graph(server: MCPServer, braid: Braid) -> None:
     ) -> str:
         """Say what is known about an entity: its relationships as sentences, each with the record it is known from."""
         with told():
-            found = braid.facts(entity, types=types, depth=depth, limit=limit)
+            found = braid.facts(entity, types=types, depth=depth, limit=limit, trusted_only=True)
         lines = [f"{fact}{f' [{fact.evidence}]' if fact.evidence else ''}" for fact in found]
         return _fenced("\n".join(lines), "facts") if lines else "Nothing is known about it."
 
@@ -163,7 +163,7 @@ def _add_documents(server: MCPServer, braid: Braid) -> None:
     def entity(id: str) -> str:  # noqa: A002 - the template's name
         """Read what is known about an entity, by its id or name."""
         try:
-            found = braid.facts(id)
+            found = braid.facts(id, trusted_only=True)
         except BraidError as error:
             raise ResourceNotFoundError(str(error)) from error
         return _fenced("\n".join(map(str, found)), "entity")

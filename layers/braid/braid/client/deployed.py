@@ -139,7 +139,8 @@ class Deployed:
 
     def related(self, tenant: str | None, entity: str, **how: Any) -> Related:  # noqa: ANN401 - of the route
         """Return what is related to an entity."""
-        parameters = urlencode({name: value for name, value in how.items() if value is not None}, doseq=True)
+        given = {name: str(value).lower() if isinstance(value, bool) else value for name, value in how.items()}
+        parameters = urlencode({name: value for name, value in given.items() if value is not None}, doseq=True)
         try:
             return self._ask(tenant, "GET", f"/entities/{quote(entity, safe='')}/related?{parameters}", Related)
         except ApiError as error:

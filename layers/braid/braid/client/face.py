@@ -316,6 +316,7 @@ class Braid:
         depth: int = 1,
         limit: int = 50,
         as_of: datetime | None = None,
+        trusted_only: bool = False,
     ) -> Related:
         """Return the entities related to one, the nearest first.
 
@@ -331,9 +332,18 @@ class Braid:
             Most hops, 1 to 3.
         limit
             Most entities, 1 to 200.
+        trusted_only
+            Whether entities and edges that are not trusted are neither walked nor returned.
         """
         return self._asked.related(
-            self._tenant, entity, types=tuple(types), direction=direction, depth=depth, limit=limit, as_of=as_of
+            self._tenant,
+            entity,
+            types=tuple(types),
+            direction=direction,
+            depth=depth,
+            limit=limit,
+            as_of=as_of,
+            trusted_only=trusted_only,
         )
 
     def facts(self, entity: str, **how: Any) -> list[Fact]:  # noqa: ANN401 - as of related
