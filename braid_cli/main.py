@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
+EXTRAS = {"gremlin_python": "aws", "opensearchpy": "aws", "mcp": "mcp"}
+"""The extra that brings a package that is not there."""
 COMMANDS = {
     "demo": "demo",
     "search": "search",
@@ -100,6 +102,11 @@ def main() -> None:
     except BraidError as error:
         complain(str(error))
         sys.exit(EXIT_BAD_INPUT if isinstance(error, BAD_INPUT) else EXIT_FAILED)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        complain(f"this needs the extra {EXTRAS[error.name]}: pip install 'braid[{EXTRAS[error.name]}]'")
+        sys.exit(EXIT_BAD_INPUT)
     except OSError as error:
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         sys.exit(EXIT_FAILED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -28,9 +27,6 @@ def mcp(
     add: Annotated[bool, typer.Option("--add", help="Let the agent write as well.", metavar=FLAG)] = False,
 ) -> None:
     """Offer search, context, related, facts and list_documents to an agent, over standard input and output."""
-    if not find_spec("mcp"):
-        message = "braid mcp needs the extra mcp: pip install 'braid[mcp]'"
-        raise ConfigurationError(message)
     from braid_cli.mcp_server import make_server
 
     if url is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid import ApiError, Braid, InvalidRequest
 from braid.client.in_process import InProcess
+from braid.errors import ModelMissing
 from braid.settings import Settings
 
 from tests.contract.client import BraidContract
@@ -16,6 +17,7 @@ from tests.stages import DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TENANTS = (f"tenant-{number}" for number in count())
 
@@ -29,9 +31,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
 
 @pytest.fixture(scope="module")
 def in_process(stages: DemoStages) -> Braid:
-    asked = InProcess(stages.settings)
-    vars(asked)["application"] = stages  # whose encoder needs no weights
-    return Braid._of(asked, None)
+    return Braid._of(InProcess(stages.settings, stages), None)  # whose encoder needs no weights
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +74,26 @@ def test_what_names_no_tenant_no_address_or_no_token_is_refused(in_process: Brai
         Braid.deployed("localhost:8700", "t")
     with pytest.raises(InvalidRequest, match=r"^token: "):
         Braid.deployed("http://localhost:8700", "")
+
+
+class Modelless(DemoStages):
+    """Stages whose model cannot be made."""
+
+    tried = 0
+
+    def make_models(self, on_progress: object = None) -> None:  # noqa: ARG002 - as the base class calls it
+        self.tried += 1
+        message = "no network"
+        raise ModelMissing(message)
+
+
+def test_where_the_model_cannot_be_made_searches_warn_once_and_writes_fail(tmp_path: Path) -> None:
+    stages = Modelless(Settings(home=tmp_path))
+    braid = Braid._of(InProcess(stages.settings, stages), None)
+    with pytest.raises(ModelMissing, match="no network"):
+        braid.add("text")
+    with pytest.warns(UserWarning, match="answering without vectors: no network"):
+        braid.search("text")
+    braid.search("text")
+    assert stages.tried == 2
+    stages.close()

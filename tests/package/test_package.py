@@ -130,6 +130,24 @@ def test_a_folder_is_ingested_and_asked(installed: Installed) -> None:
     assert [result["id"] for result in answer["results"]] == ["a"]
 
 
+def test_a_command_that_needs_an_extra_names_it(installed: Installed) -> None:
+    aws = ("BRAID_OPENSEARCH_ENDPOINT=http://127.0.0.1:9", "BRAID_NEPTUNE_ENDPOINT=ws://127.0.0.1:9/gremlin")
+    braid = str(installed.environment / "bin" / "braid")
+    for extra, command in {"mcp": ["mcp"], "aws": ["repair", "--engine", "aws"]}.items():
+        done = subprocess.run(  # noqa: S603 - of the environment that was made here
+            ["/usr/bin/env", *aws, braid, *command],
+            cwd=installed.folder,
+            env=installed.variables(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr.strip()) == (
+            2,
+            f"braid: this needs the extra {extra}: pip install 'braid[{extra}]'",
+        )
+
+
 def test_it_is_served(installed: Installed) -> None:
     command = [str(installed.environment / "bin" / "braid"), "serve", "--port", "0", "--json", "-t", "acme"]
     with subprocess.Popen(  # noqa: S603 - of the environment that was made here

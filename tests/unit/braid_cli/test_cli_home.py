@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid import Braid, __version__
 from braid.app import application
+from braid.client.in_process import InProcess
 from braid.errors import InvalidRequest, StoreError
 from braid.settings import Settings, load_settings
 from typer.testing import CliRunner
@@ -41,9 +42,7 @@ def earlier(tmp_path: Path) -> Path:
     """Make a store as versions before had it, in the working directory."""
     (tmp_path / ".braid" / "models" / "tiny").mkdir(parents=True)
     stages = DemoStages(Settings(home=tmp_path / ".braid"))
-    asked = Braid(settings=stages.settings)._asked
-    vars(asked)["application"] = stages
-    Braid._of(asked, None).add({"id": "a", "text": "Kept since long."})
+    Braid._of(InProcess(stages.settings, stages), None).add({"id": "a", "text": "Kept since long."})
     stages.close()
     return tmp_path / ".braid"
 

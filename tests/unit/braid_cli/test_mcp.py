@@ -34,9 +34,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
 
 
 def store(stages: DemoStages, tenant: str) -> Braid:
-    asked = InProcess(stages.settings)
-    vars(asked)["application"] = stages  # whose encoder needs no weights
-    return Braid._of(asked, tenant)
+    return Braid._of(InProcess(stages.settings, stages), tenant)  # whose encoder needs no weights
 
 
 def asked(braid: Braid, talk: Callable[[Client], Awaitable[Any]], *, may_add: bool = False) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
@@ -33,38 +33,50 @@ _PAGE = 100
 class InProcess:
     """The engines that the settings choose, in this process.
 
-    Attributes
+    Parameters
     ----------
-    items_at_once
-        Most items of one write, which is one commit.
+    settings
+        Which engines.
+    application
+        One that is open already; else the first call opens one.
     """
 
     items_at_once = 1_000
+    """Of one write, which is one commit."""
     bytes_at_once = 20_000_000
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, application: Application | None = None) -> None:
         self._settings = settings
+        self._opened = application
+        self._opening = threading.RLock()  # calls come from several threads
+        self._has_models = False
+        self._warned = False
 
     def __repr__(self) -> str:
         """Say which stores these are."""
         embedded = self._settings.engine is EngineKind.EMBEDDED
         return repr(str(self._settings.home if embedded else self._settings.opensearch_endpoint))
 
-    @cached_property
+    @property
     def application(self) -> Application:
         """The application, opened by the first call."""
-        return Application(self._settings)
+        with self._opening:
+            if self._opened is None:
+                self._opened = Application(self._settings)
+            return self._opened
 
-    @cached_property
     def _with_models(self) -> Application:
-        """The application, with the models that are missing and can be made."""
-        self.application.make_models()
-        return self.application
+        """Return the application, with the models that were missing and can be made."""
+        with self._opening:
+            if not self._has_models:
+                self.application.make_models()
+                self._has_models = True
+            return self.application
 
     def close(self) -> None:
         """Close what is open."""
-        if "application" in vars(self):
-            self.application.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def _interface(self, tenant: str | None) -> Interface:
         return Interface(self.application, tenant or DEFAULT_TENANT)
@@ -75,10 +87,15 @@ class InProcess:
         return self.application.answer(Query(tenant_id=tenant or DEFAULT_TENANT, **dict(question)))
 
     def _try_models(self) -> None:
-        try:
-            _ = self._with_models
-        except ModelError as error:
-            warnings.warn(f"answering without vectors: {error}", stacklevel=5)
+        """Make missing models; where that fails warn once, and do not try again before the next write."""
+        with self._opening:
+            if self._warned:
+                return
+            try:
+                self._with_models()
+            except ModelError as error:
+                self._warned = True
+                warnings.warn(f"answering without vectors: {error}", stacklevel=5)
 
     def context(self, tenant: str | None, question: ContextQuestion) -> Context:
         """Choose what to show a model next."""
@@ -114,7 +131,7 @@ class InProcess:
     def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
         """Write all of a request, or nothing."""
         report = require_written(
-            self._with_models.write(request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT}))
+            self._with_models().write(request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT}))
         )
         return WriteSummary(**{name: getattr(report, name) for name in WriteSummary.model_fields})
 
@@ -129,7 +146,7 @@ class InProcess:
 
     def reembed(self, tenant: str | None) -> ReembedJob:
         """Embed outdated records again: to the end where this process does it, else by the deployed workflow."""
-        application = self._with_models
+        application = self._with_models()
         job = application.reembed(tenant or DEFAULT_TENANT)
         if not application.settings.reembed_state_machine_arn:
             from braid import reembedding
