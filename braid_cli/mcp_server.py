@@ -95,7 +95,8 @@ def _add_questions(server: MCPServer, braid: Braid) -> None:
         """Choose what is worth reading before answering: passages, earlier decisions and tool calls."""
         with told():
             built = braid.context(question)
-        kept, room = [], budget
+        kept: list[str] = []
+        room = budget
         for message in built.messages:
             size = tokens(text := str(message["content"]))
             if kept and size > room:
