@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Source, Strategy
-from braid.ranking import schema_drift
+from braid.ranking import scoring
 from braid.ranking.fusion import append_below, best_scores, combine
 from braid.retrieval import pipeline
 from braid.retrieval.caches.graph import GraphCache
@@ -164,7 +164,7 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
 
 
 def _factor(found: Found, identity: str) -> float:
-    return schema_drift.FACTORS[found.read[identity].drift]
+    return scoring.FACTORS[found.read[identity].drift]
 
 
 def capture(

@@ -28,7 +28,7 @@ from braid.ports import scan_cursor
 from braid.ports.knowledge_graph import GraphStats
 from braid.ranking import citations
 from braid.retrieval.context import selection
-from braid.understanding import linking, multi_hop, name_forms, question, tokens, walk_preference
+from braid.understanding import multi_hop, names, question, tokens
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
@@ -162,11 +162,11 @@ QUESTIONS: dict[str, Read] = {
     "its intent": question.detect_intent,
     "its model": lambda text: question.detect_embedding_type(text, Intent.LOOKUP),
     "its direction": lambda text: question.walk_direction(text, Intent.CAUSAL),
-    "its time": lambda text: walk_preference.time_relation(text, None),
-    "its ends": walk_preference.wants_ends,
+    "its time": lambda text: question.time_relation(text, None),
+    "its ends": question.wants_ends,
     "its steps": lambda text: multi_hop.parse_steps(text, GRAPH),
-    "its phrases": linking.phrases,
-    "its names": name_forms.lookup_keys,
+    "its phrases": names.phrases,
+    "its names": names.lookup_keys,
     "its words": lambda text: match_expression(tokens.search_words(text)),
     "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
@@ -175,7 +175,7 @@ QUESTIONS: dict[str, Read] = {
 """What is read of a question, which has 10,000 characters at most."""
 NAMES: dict[str, Read] = {
     "a name": tokens.normalise,
-    "its forms": name_forms.stored_forms,
+    "its forms": names.stored_forms,
     "a citation": cited,
     "an id": valid(RecordId),
     "a tenant": valid(TenantId),

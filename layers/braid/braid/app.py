@@ -13,8 +13,8 @@ from braid.engine_selection import Engines
 from braid.errors import StoreError
 from braid.models import EmbeddingType
 from braid.models.model_profiles import AUTO, resolve
-from braid.ranking import schema_drift
-from braid.ranking.freshness import FOREVER
+from braid.ranking import scoring
+from braid.ranking.scoring import FOREVER
 from braid.retrieval.stages import embed, fuse_rerank, graph_expand, plan, vector_search
 from braid.retrieval.stages.graph_seeds import Budget
 from braid.settings import EngineKind, load_settings
@@ -203,7 +203,7 @@ class Application(Engines):
 
     @property
     def _reach(self) -> int:
-        return schema_drift.reach(self.settings.schema_drift_threshold, self.settings.schema_window)
+        return scoring.reach(self.settings.schema_drift_threshold, self.settings.schema_window)
 
     def outdated_counts(self) -> dict[str, int]:
         """Return how many outdated records were queued and how many were lost since the last call, by metric."""

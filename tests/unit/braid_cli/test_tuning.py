@@ -10,7 +10,7 @@ import pytest
 from braid.errors import InvalidRequest
 from braid.models import Candidate, Fusion, FusionParameters, Intent, Source
 from braid.ranking.fusion import best_scores
-from braid.ranking.schema_drift import Drift
+from braid.ranking.scoring import Drift
 from braid.retrieval import pipeline
 from braid.retrieval.stages.hydration import Ranked
 from braid.retrieval.stages.path_coherence import Mentions

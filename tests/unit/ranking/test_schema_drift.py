@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from braid.models import SchemaWindow
-from braid.ranking.schema_drift import FACTORS, Drift, drift, oldest_searched, reach
+from braid.ranking.scoring import FACTORS, Drift, drift, oldest_searched, reach
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, StringConstraints, model_validator
 
 from braid.errors import ConfigurationError
-from braid.models.enums import EmbeddingType
-from braid.models.scalars import Frozen
+from braid.models.scalars import EmbeddingType, Frozen
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -22,7 +22,7 @@ from braid.models import EntityLink, Relationship
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats
 from braid.ports.scan_cursor import check_limit, decode, encode
 from braid.ranking import graph_walks
-from braid.understanding.name_forms import match_score
+from braid.understanding.names import match_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

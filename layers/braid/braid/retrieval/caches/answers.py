@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from braid.models import Answer, Frozen, Record, Timestamp
-from braid.ranking.freshness import refreshed
+from braid.ranking.scoring import refreshed
 from braid.retrieval.caches.namespace import key_of
 from braid.retrieval.stages.states import Stopwatch
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, StoreError
 from braid.models import ContextRole, Filters, Kind, Query, Ranking
-from braid.ranking.freshness import FOREVER
+from braid.ranking.scoring import FOREVER
 from braid.retrieval.caches.answers import Retrieved
 from braid.retrieval.context import selection
 from braid.retrieval.context.episodes import EPISODES, search_episodes

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.models import Answer, Fusion, Mode, Source, Strategy
-from braid.ranking import schema_drift
-from braid.ranking.confidence import confidence
-from braid.ranking.freshness import ScoredCandidate, order_stable_until
+from braid.ranking import scoring
 from braid.ranking.fusion import fuse
-from braid.ranking.scoring import clamp, final_score, placeholder_score, recency
+from braid.ranking.scoring import (
+    ScoredCandidate,
+    clamp,
+    confidence,
+    final_score,
+    order_stable_until,
+    placeholder_score,
+    recency,
+)
 from braid.retrieval.stages.hydration import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.path_coherence import cohere
 from braid.retrieval.stages.presentation import (
@@ -278,7 +284,7 @@ def _rerank(
     cost_usd = reranker.cost_usd(request.query.text, texts)
     _LOG.info("reranked %d texts with %s (about $%.6f)", len(texts), reranker.name, cost_usd)
     rescored = [
-        replace(item, relevance=clamp(score * schema_drift.FACTORS[item.drift]), rerank_score=clamp(score))
+        replace(item, relevance=clamp(score * scoring.FACTORS[item.drift]), rerank_score=clamp(score))
         for item, score in zip(first, scores, strict=True)
     ]
     rescored.sort(key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))

@@ -13,8 +13,8 @@ from braid.retrieval.stages import graph_constraint, graph_hits
 from braid.retrieval.stages.graph_constraint import with_reason
 from braid.retrieval.stages.graph_seeds import Budget, around, linked_names, propagation_of, walk_seeds
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Stopwatch
-from braid.understanding import walk_preference
-from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
+from braid.understanding import question
+from braid.understanding.question import CAUSAL_TYPES, TEMPORAL_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -88,7 +88,7 @@ def expansion_for(
             "by_time": True,
             "time_range": time_range,
             # Each vertex is reached by one path, and a longer one along other edges would hide the one asked for.
-            **walk_preference.relation_bounds(walk_preference.time_relation(query.text, context)),
+            **question.relation_bounds(question.time_relation(query.text, context)),
         }
     else:
         changes = {"direction": Direction.BOTH, "max_hops": 2}
@@ -176,8 +176,8 @@ class _Walk:
         return _found(hits[: self.budget.limit], truncated=found.truncated or nearby.truncated)
 
     @cached_property
-    def _preference(self) -> walk_preference.WalkPreference:
-        return walk_preference.walk_preference(self.query.text, self.plan.intent, self.query.temporal_context)
+    def _preference(self) -> question.WalkPreference:
+        return question.walk_preference(self.query.text, self.plan.intent, self.query.temporal_context)
 
     def _propagate(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
         """Spread the names and the first text hits over their neighbourhood."""

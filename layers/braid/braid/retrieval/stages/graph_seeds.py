@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.fusion import best_scores, weighted_sum
-from braid.understanding import linking
-from braid.understanding.name_forms import SHORTENED, LookupKey, is_form, lookup_keys
+from braid.understanding import names
+from braid.understanding.names import SHORTENED, LookupKey, is_form, lookup_keys
 from braid.understanding.planning import DEFAULT_PARAMETERS
 from braid.understanding.tokens import normalise
 
@@ -59,15 +59,15 @@ def linked_names(
     described = {link.phrase for link in exact if link.has_record}
     beside = [link for link in forms if link.phrase[0] == SHORTENED and asked[link.phrase].phrase not in described]
     others = [link for link in forms if link.phrase[0] != SHORTENED]
-    kept = linking.longest_match(question, [*exact, *_in_words(_of_one_name(beside, asked), asked)])
+    kept = names.longest_match(question, [*exact, *_in_words(_of_one_name(beside, asked), asked)])
     taken = {word for link in kept for word in link.phrase.split()}
     free = [link for link in _in_words(_of_one_name(others, asked), asked) if taken.isdisjoint(link.phrase.split())]
     best: dict[str, EntityLink] = {}
-    for link in (*kept, *linking.longest_match(question, free)):
+    for link in (*kept, *names.longest_match(question, free)):
         # The best comes first: an entity named twice, by name and by alias, is linked by its name.
         best.setdefault(link.entity_id, link)
     return [
-        link.model_copy(update={"certainty": linking.name_certainty(question, link.phrase)})
+        link.model_copy(update={"certainty": names.name_certainty(question, link.phrase)})
         for link in sorted(best.values(), key=lambda link: -link.score)[:MAX_LINKS]
     ]
 

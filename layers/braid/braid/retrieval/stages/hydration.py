@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from braid.models import Candidate, Filters, Query, Record, Source
-from braid.ranking import schema_drift
+from braid.ranking import scoring
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Ranked:
     candidate: Candidate
     record: Record
     fused_rank: int
-    drift: schema_drift.Drift
+    drift: scoring.Drift
     relevance: float
     rerank_score: float | None = None
     vector_supplied: bool = False
@@ -90,17 +90,17 @@ def hydrate(
             superseded += 1
             continue
         current = schema_version or record.schema_version
-        drift = schema_drift.drift(record.schema_version, current, drift_threshold)
+        drift = scoring.drift(record.schema_version, current, drift_threshold)
         window = drift_threshold if reach is None else reach
-        if record.schema_version < schema_drift.oldest_searched(current, window):
+        if record.schema_version < scoring.oldest_searched(current, window):
             outdated.append(record.id)
             continue
         supplied = candidate.vector_score is not None and space in record.supplied_spaces
-        factor = schema_drift.FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)
+        factor = scoring.FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)
         relevance = clamp(candidate.combined_score * factor)
         ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
-    moderate = [item.record.id for item in ranked if item.drift is schema_drift.Drift.MODERATE]
+    moderate = [item.record.id for item in ranked if item.drift is scoring.Drift.MODERATE]
     return Hydrated(ranked, superseded, tuple(outdated), tuple(moderate))
 
 
@@ -115,7 +115,7 @@ def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collec
         from_index = Source.VECTOR in candidate.sources or Source.LEXICAL in candidate.sources
         if from_index or (candidate.id in has_record and not conditions):
             record = Record(id=candidate.id, tenant_id=query.tenant_id)
-            ranked.append(Ranked(candidate, record, len(ranked) + 1, schema_drift.Drift.NONE, candidate.combined_score))
+            ranked.append(Ranked(candidate, record, len(ranked) + 1, scoring.Drift.NONE, candidate.combined_score))
     return ranked
 
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from braid.ranking.schema_drift import FACTORS
-from braid.ranking.scoring import clamp
-from braid.understanding.name_forms import without_brackets
+from braid.ranking.scoring import FACTORS, clamp
+from braid.understanding.names import without_brackets
 from braid.understanding.tokens import normalise, search_words, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from braid.models import EntityLink, Record
-    from braid.ranking.schema_drift import Drift
+    from braid.ranking.scoring import Drift
     from braid.retrieval.stages.hydration import Ranked
 
 READ = 15

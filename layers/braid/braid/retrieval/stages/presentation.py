@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.models import Considered, Kind, RelatedEntity, Result, Strategy
 from braid.ranking.citations import cite
-from braid.ranking.schema_drift import Drift
+from braid.ranking.scoring import Drift
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.ports.search_index import SearchRequest
-from braid.ranking import schema_drift
+from braid.ranking import scoring
 from braid.ranking.fusion import reciprocal_rank_fusion
 from braid.retrieval.stages.states import Searched, SearchStageRequest, Stopwatch
 
@@ -37,7 +37,7 @@ def run(
             filters=_filters(query.filters, step),
             ids=request.frontier,
             as_of=query.as_of or now,
-            min_schema_version=1 if schema_version is None else schema_drift.oldest_searched(schema_version, reach),
+            min_schema_version=1 if schema_version is None else scoring.oldest_searched(schema_version, reach),
         )
     )
     least = query.hints.min_similarity
