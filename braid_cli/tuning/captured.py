@@ -14,10 +14,9 @@ from braid.ranking.fusion import append_below, best_scores, combine
 from braid.retrieval import pipeline
 from braid.retrieval.caches.graph import GraphCache
 from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
-from braid.retrieval.stages import graph_expand, path_coherence
+from braid.retrieval.stages import candidates, graph_expand
+from braid.retrieval.stages.candidates import MAX_HYDRATED, Mentions, hydrate
 from braid.retrieval.stages.fuse_rerank import method, strands, weigh
-from braid.retrieval.stages.hydration import MAX_HYDRATED, hydrate
-from braid.retrieval.stages.path_coherence import Mentions
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.settings.fusion_parameters import Fitted
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from braid.app import Application
     from braid.models import GraphHit, Hit, Weights
-    from braid.retrieval.stages.hydration import Ranked
+    from braid.retrieval.stages.candidates import Ranked
     from braid.retrieval.stages.states import FuseRequest
 
     from braid_cli.datasets.dataset import JudgedQuery
@@ -157,7 +156,7 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
         return [one for _, one, _ in first[:DEPTH]]
     coherences = found.mentions.coherences([found.read[one].record for _, one, _ in first])
     cohered = sorted(
-        (-path_coherence.raised(scores[one], extra, parameters.coherence, found.read[one].drift), rank, one)
+        (-candidates.raised(scores[one], extra, parameters.coherence, found.read[one].drift), rank, one)
         for (_, one, rank), extra in zip(first, coherences, strict=True)
     )
     return [one for _, _, one in cohered[:DEPTH]]

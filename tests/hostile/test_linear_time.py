@@ -26,8 +26,8 @@ from braid.ingestion.items import read_lines
 from braid.models import Intent, Name, QueryText, RecordId, TenantId, Timestamp
 from braid.ports import scan_cursor
 from braid.ports.knowledge_graph import GraphStats
-from braid.ranking import citations
 from braid.retrieval.context import selection
+from braid.retrieval.stages import presentation
 from braid.understanding import multi_hop, names, question, tokens
 from pydantic import TypeAdapter
 
@@ -152,9 +152,9 @@ def line(text: str) -> None:
 
 
 def cited(text: str) -> None:
-    citations._CHUNK.match(text)
-    citations._PAGE.search(text)
-    citations.excerpt(text)
+    presentation._CHUNK.match(text)
+    presentation._PAGE.search(text)
+    presentation.excerpt(text)
 
 
 QUESTIONS: dict[str, Read] = {

@@ -15,8 +15,8 @@ from braid.models import EmbeddingType
 from braid.models.model_profiles import AUTO, resolve
 from braid.ranking import scoring
 from braid.ranking.scoring import FOREVER
-from braid.retrieval.stages import embed, fuse_rerank, graph_expand, plan, vector_search
-from braid.retrieval.stages.graph_seeds import Budget
+from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
+from braid.retrieval.stages.seeds_and_hits import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.fusion_parameters import load_fitted
 
@@ -106,7 +106,7 @@ class Application(Engines):
         model_ids = {kind: resolve(self.profiles, profile, kind, forced).id for kind in EmbeddingType}
         graph = self.caches.graph(request.query.tenant_id)
         since = self._validity_since(request.query, request.started_at)
-        return plan.run(
+        return plan_and_search.run_plan(
             request,
             graph=graph,
             model_ids=model_ids,
@@ -135,7 +135,7 @@ class Application(Engines):
     def embed(self, request: EmbedRequest) -> Embedded:
         """Run the embed stage."""
         with deadline.within(EMBED_S, share=SHARE):
-            return embed.run(
+            return plan_and_search.run_embed(
                 request,
                 model=self.model_for(request.plan.embedding_type, request.plan.model_id),
                 default=self._standby(request.plan.model_id),
@@ -154,7 +154,7 @@ class Application(Engines):
     def vector_search(self, request: SearchStageRequest) -> Searched:
         """Run the vector_search stage."""
         with deadline.within(SEARCH_S, share=SHARE):
-            return vector_search.run(
+            return plan_and_search.run_vector_search(
                 request,
                 index=self.index,
                 now=self.now(),
@@ -244,10 +244,13 @@ class Application(Engines):
         """Answer by the deployed workflow where one is named, else by the stages of this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
             return self._workflow.answer(query)
-        from braid.retrieval import pipeline, slow_answers
+        from braid.retrieval import pipeline
+        from braid.retrieval.stages import presentation
 
         answer = pipeline.answer(query, self)
-        if why := slow_answers.described(answer, self.settings.slow_total_ms, with_text=self.settings.log_queries):
+        if why := presentation.slow_answer_fields(
+            answer, self.settings.slow_total_ms, with_text=self.settings.log_queries
+        ):
             _LOG.warning(
                 "slow answer: %s", json.dumps(why | ({"query": query.text} if self.settings.log_queries else {}))
             )

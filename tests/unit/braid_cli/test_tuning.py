@@ -12,8 +12,7 @@ from braid.models import Candidate, Fusion, FusionParameters, Intent, Source
 from braid.ranking.fusion import best_scores
 from braid.ranking.scoring import Drift
 from braid.retrieval import pipeline
-from braid.retrieval.stages.hydration import Ranked
-from braid.retrieval.stages.path_coherence import Mentions
+from braid.retrieval.stages.candidates import Mentions, Ranked
 from braid.retrieval.stages.states import FuseRequest
 from braid.settings import Settings
 from braid.settings.fusion_parameters import Fitted, load_fitted, read_fitted

@@ -19,8 +19,7 @@ from braid.ranking.scoring import (
     placeholder_score,
     recency,
 )
-from braid.retrieval.stages.hydration import Hydrated, Ranked, hydrate, without_text
-from braid.retrieval.stages.path_coherence import cohere
+from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
 from braid.retrieval.stages.presentation import (
     Placed,
     aged_from,
