@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from braid.errors import InvalidRequest
-from braid.settings.fusion_parameters import FILE_NAME
+from braid.settings.files import FILE_NAME
 from rich.text import Text
 
 from braid_cli.evaluation.figures import METRICS

@@ -18,7 +18,7 @@ from braid.retrieval.stages import candidates, graph_expand
 from braid.retrieval.stages.candidates import MAX_HYDRATED, Mentions, hydrate
 from braid.retrieval.stages.fuse_rerank import method, strands, weigh
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
-from braid.settings.fusion_parameters import Fitted
+from braid.settings.files import Fitted
 
 from braid_cli.evaluation.recording import RecordingStages
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.api import auth
+from braid.api.auth import InvalidToken, verify
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem
-from braid.api.signed_tokens import InvalidToken, verify
 from braid.engines.embedded.search.bm25 import match_expression
-from braid.engines.rerankers import texts
+from braid.engines.rerankers import requests
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.phases import phases_of
 from braid.ingestion.items import read_lines
 from braid.models import Intent, Name, QueryText, RecordId, TenantId, Timestamp
-from braid.ports import scan_cursor
+from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats
 from braid.retrieval.context import selection
 from braid.retrieval.stages import presentation
@@ -134,7 +134,7 @@ def token(text: str) -> None:
 def cursor(text: str) -> None:
     for cursor in (text, base64.urlsafe_b64encode(text.encode()).decode()):
         with suppress(InvalidRequest):
-            scan_cursor.decode("saltmarrow", cursor)
+            keys.decode("saltmarrow", cursor)
 
 
 def caller(text: str) -> None:
@@ -170,7 +170,7 @@ QUESTIONS: dict[str, Read] = {
     "its words": lambda text: match_expression(tokens.search_words(text)),
     "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
-    "its tokens": lambda text: texts.prepare(text, [text], window=512),
+    "its tokens": lambda text: requests.prepare(text, [text], window=512),
 }
 """What is read of a question, which has 10,000 characters at most."""
 NAMES: dict[str, Read] = {

@@ -18,19 +18,17 @@ from braid.ranking.scoring import FOREVER
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.seeds_and_hits import Budget
 from braid.settings import EngineKind, load_settings
-from braid.settings.fusion_parameters import load_fitted
+from braid.settings.files import load_fitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from braid.api.quotas import Quotas
-    from braid.engines.aws.ingest_function import IngestFunction
-    from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
+    from braid.engines.aws.step_functions import IngestFunction, ReembedWorkflow, RetrieveWorkflow
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, FusionParameters, Query
     from braid.models.model_profiles import ModelConfig
-    from braid.ports.imports import Imports
-    from braid.ports.ingestion import WriteReport, WriteRequest
+    from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
@@ -258,7 +256,7 @@ class Application(Engines):
 
     @cached_property
     def _ingest_function(self) -> IngestFunction:
-        from braid.engines.aws.ingest_function import IngestFunction
+        from braid.engines.aws.step_functions import IngestFunction
 
         return IngestFunction.connect(self.settings)
 

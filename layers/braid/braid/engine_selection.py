@@ -16,7 +16,7 @@ from braid.errors import ConfigurationError
 from braid.models import RerankerKind
 from braid.models.model_profiles import AUTO, Profiles, models_of, resolve
 from braid.settings import EngineKind
-from braid.settings.config_files import load_profiles
+from braid.settings.files import load_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,18 +26,16 @@ if TYPE_CHECKING:
     from braid.models import EmbeddingType
     from braid.models.model_profiles import ModelConfig
     from braid.ports.cache import Cache, ResilientCache
-    from braid.ports.encoder import Encoder
-    from braid.ports.index_migration import IndexMigration, MigrationState
-    from braid.ports.job_store import JobStore
+    from braid.ports.encoder import Encoder, Reranker
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
     from braid.ports.object_store import ObjectStore
-    from braid.ports.reranker import Reranker
+    from braid.ports.reembedding import IndexMigration, JobStore, MigrationState
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import Services
-    from braid.reembedding.served_profiles import ServedProfiles
+    from braid.reembedding.services import ServedProfiles
     from braid.settings import Settings
 
 
@@ -119,7 +117,7 @@ class Engines:
     def schemas(self) -> SchemaRegistry:
         """The schema versions of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
-            from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
+            from braid.engines.embedded.key_value import EmbeddedSchemaRegistry
 
             return EmbeddedSchemaRegistry(self.store)
         from braid.engines.aws.dynamodb import DynamoSchemaRegistry
@@ -129,7 +127,7 @@ class Engines:
     @cached_property
     def cursor_key(self) -> Callable[[], bytes]:
         """Returns the key that signs cursors."""
-        from braid.engines.aws.secrets import signing_key
+        from braid.engines.aws.clients import signing_key
 
         return signing_key(
             self.settings.cursor_key,
@@ -143,7 +141,7 @@ class Engines:
         """Returns the key that the front door adds to requests; None where requests need none."""
         if not (self.settings.front_key.get_secret_value().strip() or self.settings.front_key_secret):
             return None
-        from braid.engines.aws.secrets import signing_key
+        from braid.engines.aws.clients import signing_key
 
         return signing_key(
             self.settings.front_key,
@@ -178,7 +176,7 @@ class Engines:
 
             return DynamoMembers.connect(self.settings)
         self._keep_here("BRAID_MEMBERS_TABLE")
-        from braid.engines.embedded.members import EmbeddedMembers
+        from braid.engines.embedded.key_value import EmbeddedMembers
 
         return EmbeddedMembers(self.store)
 
@@ -189,7 +187,7 @@ class Engines:
 
         cache: Cache
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.cache import EmbeddedCache
+            from braid.engines.embedded.key_value import EmbeddedCache
 
             cache = EmbeddedCache(self.store)
         elif not self.settings.cache_table:
@@ -263,7 +261,7 @@ class Engines:
         """
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
             self._keep_here("BRAID_REEMBED_TABLE")
-            from braid.engines.embedded.job_store import EmbeddedJobStore
+            from braid.engines.embedded.key_value import EmbeddedJobStore
 
             return EmbeddedJobStore(self.store)
         from braid.engines.aws.dynamodb import DynamoJobStore
@@ -272,7 +270,7 @@ class Engines:
 
     @cached_property
     def _served(self) -> ServedProfiles:
-        from braid.reembedding.served_profiles import ServedProfiles
+        from braid.reembedding.services import ServedProfiles
 
         # Embedded, reading is cheap, and an answer is never a moment out of date.
         keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
@@ -341,8 +339,8 @@ class Engines:
         ModelError
             If its folder is missing, tampered with or not a model, or its vectors are not as long as configured.
         """
-        from braid.engines.onnx.encoder import OnnxEncoder
         from braid.engines.onnx.model_files import ModelKind, open_model
+        from braid.engines.onnx.models import OnnxEncoder
 
         threads = threads or self.settings.encoder_threads
         key = f"{model.id}/{threads}"

@@ -15,7 +15,7 @@ from braid.retrieval import pipeline
 from braid.retrieval.stages.candidates import Mentions, Ranked
 from braid.retrieval.stages.states import FuseRequest
 from braid.settings import Settings
-from braid.settings.fusion_parameters import Fitted, load_fitted, read_fitted
+from braid.settings.files import Fitted, load_fitted, read_fitted
 from rich.console import Console
 
 from braid_cli.datasets.dataset import JudgedQuery, read_dataset

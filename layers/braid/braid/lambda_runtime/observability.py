@@ -18,7 +18,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.parser import ValidationError, parse
 
 from braid.errors import BraidError, InvalidRequest
-from braid.models import Answer, Frozen, Plan, Query
+from braid.models import Answer, Frozen, Plan, Query, Source
 from braid.retrieval.stages import presentation
 from braid.settings import load_settings
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
     Handler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
+
 
 NAMESPACE = "Braid"
 """Namespace of metrics unless ``POWERTOOLS_METRICS_NAMESPACE`` sets another, as the template does."""
@@ -270,3 +271,34 @@ def _described(parsed: Frozen, *, with_text: bool) -> Mapping[str, object]:
     if with_text and isinstance(query, Query):
         fields["query"] = query.text
     return fields
+
+
+LOST_PREFIX = "Lost"
+
+
+def figures(answer: Answer) -> dict[str, int | float]:
+    """Return the metrics of one answer by name.
+
+    Returns
+    -------
+    dict
+        ``AnswerLatency`` in ms, end to end; ``AnswerDegraded`` and ``AnswerEmpty``, 0 or 1, so
+        that their means are shares; ``LostRerank`` and the like, 1 for each part that was lost and not there otherwise;
+        ``CandidatesVector`` and the like, hits by source; ``Superseded`` and ``OutdatedMet``, records;
+        ``RerankCostUsd``.
+    """
+    return {
+        "AnswerLatency": answer.latency_ms["total"],
+        "AnswerDegraded": int(bool(answer.degraded)),
+        "AnswerEmpty": int(not answer.results),
+        **{lost_metric(part): 1 for part in answer.degraded},
+        **{f"Candidates{source.value.title()}": answer.counts[source.value] for source in Source},
+        "Superseded": answer.superseded,
+        "OutdatedMet": answer.counts["outdated"],
+        "RerankCostUsd": answer.rerank_cost_usd,
+    }
+
+
+def lost_metric(part: str) -> str:
+    """Return the metric name of a lost part: ``LostVectorSearch`` for ``vector_search``."""
+    return LOST_PREFIX + part.title().replace("_", "")

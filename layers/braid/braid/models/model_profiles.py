@@ -1,6 +1,6 @@
 """Model configurations, and the model profiles that choose one for each type of question.
 
-They are configured in ``models/profiles.json`` of the shared folder, which :mod:`braid.settings.config_files` reads.
+They are configured in ``models/profiles.json`` of the shared folder, which :mod:`braid.settings.files` reads.
 Nothing here loads a model.
 """
 

@@ -10,13 +10,12 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from braid.errors import InvalidRequest, TakenOver
 from braid.models import Frozen, TenantId, Timestamp
-from braid.ports.index_migration import ProfileName
-from braid.ports.job_store import JobName, JobRecord
+from braid.ports.reembedding import JobName, JobRecord, ProfileName
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from braid.ports.job_store import JobStore
+    from braid.ports.reembedding import JobStore
 
 
 _ATTEMPTS: Final = 20

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import code_of, named_errors, open_client
-from braid.ports.job_store import JobRecord
 from braid.ports.members import Membership, Role
+from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion, check_next
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class DynamoSchemaRegistry(DynamoTable):
 
 
 class DynamoJobStore(DynamoTable):
-    """Re-embedding jobs, one item each, in a table; implements :class:`braid.ports.job_store.JobStore`.
+    """Re-embedding jobs, one item each, in a table; implements :class:`braid.ports.reembedding.JobStore`.
 
     The table's partition key is ``name``, a string. Each write is conditional on the job's previous revision.
     """

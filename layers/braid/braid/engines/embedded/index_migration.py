@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import rows
 from braid.engines.embedded.tables import read_global, write_global
-from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
-from braid.ports.scan_cursor import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
 from braid.ports.search_index import ScanPage
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.index import EmbeddedSearchIndex
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
-    from braid.ports.index_migration import ReembeddedRecord
+    from braid.ports.reembedding import ReembeddedRecord
     from braid.ports.search_index import SearchHits, SearchRequest
 
 _SERVING = "serving"
 
 
 class EmbeddedIndexMigration:
-    """Migration between model profiles in SQLite; implements :class:`braid.ports.index_migration.IndexMigration`.
+    """Migration between model profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMigration`.
 
     Parameters
     ----------

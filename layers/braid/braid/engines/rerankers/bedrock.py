@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
-from braid.engines.rerankers.budget import Budget, TryAgain
-from braid.engines.rerankers.texts import prepare, tokens
+from braid.engines.rerankers.requests import Budget, TryAgain, prepare, tokens
 from braid.errors import ConfigurationError, RerankFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from braid.engines.rerankers.texts import Prepared
+    from braid.engines.rerankers.requests import Prepared
     from braid.engines.retrying import Deadline
     from braid.settings import Settings
 
@@ -49,7 +48,7 @@ class _Client(Protocol):
 
 
 class BedrockReranker:
-    """Implements :class:`braid.ports.reranker.Reranker`. Make one with :meth:`connect`; safe to share between threads.
+    """Implements :class:`braid.ports.encoder.Reranker`. Make one with :meth:`connect`; safe to share between threads.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from braid.models import RerankerKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.ports.reranker import Reranker
+    from braid.ports.encoder import Reranker
     from braid.settings import Settings
 
 
@@ -60,7 +60,7 @@ class Rerankers:
 
                 return VoyageReranker.connect(settings)
             case RerankerKind.ONNX:
-                from braid.engines.onnx.cross_encoder import OnnxCrossEncoder
+                from braid.engines.onnx.models import OnnxCrossEncoder
 
                 if not settings.reranker_model:
                     raise ConfigurationError("reranker onnx needs BRAID_RERANKER_MODEL")

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from braid.engines.rerankers.budget import Budget, TryAgain
-from braid.engines.rerankers.texts import prepare
+from braid.engines.rerankers.requests import Budget, TryAgain, prepare
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.engines.rerankers.texts import Prepared
+    from braid.engines.rerankers.requests import Prepared
     from braid.engines.retrying import Deadline
     from braid.settings import Settings
 
@@ -32,7 +31,7 @@ _REFUSED_KEY = "the service refused the key"
 
 
 class VoyageReranker:
-    """Implements :class:`braid.ports.reranker.Reranker`. Make one with :meth:`connect`; safe to share between threads.
+    """Implements :class:`braid.ports.encoder.Reranker`. Make one with :meth:`connect`; safe to share between threads.
 
     Parameters
     ----------
@@ -78,7 +77,7 @@ class VoyageReranker:
         ConfigurationError
             If the settings name no key.
         """
-        from braid.engines.aws.secrets import api_key
+        from braid.engines.aws.clients import api_key
 
         key = api_key(
             settings.voyage_api_key,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.settings import Settings
-    from braid.settings.fusion_parameters import Fitted
+    from braid.settings.files import Fitted
 
 
 class CacheSource(Protocol):

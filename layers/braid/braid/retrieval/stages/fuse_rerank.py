@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import FusionParameters, GraphHit, Hit, Result, Weights
-    from braid.ports.drifted_records import DriftedRecords
-    from braid.ports.reranker import Reranker
+    from braid.ports.encoder import Reranker
+    from braid.ports.reembedding import DriftedRecords
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.stages.states import FuseRequest
 
