@@ -11,11 +11,9 @@ from braid.ports.search_index import SearchRequest
 from braid.reembedding import jobs
 from braid.reembedding.jobs import Check, Job, Phase, Status, require, save
 from braid.reembedding.planning import MOVE
-from braid.reembedding.services import Budget
-from braid.reembedding.workflow import batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from braid.models import Record
@@ -105,42 +103,6 @@ def _outdate_answers(services: Services) -> None:
         for tenant in tenants:
             services.advance(tenant)
         after = tenants[-1]
-
-
-def run_to_end(
-    services: Services,
-    job: Job,
-    *,
-    budget: Budget | None = None,
-    on_progress: Callable[[Job], None] | None = None,
-    questions: Sequence[Question] = (),
-    tolerance: float | None = None,
-) -> Job:
-    """Run the remaining steps of a job in this process; the deployed workflow runs the same ones.
-
-    Parameters
-    ----------
-    budget
-        Bounds of the work before this returns; the job stays open if they are reached.
-    on_progress
-        Called with the job after every page.
-    questions, tolerance
-        As :func:`verify`.
-    """
-    budget = budget or Budget()
-    began, seen = services.seconds(), job.seen
-    while job.status is Status.RUNNING and job.phase is not Phase.DONE:
-        if job.phase is Phase.VERIFY:
-            job = verify(services, job.name, job.run, questions=questions, tolerance=tolerance)
-        elif job.phase is Phase.SWITCH:
-            job = switch(services, job.name, job.run)
-        else:
-            job = batch(services, job.name, job.run, Budget(seconds=0))
-        if on_progress:
-            on_progress(job)
-        if budget.spent(texts=job.seen - seen, seconds=services.seconds() - began):
-            break
-    return job
 
 
 def rollback(services: Services) -> MigrationState:

@@ -22,10 +22,11 @@ from braid.reembedding.services import Budget
 from braid.reembedding.writing import reembed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from braid.models import Record
     from braid.models.model_profiles import ModelConfig
+    from braid.reembedding.migration import Question
     from braid.reembedding.services import Services
 
 
@@ -248,3 +249,39 @@ def work_off(text: str, services: Services) -> None:
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
     reembed(services, Reembed.read(message))
+
+
+def run_to_end(
+    services: Services,
+    job: Job,
+    *,
+    budget: Budget | None = None,
+    on_progress: Callable[[Job], None] | None = None,
+    questions: Sequence[Question] = (),
+    tolerance: float | None = None,
+) -> Job:
+    """Run the remaining steps of a job in this process; the deployed workflow runs the same ones.
+
+    Parameters
+    ----------
+    budget
+        Bounds of the work before this returns; the job stays open if they are reached.
+    on_progress
+        Called with the job after every page.
+    questions, tolerance
+        As :func:`~braid.reembedding.migration.verify`.
+    """
+    budget = budget or Budget()
+    began, seen = services.seconds(), job.seen
+    while job.status is Status.RUNNING and job.phase is not Phase.DONE:
+        if job.phase is Phase.VERIFY:
+            job = verify(services, job.name, job.run, questions=questions, tolerance=tolerance)
+        elif job.phase is Phase.SWITCH:
+            job = switch(services, job.name, job.run)
+        else:
+            job = batch(services, job.name, job.run, Budget(seconds=0))
+        if on_progress:
+            on_progress(job)
+        if budget.spent(texts=job.seen - seen, seconds=services.seconds() - began):
+            break
+    return job

@@ -1,4 +1,4 @@
-"""Reads JSON files of configuration; an error names the file and the field."""
+"""Reads JSON files of configuration, the fusion parameters among them; an error names the file and the field."""
 
 from __future__ import annotations
 

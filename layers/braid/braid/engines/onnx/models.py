@@ -1,4 +1,4 @@
-"""Encoder on ONNX Runtime; pooling and normalisation are part of the ONNX graph.
+"""Encoder and cross-encoder on ONNX Runtime; the pooling and normalisation of vectors are part of the ONNX graph.
 
 NumPy, ONNX Runtime and tokenizers are imported when a model is loaded, not when this module is.
 """

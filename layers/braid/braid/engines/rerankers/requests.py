@@ -1,4 +1,4 @@
-"""Deadline, retries and concurrency limit of calls to a hosted reranker.
+"""Calls to hosted rerankers: prepared texts, deadline, retries and concurrency limit.
 
 A call runs on a thread of its own, because HTTP clients cannot be interrupted: at the deadline the caller continues,
 and the abandoned thread ends with its connection. The number of threads is limited.
