@@ -112,3 +112,19 @@ def holding(lock: threading.Lock) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+class Stopwatch:
+    """Monotonic elapsed time in milliseconds."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def ms(self) -> float:
+        """Return elapsed milliseconds, to the microsecond."""
+        return round((time.perf_counter() - self._start) * 1000.0, 3)
+
+    def lap(self) -> float:
+        """Return elapsed milliseconds and start again."""
+        elapsed, self._start = self.ms(), time.perf_counter()
+        return elapsed

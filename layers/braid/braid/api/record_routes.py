@@ -29,6 +29,7 @@ from braid.api.schemas import (
     WriteSummary,
 )
 from braid.errors import InvalidRequest
+from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Record, RecordId, Relationship, Vertex
 from braid.ports.ingestion import ImportStatus, MissingEnds, WriteReport, WriteRequest
 from braid.ports.keys import check_object_key, encode
@@ -36,7 +37,6 @@ from braid.ports.schema_registry import SchemaVersion
 
 if TYPE_CHECKING:
     from braid.api.router import Api
-    from braid.ingestion.deleting import DeleteReport
     from braid.ports.search_index import SearchIndex
 
 

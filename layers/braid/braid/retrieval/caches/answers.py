@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from braid.deadline import Stopwatch
 from braid.models import Answer, Frozen, Record, Timestamp
 from braid.ranking.scoring import refreshed
 from braid.retrieval.caches.namespace import key_of
-from braid.retrieval.stages.states import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.models import Answer, Fusion, Mode, Source, Strategy
 from braid.ranking import scoring
@@ -28,7 +29,6 @@ from braid.retrieval.stages.presentation import (
     runners_up,
     shortened,
 )
-from braid.retrieval.stages.states import Stopwatch
 from braid.understanding.planning import DEFAULT_PARAMETERS, adaptive_weights
 
 if TYPE_CHECKING:

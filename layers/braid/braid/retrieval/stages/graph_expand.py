@@ -6,12 +6,13 @@ import logging
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from braid.deadline import Stopwatch
 from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, seeds_and_hits
 from braid.retrieval.stages.seeds_and_hits import Budget, around, linked_names, propagation_of, walk_seeds
-from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Stopwatch
+from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.understanding import question
 from braid.understanding.question import CAUSAL_TYPES, TEMPORAL_TYPES
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from braid.deadline import Stopwatch
 from braid.errors import ModelError, StoreError
 from braid.models import Embedding
 from braid.models.model_profiles import embedded_text
@@ -18,7 +19,6 @@ from braid.retrieval.stages.states import (
     PlanRequest,
     Searched,
     SearchStageRequest,
-    Stopwatch,
 )
 from braid.understanding.planning import make_plan
 
