@@ -9,8 +9,8 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from braid import deadline
-from braid.engine_selection import Engines
 from braid.errors import StoreError
+from braid.model_selection import Models
 from braid.models import EmbeddingType
 from braid.models.model_profiles import AUTO, resolve
 from braid.ranking import scoring
@@ -58,7 +58,7 @@ SHARE = 0.6
 """Largest share of a request's remaining time that one stage may take, so that time is left to answer without it."""
 
 
-class Application(Engines):
+class Application(Models):
     """The five stages and the library's services: answers, contexts, writes, imports, deletes and re-embedding.
 
     Attributes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from braid.errors import TransientStoreError
+from braid.model_selection import ServedProfiles
 from braid.ports.reembedding import MigrationState
-from braid.reembedding.services import ServedProfiles
 
 from tests.contract.shapes import Clock
 
