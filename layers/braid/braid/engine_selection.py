@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.errors import ConfigurationError
-from braid.models.model_profiles import Profiles
 from braid.settings import EngineKind
 from braid.settings.files import load_profiles
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from braid.engines.embedded.store import EmbeddedStore
+    from braid.models.model_profiles import Profiles
     from braid.ports.cache import Cache, ResilientCache
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.members import MembershipStore
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Engines:
-    """The engine of each port, and the models, opened on first use."""
+    """The engine of each port, opened on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -40,7 +40,7 @@ class Engines:
     def close(self) -> None:
         """Close the engines that are open; none may be used afterwards."""
         for name in ("imports", "index", "moves", "graph", "store"):
-    """The engine of each port, opened on first use."""
+            close = getattr(vars(self).get(name), "close", None)
             if close:
                 close()
 
