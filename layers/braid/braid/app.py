@@ -331,9 +331,6 @@ class Application(Models):
 def application() -> Application:
     """Return this process's application, with the settings of the environment.
 
-    Raises
-    ------
-    ConfigurationError
-        If a setting is missing or malformed.
+    Raises ConfigurationError if a setting is missing or malformed.
     """
     return Application(load_settings())

@@ -141,13 +141,7 @@ class Engines:
         )
 
     def _keep_here(self, setting: str) -> None:
-        """Refuse to store on this machine what belongs to shared stores.
-
-        Raises
-        ------
-        ConfigurationError
-            If the settings name shared stores; names the setting that is missing.
-        """
+        """Refuse to store on this machine what belongs to shared stores."""
         if self.settings.shared_stores():
             message = f"{setting}: is not set"
             raise ConfigurationError(message)
@@ -156,10 +150,7 @@ class Engines:
     def members(self) -> MembershipStore:
         """Memberships: which caller belongs to which tenant.
 
-        Raises
-        ------
-        ConfigurationError
-            If the stores are shared, and the settings name no table.
+        Raises ConfigurationError if the stores are shared, and the settings name no table.
         """
         if self.settings.members_table:
             from braid.engines.aws.dynamodb import DynamoMembers
@@ -232,13 +223,7 @@ class Engines:
 
     @cached_property
     def jobs(self) -> JobStore:
-        """Re-embedding jobs.
-
-        Raises
-        ------
-        ConfigurationError
-            If the stores are shared, and the settings name no table.
-        """
+        """Re-embedding jobs. Raises ConfigurationError if the stores are shared, and the settings name no table."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
             self._keep_here("BRAID_REEMBED_TABLE")
             from braid.engines.embedded.key_value import EmbeddedJobStore

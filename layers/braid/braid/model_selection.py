@@ -188,10 +188,7 @@ class Models(Engines):
     def open_reranker(self) -> None:
         """Open the reranker that the settings name, before the first question does.
 
-        Raises
-        ------
-        ConfigurationError, ModelError
-            If it cannot be opened.
+        Raises ConfigurationError or ModelError if it cannot be opened.
         """
         if self.settings.reranker is not RerankerKind.NONE:
             self._rerankers.open(self.settings.reranker)
@@ -199,10 +196,7 @@ class Models(Engines):
     def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
         """Return the reranker that the question asks for, or the settings; None leaves the fused order.
 
-        Raises
-        ------
-        InvalidRequest
-            If it is hosted and not allowed.
+        Raises InvalidRequest if it is hosted and not allowed.
         """
         from braid.api.quotas import check_reranker
 

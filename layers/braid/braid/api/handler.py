@@ -143,13 +143,7 @@ class _Request:
         return {"Strict-Transport-Security": "max-age=31536000"}
 
     def respond(self, api: Api, context: LambdaContext) -> dict[str, Any]:
-        """Return the response.
-
-        Raises
-        ------
-        Exception
-            Errors, which are answered as problems.
-        """
+        """Return the response."""
         api.counted = None
         check_firewall_key(self.event, api.library.front_key)
         if not is_open(self.path):

@@ -134,13 +134,7 @@ def _add_entities(api: Api) -> None:
 
 
 def _found(api: Api, entity_id: str) -> Entity:
-    """Return an entity.
-
-    Raises
-    ------
-    Problem
-        404 if there is none.
-    """
+    """Return an entity."""
     found = _entity(api, entity_id)
     if found is None:
         raise not_found("no entity of this id")

@@ -165,13 +165,7 @@ def _request(tenant_id: str, writes: Writes) -> WriteRequest:
 
 
 def _written(report: WriteReport) -> WriteSummary:
-    """Return the summary of a write.
-
-    Raises
-    ------
-    Problem
-        422 that names each invalid item; nothing was written then.
-    """
+    """Return the summary of a write."""
     if report.errors:
         fields = [
             FieldProblem(field=".".join(filter(None, (_dotted(error.place), error.field))), detail=error.message)
@@ -211,13 +205,7 @@ def _dotted(place: str) -> str:
 
 
 def _opened(after: str, tenant_id: str, key: bytes, now: float) -> str | None:
-    """Return the cursor of a token.
-
-    Raises
-    ------
-    Problem
-        422 if the token is invalid, expired, or of another tenant.
-    """
+    """Return the cursor of a token."""
     try:
         content = verify(after, purpose=CURSOR, key=key, now=now)
     except InvalidToken:

@@ -171,10 +171,7 @@ class RequestLog:
 def request_log(service: str) -> RequestLog:
     """Return the request log of one function.
 
-    Raises
-    ------
-    ConfigurationError
-        If a setting is missing or malformed, so that it fails the cold start.
+    Raises ConfigurationError if a setting is missing or malformed, so that it fails the cold start.
     """
     load_settings()
     return RequestLog(service)

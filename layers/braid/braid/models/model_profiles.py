@@ -125,10 +125,7 @@ def resolve(profiles: Profiles, profile: str, embedding_type: EmbeddingType, for
 def models_of(profiles: Profiles, profile: str, forced_model: str = AUTO) -> tuple[ModelConfig, ...]:
     """Return the distinct models that serve a profile, in the order of the embedding types.
 
-    Raises
-    ------
-    ConfigurationError
-        As :func:`resolve`.
+    Raises ConfigurationError as :func:`resolve`.
     """
     chosen = [resolve(profiles, profile, kind, forced_model) for kind in EmbeddingType]
     return tuple({model.id: model for model in chosen}.values())

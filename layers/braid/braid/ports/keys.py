@@ -34,13 +34,7 @@ def check_tenant(tenant_id: str) -> str:
 
 
 def check_key(key: str) -> str:
-    """Return a key of a cache.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is empty, too long or not text.
-    """
+    """Return a key of a cache. Raises InvalidRequest if it is empty, too long or not text."""
     if not key:
         message = "key: is empty"
         raise InvalidRequest(message, field="key")
@@ -69,10 +63,7 @@ def check_prefix(prefix: str, *, field: str = "prefix") -> str:
 def check_object_key(key: str) -> str:
     """Return a key of an object.
 
-    Raises
-    ------
-    InvalidRequest
-        If it is empty, too long, holds control characters or could be read as a path to elsewhere.
+    Raises InvalidRequest if it is empty, too long, holds control characters or could be read as a path to elsewhere.
     """
     check_key(key)
     if any(unicodedata.category(character) == "Cc" for character in key):
@@ -119,13 +110,7 @@ def decode(tenant_id: str, text: str | None) -> str:
 
 
 def check_limit(limit: int) -> int:
-    """Return how many records a page may hold.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is not between 1 and :data:`MAX_PAGE`.
-    """
+    """Return how many records a page may hold. Raises InvalidRequest if it is not between 1 and :data:`MAX_PAGE`."""
     if not 1 <= limit <= MAX_PAGE:
         message = f"limit: {limit} is not between 1 and {MAX_PAGE}"
         raise InvalidRequest(message, field="limit")
@@ -140,10 +125,7 @@ def encode_phase(phase: int, cursor: str | None) -> str:
 def decode_phase(text: str | None) -> tuple[int, str | None]:
     """Read what :func:`encode_phase` wrote; None begins the first scan.
 
-    Raises
-    ------
-    InvalidRequest
-        If it was not written there.
+    Raises InvalidRequest if it was not written there.
     """
     if text is None:
         return 0, None

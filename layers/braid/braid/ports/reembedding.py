@@ -38,10 +38,7 @@ class MigrationState(Frozen):
     def begun(self, active: str, target: str) -> MigrationState:
         """Return what is served once a move has begun.
 
-        Raises
-        ------
-        InvalidRequest
-            If another index stands beside the active one already.
+        Raises InvalidRequest if another index stands beside the active one already.
         """
         if self.next is not None:
             message = f"profile: a move to profile {self.next} is open; finish it or roll it back first"
@@ -53,39 +50,21 @@ class MigrationState(Frozen):
         return MigrationState(active=self.active or active, next=target)
 
     def switched(self) -> MigrationState:
-        """Return what is served after the switch.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no next index.
-        """
+        """Return what is served after the switch. Raises InvalidRequest if there is no next index."""
         if self.next is None:
             message = "profile: no move is open; begin one first"
             raise InvalidRequest(message, field="profile")
         return MigrationState(active=self.next, previous=self.active)
 
     def rolled_back(self) -> MigrationState:
-        """Return what is served after going back.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no previous index.
-        """
+        """Return what is served after going back. Raises InvalidRequest if there is no previous index."""
         if self.previous is None:
             message = "rollback: there is no previous index to go back to"
             raise InvalidRequest(message, field="rollback")
         return MigrationState(active=self.previous, next=self.leaving or self.active)
 
     def stay(self) -> None:
-        """Make sure that no roll-back is under way.
-
-        Raises
-        ------
-        InvalidRequest
-            If one was announced and not done yet.
-        """
+        """Make sure that no roll-back is under way. Raises InvalidRequest if one was announced and not done yet."""
         if self.leaving is not None:
             message = f"rollback: a roll-back to profile {self.active} is under way; finish it by rolling back again"
             raise InvalidRequest(message, field="rollback")

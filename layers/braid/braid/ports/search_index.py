@@ -165,19 +165,13 @@ class SearchIndex(Protocol):
 def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
     """Require that every vector is of a configured space and as long as that space's.
 
-    Only the configuration counts, not what is stored, so that no tenant decides what another one can write.
+    Only the configuration counts, not what is stored, so that no tenant decides what another one can write. Raises
+    InvalidRequest if a space is not configured, and DimensionMismatch if a vector is longer or shorter.
 
     Parameters
     ----------
     spaces
         Length of the vectors of each configured embedding space.
-
-    Raises
-    ------
-    InvalidRequest
-        If a space is not configured.
-    DimensionMismatch
-        If a vector is longer or shorter.
     """
     for record in records:
         for embedding in record.embeddings:

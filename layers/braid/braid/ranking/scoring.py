@@ -31,10 +31,7 @@ MAX_L2_DISTANCE = 0.3
 def clamp(value: float) -> float:
     """Bring a number that rounding pushed just outside [0, 1] back in.
 
-    Raises
-    ------
-    ValueError
-        If the value is NaN or infinite, which no rounding explains.
+    Raises ValueError if the value is NaN or infinite, which no rounding explains.
     """
     if not math.isfinite(value):
         message = f"score {value} is not a number in [0, 1]"

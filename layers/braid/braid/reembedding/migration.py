@@ -82,10 +82,7 @@ def _left(services: Services, job: Job) -> int:
 def switch(services: Services, name: str, run: int) -> Job:
     """Atomically make a verified move's profile the active one; a sweep of records without its vectors follows.
 
-    Raises
-    ------
-    TakenOver
-        If another worker has taken the job over.
+    Raises TakenOver if another worker has taken the job over.
     """
     job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
@@ -140,10 +137,7 @@ def rollback(services: Services) -> MigrationState:
 def drop_previous(services: Services) -> MigrationState:
     """Delete the index from before the last switch, and the vectors of its profile alone; it cannot be undone.
 
-    Raises
-    ------
-    InvalidRequest
-        If there is none, or a roll-back to it is running.
+    Raises InvalidRequest if there is none, or a roll-back to it is running.
     """
     serving = services.moves.serving()
     serving.rolled_back()  # raises where there is no previous one

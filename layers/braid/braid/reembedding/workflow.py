@@ -210,17 +210,13 @@ class Progress(Frozen):
 def take(step: Step, services: Services, *, step_s: float) -> Progress:
     """Run one step of a job; repeating it is harmless.
 
+    Raises TakenOver if another execution has taken the job over, and InvalidRequest or ConfigurationError as
+    :func:`braid.reembedding.plan`.
+
     Parameters
     ----------
     step_s
         Seconds after which a batch ends; below the function's timeout.
-
-    Raises
-    ------
-    TakenOver
-        If another execution has taken the job over.
-    InvalidRequest, ConfigurationError
-        As :func:`braid.reembedding.plan`.
     """
     if step.job is None or step.run is None or step.step is StepName.PLAN:
         asked = step.asked or Asked()
@@ -237,12 +233,8 @@ def take(step: Step, services: Services, *, step_s: float) -> Progress:
 def work_off(text: str, services: Services) -> None:
     """Re-embed the records of a message of the low-priority queue.
 
-    Raises
-    ------
-    InvalidRequest
-        If the message is malformed.
-    StoreError, ModelError
-        As :func:`braid.reembedding.writing.reembed`.
+    Raises InvalidRequest if the message is malformed, and StoreError or ModelError as
+    :func:`braid.reembedding.writing.reembed`.
     """
     try:
         message = QueueMessage.model_validate_json(text)

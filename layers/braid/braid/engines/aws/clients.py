@@ -54,6 +54,8 @@ def open_client(
 ) -> Any:  # noqa: ANN401 - its methods are made at run time
     """Return a client; no request is sent yet.
 
+    Raises StoreError if there is no region.
+
     Parameters
     ----------
     service
@@ -62,11 +64,6 @@ def open_client(
         Limit in seconds on connecting, and on each wait for an answer.
     attempts
         How often a request is sent at most, with the client's jittered pauses of up to 1 s, then 2 s, between.
-
-    Raises
-    ------
-    StoreError
-        If there is no region.
     """
     import boto3
 
@@ -89,17 +86,13 @@ def client_config(*, timeout_s: float, attempts: int) -> Config:
 def named_errors(what: str) -> Iterator[None]:
     """Convert the client's exceptions to Braid's. The client itself retries; nothing is retried here.
 
+    Raises TransientStoreError if the service throttled the request, was unreachable, or failed internally, and
+    StoreError if the service refused the request.
+
     Parameters
     ----------
     what
         Name of the table, queue or bucket, for the message.
-
-    Raises
-    ------
-    TransientStoreError
-        If the service throttled the request, was unreachable, or failed internally.
-    StoreError
-        If the service refused the request.
     """
     try:
         yield

@@ -56,13 +56,7 @@ class DynamoTable:
         return named_errors(f"table {self._table}")
 
     def _items(self, read: Callable[..., dict[str, Any]], **request: object) -> Iterator[dict[str, Any]]:
-        """Yield the items that the client's ``query`` or ``scan`` finds, page by page and consistently.
-
-        Raises
-        ------
-        StoreError
-            If a page could not be read; see :func:`braid.engines.aws.clients.named_errors`.
-        """
+        """Yield the items that the client's ``query`` or ``scan`` finds, page by page and consistently."""
         request |= {"TableName": self._table, "ConsistentRead": True}
         while True:
             with self._errors():
@@ -102,13 +96,7 @@ class DynamoSchemaRegistry(DynamoTable):
         return cls._open(settings, settings.schema_table)
 
     def register(self, schema: SchemaVersion) -> None:
-        """Write the next version; writing one again with the same content does nothing.
-
-        Raises
-        ------
-        InvalidRequest
-            If the version is registered with other content, or is not the next one.
-        """
+        """Write the next version; writing one again with the same content does nothing."""
         if not check_next(schema, self.versions(schema.tenant_id)):
             return
         item = {**_version_key(schema), "body": {"S": schema.model_dump_json()}}

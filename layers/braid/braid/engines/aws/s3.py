@@ -75,10 +75,7 @@ class S3ObjectStore:
     def connect(cls, settings: Settings) -> S3ObjectStore:
         """Return the store that the settings name. No request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no bucket.
+        Raises ConfigurationError if the settings name no bucket.
         """
         if not settings.objects_bucket:
             message = "BRAID_OBJECTS_BUCKET: is not set"
@@ -112,13 +109,7 @@ class S3ObjectStore:
         return ObjectInfo(key=key, size_bytes=size, version=etag)
 
     def open(self, tenant_id: str, key: str) -> StoredLines:
-        """Open an object for reading.
-
-        Raises
-        ------
-        ObjectMissing
-            If there is none.
-        """
+        """Open an object for reading."""
         place = self._place(tenant_id, key)
         with named_errors(self._name(key)):
             try:
@@ -157,15 +148,7 @@ class S3ObjectStore:
             self._client.delete_object(**self._place(tenant_id, key))
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
-        """Remove objects in batches of the size that S3 takes.
-
-        Raises
-        ------
-        TransientStoreError
-            If some were not removed for a transient reason.
-        StoreError
-            If S3 refused some; the others of the request are removed.
-        """
+        """Remove objects in batches of the size that S3 takes."""
         folder = f"{check_tenant(tenant_id)}/"
         places = [{"Key": folder + key} for key in keys]
         for start in range(0, len(places), DELETED_AT_ONCE):

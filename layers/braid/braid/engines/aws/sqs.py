@@ -59,10 +59,7 @@ class SqsQueue:
     def connect(cls, settings: Settings) -> SqsQueue:
         """Return the queue that the settings name. No request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no queue, or one that is not FIFO.
+        Raises ConfigurationError if the settings name no queue, or one that is not FIFO.
         """
         url = settings.reembed_queue_url
         if not url.endswith(".fifo"):
@@ -71,13 +68,7 @@ class SqsQueue:
         return cls(open_client("sqs", timeout_s=settings.sqs_timeout_s, attempts=settings.sqs_attempts), url)
 
     def send(self, messages: Sequence[QueueMessage]) -> None:
-        """Send messages; they are durable when this returns.
-
-        Raises
-        ------
-        TransientStoreError
-            If some or all were not accepted; sending all of them again makes no duplicates.
-        """
+        """Send messages; they are durable when this returns."""
         bodies = encode_messages(messages)
         for batch in _batches(list(zip(messages, bodies, strict=True))):
             entries = [
@@ -122,13 +113,7 @@ class SqsQueue:
         return deliveries
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Remove processed messages; an expired receipt is ignored.
-
-        Raises
-        ------
-        TransientStoreError
-            If some were not removed; removing all of them again is no error.
-        """
+        """Remove processed messages; an expired receipt is ignored."""
         for start in range(0, len(receipts), BATCH):
             batch = receipts[start : start + BATCH]
             entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(batch)]

@@ -68,10 +68,7 @@ class RetrieveWorkflow(_StateMachine):
     def connect(cls, settings: Settings) -> RetrieveWorkflow:
         """Return the workflow that the settings name. No request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no state machine.
+        Raises ConfigurationError if the settings name no state machine.
         """
         if not settings.retrieve_state_machine_arn:
             message = "BRAID_RETRIEVE_STATE_MACHINE_ARN: names no state machine"
@@ -114,15 +111,7 @@ class IngestWorkflow(_StateMachine):
         return cls._open(arn, timeout_s=settings.states_timeout_s, attempts=settings.states_attempts)
 
     def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
-        """Start an import; repeating the call starts no second execution.
-
-        Raises
-        ------
-        TransientStoreError
-            If Step Functions was throttled, unreachable or failed internally.
-        StoreError
-            If it refused the request.
-        """
+        """Start an import; repeating the call starts no second execution."""
         self._start(import_id, {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value})
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:
@@ -159,12 +148,8 @@ class ReembedWorkflow(_StateMachine):
     def start(self, tenant_id: str) -> None:
         """Start a re-embedding of one tenant, which resumes the tenant's job if one is open.
 
-        Raises
-        ------
-        TransientStoreError
-            If Step Functions was throttled, unreachable or failed internally.
-        StoreError
-            If it refused the request.
+        Raises TransientStoreError if Step Functions was throttled, unreachable or failed internally, and StoreError if
+        it refused the request.
         """
         self._start(str(uuid.uuid4()), {"tenant_id": tenant_id})
 

@@ -70,10 +70,7 @@ class StoreFiles:
     def create(self) -> None:
         """Make the folder and an empty database where they are missing, for their owner alone.
 
-        Raises
-        ------
-        StoreError
-            If they cannot be made.
+        Raises StoreError if they cannot be made.
         """
         try:
             self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -110,10 +107,7 @@ class StoreFiles:
     def require_database(self, last: LastCommit | None) -> None:
         """Refuse a database that is missing or shorter than recorded, before SQLite takes it for a new one.
 
-        Raises
-        ------
-        StoreCorrupt
-            If it is missing or shorter.
+        Raises StoreCorrupt if it is missing or shorter.
         """
         if last is None:
             return
@@ -127,10 +121,7 @@ class StoreFiles:
     def require_commits(self, last: LastCommit | None, store: str, commits: int) -> None:
         """Refuse a database that is another one, or lacks commits that were acknowledged.
 
-        Raises
-        ------
-        StoreCorrupt
-            If the identity or the number of commits differs.
+        Raises StoreCorrupt if the identity or the number of commits differs.
         """
         if last is None:
             return
@@ -275,10 +266,8 @@ def _open(path: Path, mode: str) -> Connection:
 def translated_errors(path: Path) -> Iterator[None]:
     """Raise Braid's error for one that SQLite raises inside; other errors pass.
 
-    Raises
-    ------
-    StoreFull, StoreReadOnly, StoreCorrupt, StoreTooSlow, TransientStoreError, StoreError
-        As :func:`_store_error` chooses.
+    Raises StoreFull, StoreReadOnly, StoreCorrupt, StoreTooSlow, TransientStoreError or StoreError as
+    :func:`_store_error` chooses.
     """
     try:
         yield

@@ -79,13 +79,7 @@ class EmbeddedIndexMigration:
             )
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write each record that has not changed since it was read, all in one transaction.
-
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space; nothing is written.
-        """
+        """Write each record that has not changed since it was read, all in one transaction."""
         self._index.check_vectors(change.write for change in changes)
         ids = [change.read.id for change in changes]
         with self._store.transaction() as connection:
@@ -111,13 +105,7 @@ class EmbeddedIndexMigration:
         return WriteBackResult(written=len(same), lost=tuple(record_id for record_id in ids if record_id not in kept))
 
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:  # noqa: ARG002 - rows need no declaring
-        """Begin a migration, or continue the one to the same profile.
-
-        Raises
-        ------
-        InvalidRequest
-            If another migration is open, or the previous profile was not dropped.
-        """
+        """Begin a migration, or continue the one to the same profile."""
         with self._store.transaction() as connection:
             now = _serving(connection)
             if now.next == target:

@@ -111,13 +111,7 @@ class EmbeddedCache:
             return kept
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
-        """Add to a counter of the present window and return its sum.
-
-        Raises
-        ------
-        TransientStoreError
-            If others write for longer than :data:`COUNT_WAIT_MS`.
-        """
+        """Add to a counter of the present window and return its sum."""
         check_tenant(tenant_id)
         now = self._clock()
         name = counter_key(key, window_s, now.timestamp())
@@ -178,13 +172,7 @@ class EmbeddedSchemaRegistry:
         self._store = store
 
     def register(self, schema: SchemaVersion) -> None:
-        """Write the next version; writing one again with the same content does nothing.
-
-        Raises
-        ------
-        InvalidRequest
-            If the version is registered with other content, or is not the next one.
-        """
+        """Write the next version; writing one again with the same content does nothing."""
         with self._store.transaction() as connection:
             tenant = self._store.ensure_tenant_number(connection, schema.tenant_id)
             if check_next(schema, _versions(connection, tenant)):

@@ -47,17 +47,14 @@ class OnnxEncoder:
     def load(cls, folder: Path, *, threads: int = 1) -> OnnxEncoder:
         """Verify and load a model folder.
 
+        Raises ModelMissing or ModelTampered as :func:`braid.engines.onnx.model_files.open_model`.
+
         Parameters
         ----------
         folder : Path
             Model folder of kind ``encoder``.
         threads : int
             Threads of one call. One is fastest for a single question on a shared machine.
-
-        Raises
-        ------
-        ModelMissing, ModelTampered
-            As :func:`braid.engines.onnx.model_files.open_model`.
         """
         opened = open_model(folder, ModelKind.ENCODER)
         loaded = load_session(opened, threads)
@@ -71,24 +68,7 @@ class OnnxEncoder:
         instruction: str = "",
         on_progress: Callable[[int, int], None] | None = None,
     ) -> list[bytes]:
-        """Return one L2-normalised vector a text, as little-endian float32 bytes, in the order of ``texts``.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Any number, of any length; each is cut at the model's ``max_tokens``.
-        instruction : str
-            Put before each text. Whether its tokens count in the mean is the model's own setting.
-        on_progress : callable, optional
-            Called after every batch with the number of texts done and the number of all.
-
-        Raises
-        ------
-        ConfigurationError
-            If the instruction leaves no room for a text.
-        ModelError
-            If the model fails or its output is not finite.
-        """
+        """Return one L2-normalised vector a text, as little-endian float32 bytes, in the order of ``texts``."""
         vectors: list[bytes] = [b""] * len(texts)
         instruction = instruction.strip()
         unpooled = self._unpooled(instruction)
@@ -182,10 +162,7 @@ class OnnxCrossEncoder:
     def load(cls, folder: Path, *, threads: int = 1) -> OnnxCrossEncoder:
         """Verify and load a model folder of kind ``cross_encoder``.
 
-        Raises
-        ------
-        ModelMissing, ModelTampered
-            As :func:`braid.engines.onnx.model_files.open_model`.
+        Raises ModelMissing or ModelTampered as :func:`braid.engines.onnx.model_files.open_model`.
         """
         opened = open_model(folder, ModelKind.CROSS_ENCODER)
         loaded = load_session(opened, threads)
@@ -199,14 +176,7 @@ class OnnxCrossEncoder:
         return 0.0
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] a text, in the order of ``texts``: the logistic function of the model's output.
-
-        Raises
-        ------
-        RerankFailed
-            If the model fails, its output is not finite, or it needs more than ``timeout_s`` seconds; a run under
-            way is then terminated.
-        """
+        """Return one score in [0, 1] a text, in the order of ``texts``: the logistic function of the model's output."""
         import onnxruntime as ort
 
         deadline = time.monotonic() + timeout_s

@@ -99,14 +99,7 @@ class VoyageReranker:
         return sum(bool(text.strip()) for text in texts) * self._usd / 1000
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] per text, in the order of ``texts``; a blank text has 0.
-
-        Raises
-        ------
-        RerankFailed
-            If the service refuses, fails, does not answer within ``timeout_s`` seconds, or answers with something else
-            than one score per text.
-        """
+        """Return one score in [0, 1] per text, in the order of ``texts``; a blank text has 0."""
         prepared = prepare(query, texts, window=self._window)
         if not prepared.texts:
             return [0.0] * prepared.count
