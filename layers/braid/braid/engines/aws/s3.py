@@ -14,7 +14,7 @@ from braid.ports.keys import check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from braid.settings import Settings
 
@@ -29,25 +29,16 @@ _PRECONDITION_FAILED = 412
 class _Client(Protocol):
     """The calls of an S3 client that are made here."""
 
-    def put_object(self, **request: object) -> dict[str, Any]: ...
-
-    def head_object(self, **request: object) -> dict[str, Any]: ...
-
-    def get_object(self, **request: object) -> dict[str, Any]: ...
-
-    def delete_object(self, **request: object) -> dict[str, Any]: ...
-
-    def delete_objects(self, **request: object) -> dict[str, Any]: ...
-
-    def list_objects_v2(self, **request: object) -> dict[str, Any]: ...
-
-    def create_multipart_upload(self, **request: object) -> dict[str, Any]: ...
-
-    def upload_part(self, **request: object) -> dict[str, Any]: ...
-
-    def complete_multipart_upload(self, **request: object) -> dict[str, Any]: ...
-
-    def abort_multipart_upload(self, **request: object) -> dict[str, Any]: ...
+    put_object: Callable[..., dict[str, Any]]
+    head_object: Callable[..., dict[str, Any]]
+    get_object: Callable[..., dict[str, Any]]
+    delete_object: Callable[..., dict[str, Any]]
+    delete_objects: Callable[..., dict[str, Any]]
+    list_objects_v2: Callable[..., dict[str, Any]]
+    create_multipart_upload: Callable[..., dict[str, Any]]
+    upload_part: Callable[..., dict[str, Any]]
+    complete_multipart_upload: Callable[..., dict[str, Any]]
+    abort_multipart_upload: Callable[..., dict[str, Any]]
 
 
 class S3ObjectStore:

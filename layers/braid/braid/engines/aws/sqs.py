@@ -10,7 +10,7 @@ from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.ports.message_queue import Delivery, check_receive, decode_message, encode_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from braid.ports.message_queue import QueueMessage
     from braid.settings import Settings
@@ -27,13 +27,10 @@ _LOG = logging.getLogger(__name__)
 class _Client(Protocol):
     """The calls of an SQS client that are made here."""
 
-    def send_message_batch(self, **request: object) -> dict[str, Any]: ...
-
-    def receive_message(self, **request: object) -> dict[str, Any]: ...
-
-    def delete_message_batch(self, **request: object) -> dict[str, Any]: ...
-
-    def get_queue_attributes(self, **request: object) -> dict[str, Any]: ...
+    send_message_batch: Callable[..., dict[str, Any]]
+    receive_message: Callable[..., dict[str, Any]]
+    delete_message_batch: Callable[..., dict[str, Any]]
+    get_queue_attributes: Callable[..., dict[str, Any]]
 
 
 class SqsQueue:

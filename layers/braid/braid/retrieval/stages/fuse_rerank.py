@@ -92,7 +92,8 @@ def run(
         degraded.append("schema")
     if _nothing_answered(request):
         stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
-        raise StoresUnavailable(_why(request), lasting=stores <= LASTING)
+        why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
+        raise StoresUnavailable(why, lasting=stores <= LASTING)
     vector, lexical, graph = strands(request)
     weights = weigh(request, vector, lexical, graph, limits.parameters)
     how = method(request)
@@ -123,9 +124,9 @@ def run(
         text_lost = True
     searched, linked, expanded = request.searched, request.linked, request.expanded
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
-    sending = (
-        drifted.send(request.query.tenant_id, tuple(outdated), schema_version) if drifted and schema_version else None
-    )
+    sending = None
+    if drifted and schema_version and outdated:
+        sending = drifted.send(request.query.tenant_id, tuple(outdated), schema_version)
     ranked = kept.ranked
     if how is Fusion.PROPAGATE and not text_lost:
         links = linked.links if linked else ()
@@ -252,19 +253,12 @@ def _nothing_answered(request: FuseRequest) -> bool:
     return request.expanded is None or "link" in request.lost
 
 
-def _why(request: FuseRequest) -> str:
-    return "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
-
-
 def _rerank(
     request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: Limits, *, text_lost: bool
 ) -> tuple[list[Ranked], bool, float]:
     """Rescore the first candidates; when that fails, keep the fused order with placeholder scores.
 
-    Returns
-    -------
-    tuple
-        The candidates, whether the reranker was lost, and the estimated price of the call in US dollars.
+    Returned are the candidates, whether the reranker was lost, and the estimated price of the call in US dollars.
     """
     if request.without_rerank:
         return _placeholders(ranked), True, 0.0
