@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
     from braid.reembedding.drifted_records import DriftedRecordQueue
-    from braid.retrieval.caches.answers import ContextCache
-    from braid.retrieval.caches.configured import Caches
+    from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
     from braid.retrieval.context.selection import Context, ContextRequest
     from braid.retrieval.stages.states import (
@@ -74,7 +73,7 @@ class Application(Models):
     @cached_property
     def caches(self) -> Caches:
         """The caches that are on."""
-        from braid.retrieval.caches.configured import Caches
+        from braid.retrieval.caches.answers import Caches
 
         return Caches(self)
 
