@@ -79,21 +79,9 @@ class Caller:
 
 
 def check_firewall_key(event: Mapping[str, Any], front_key: Callable[[], bytes] | None) -> None:
-    """Refuse a request that bypassed the firewall.
+    """Refuse a request that lacks the key that the firewall adds to every one; without a key there is no firewall.
 
-    Parameters
-    ----------
-    event
-        In API Gateway's format 2.0.
-    front_key
-        Returns the key that the firewall adds to every request; None if there is no firewall.
-
-    Raises
-    ------
-    Problem
-        403 if the request lacks the key.
-    StoreError
-        If the key cannot be read.
+    Raises Problem 403, and StoreError if the key cannot be read.
     """
     if front_key is None:
         return
@@ -134,8 +122,6 @@ def authorise(identity: Identity, asked: str | None, members: MembershipStore | 
 
     Parameters
     ----------
-    identity
-        Identity of the caller.
     asked
         Tenant that the request names; None selects the only one of the token or of the memberships.
     members
@@ -231,19 +217,7 @@ class InvalidToken(ValueError):
 
 
 def sign(content: Mapping[str, str | None], *, purpose: str, key: bytes, expires_at: float) -> str:
-    """Return a token.
-
-    Parameters
-    ----------
-    content
-        Claims of the token.
-    purpose
-        Purpose that it is valid for.
-    key
-        Secret signing key.
-    expires_at
-        Expiry, in seconds since 1970.
-    """
+    """Return a token that is valid for one purpose until ``expires_at``, in seconds since 1970."""
     body = json.dumps([int(expires_at), dict(content)], separators=(",", ":"), sort_keys=True).encode()
     return base64.urlsafe_b64encode(_signature(body, purpose, key) + body).rstrip(b"=").decode("ascii")
 

@@ -52,18 +52,8 @@ def run_once(
 
     Parameters
     ----------
-    cache
-        Holds claims and answers.
-    tenant_id
-        Owner of the key.
     key
         As sent by the caller; None always runs the request.
-    asked
-        The request under the key.
-    do
-        Runs the request.
-    shape
-        Type of its answer.
 
     Raises
     ------

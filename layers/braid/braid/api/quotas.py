@@ -35,8 +35,6 @@ class Quotas:
     ----------
     settings
         The quotas; 0 is no limit.
-    cache
-        Holds the counters.
     clock
         Returns seconds since 1970.
     """

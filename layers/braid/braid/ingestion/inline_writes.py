@@ -27,20 +27,10 @@ MAX_INLINE = 100
 
 
 def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fields: Any) -> WriteReport:  # noqa: ANN401 - WriteRequest checks them
-    """Write parsed items.
+    """Write parsed items, with further fields of :class:`~braid.ingestion.writing.WriteRequest`.
 
-    Raises StoreError or ModelError as :func:`braid.ingestion.writing.write`.
-
-    Parameters
-    ----------
-    items
-        The parsed items.
-    store
-        Both stores.
-    partial
-        Whether the valid items are written if others are invalid; otherwise nothing is.
-    fields
-        Further fields of :class:`~braid.ingestion.writing.WriteRequest`.
+    If any is invalid, nothing is written, or with ``partial`` the valid ones are. Raises as
+    :func:`braid.ingestion.writing.write`.
     """
     if items.errors and not partial:
         return WriteReport(tenant_id=items.tenant_id, errors=tuple(items.errors))

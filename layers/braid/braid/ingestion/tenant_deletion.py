@@ -82,8 +82,6 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
 
     Parameters
     ----------
-    tenant_id
-        The tenant.
     store
         All stores. A store that the settings do not name is named in the report.
 

@@ -56,8 +56,6 @@ def stage_handler(
     ----------
     stage
         Name of the stage: the service of its logs, metrics and traces, and its key in ``slow_stage_ms``.
-    request
-        Model of the event.
     run
         Runs the stage; heavy imports happen in its first call.
     measure

@@ -95,23 +95,9 @@ class Profiles(Frozen):
 
 
 def resolve(profiles: Profiles, profile: str, embedding_type: EmbeddingType, forced_model: str = AUTO) -> ModelConfig:
-    """Choose the model that embeds a question.
+    """Choose the model that embeds a question: the forced one, unless that is ``auto``, else the profile's for its type.
 
-    Parameters
-    ----------
-    profiles : Profiles
-        What is configured.
-    profile : str
-        Name of the profile (``BRAID_MODEL_PROFILE``).
-    embedding_type : EmbeddingType
-        Kind of question.
-    forced_model : str
-        ``auto``, or the id of a configured model that then serves every type (``BRAID_EMBEDDING_MODEL``).
-
-    Raises
-    ------
-    ConfigurationError
-        If the profile or the model is unknown; the message names the known ones.
+    Raises ConfigurationError if the profile or the model is unknown; the message names the known ones.
     """
     if forced_model != AUTO:
         return profiles.model(forced_model)

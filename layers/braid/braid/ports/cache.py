@@ -163,8 +163,6 @@ class ResilientCache:
 
     Parameters
     ----------
-    cache
-        What is asked.
     rest_s
         Seconds without a question after a failure.
     clock

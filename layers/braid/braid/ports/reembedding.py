@@ -136,8 +136,6 @@ class IndexMigration(Protocol):
         ----------
         active
             Profile of what is there, noted if none was.
-        target
-            Profile to move to.
         spaces
             Embedding spaces that the next index holds, and the length of their vectors: those of both profiles.
 

@@ -50,8 +50,6 @@ def personalised_pagerank(
 
     Parameters
     ----------
-    request
-        What was asked.
     nodes
         Every vertex of the neighbourhood, seeds included, by id.
     edges
@@ -226,8 +224,6 @@ def boost_shared_entities(
         Of every record that was reached, best first, 0 to 1.
     nodes
         Every vertex of the neighbourhood by id.
-    edges
-        Edges between them.
     """
     if not request.bridging or not request.texts:
         return dict(scores)

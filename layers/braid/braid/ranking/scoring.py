@@ -133,21 +133,13 @@ def final_score(
     access: float = 0.0,
     hops: int = 0,
 ) -> float:
-    """Combine one record's scores by a ranking profile.
+    """Combine one record's scores, in [0, 1], by a ranking profile.
+
+    ``relevance``: relevance alone. ``memory``: .5 similarity + .2 importance + .1 recency + .1 access + .1 distance.
+    ``recency``: relevance and recency in shares that depend on the kind of record.
 
     Parameters
     ----------
-    ranking
-        ``relevance``: relevance alone. ``memory``: .5 similarity + .2 importance + .1 recency + .1 access + .1
-        distance. ``recency``: relevance and recency in shares that depend on the kind of record.
-    relevance, importance
-        In [0, 1].
-    kind
-        The record's kind.
-    at
-        When the record was last updated, or happened.
-    now
-        The moment of asking.
     access
         How often it was read, as a share of the most read candidate.
     hops

@@ -260,8 +260,6 @@ def run_to_end(
         Bounds of the work before this returns; the job stays open if they are reached.
     on_progress
         Called with the job after every page.
-    questions, tolerance
-        As :func:`~braid.reembedding.migration.verify`.
     """
     budget = budget or Budget()
     began, seen = services.seconds(), job.seen

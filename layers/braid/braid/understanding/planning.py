@@ -104,8 +104,6 @@ def make_plan(
 
     Parameters
     ----------
-    query
-        The question.
     model_ids
         Model that embeds each type of question.
     candidates

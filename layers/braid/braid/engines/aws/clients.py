@@ -58,8 +58,6 @@ def open_client(
 
     Parameters
     ----------
-    service
-        Name of the AWS service.
     timeout_s
         Limit in seconds on connecting, and on each wait for an answer.
     attempts

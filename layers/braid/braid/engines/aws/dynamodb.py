@@ -33,15 +33,7 @@ class DynamoClient(Protocol):
 
 
 class DynamoTable:
-    """A DynamoDB table.
-
-    Parameters
-    ----------
-    client
-        A DynamoDB client.
-    table
-        Name of the table.
-    """
+    """A DynamoDB table."""
 
     def __init__(self, client: DynamoClient, table: str) -> None:
         self._client = client

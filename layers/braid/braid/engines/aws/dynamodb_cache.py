@@ -28,8 +28,6 @@ class DynamoCache(DynamoTable):
 
     Parameters
     ----------
-    client
-        A DynamoDB client.
     table
         Name of the table: partition key ``id``, a string; time to live on ``expires_at``, a number.
     clock

@@ -48,8 +48,6 @@ class S3ObjectStore:
     ----------
     client
         An S3 client.
-    bucket
-        Name of the bucket.
     part_bytes
         Bytes read or written at once.
     read_attempts

@@ -41,8 +41,6 @@ class SqsQueue:
 
     Parameters
     ----------
-    client
-        An SQS client.
     url
         Address of a FIFO queue with a redrive policy.
     """

@@ -40,8 +40,6 @@ class _StateMachine:
 
     Parameters
     ----------
-    client
-        A Step Functions client.
     arn
         The state machine's ARN.
     """
@@ -162,8 +160,6 @@ class IngestFunction:
 
     Parameters
     ----------
-    client
-        A Lambda client.
     name
         The function's name or ARN.
     """

@@ -53,13 +53,7 @@ class FileState(NamedTuple):
 
 
 class StoreFiles:
-    """The database, SQLite's files beside it, and the commit file.
-
-    Parameters
-    ----------
-    path
-        Path of the database.
-    """
+    """The database, SQLite's files beside it, and the commit file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

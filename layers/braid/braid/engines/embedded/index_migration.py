@@ -34,8 +34,6 @@ class EmbeddedIndexMigration:
 
     Parameters
     ----------
-    store
-        Store of the rows.
     index
         The search index over the same store.
     """

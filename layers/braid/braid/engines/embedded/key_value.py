@@ -41,8 +41,6 @@ class EmbeddedCache:
 
     Parameters
     ----------
-    store
-        Store of the values.
     clock
         Returns the present moment, in UTC.
     stopwatch

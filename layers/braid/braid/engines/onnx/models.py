@@ -45,16 +45,9 @@ class OnnxEncoder:
 
     @classmethod
     def load(cls, folder: Path, *, threads: int = 1) -> OnnxEncoder:
-        """Verify and load a model folder.
+        """Verify and load a model folder; one thread is fastest for a single question on a shared machine.
 
         Raises ModelMissing or ModelTampered as :func:`braid.engines.onnx.model_files.open_model`.
-
-        Parameters
-        ----------
-        folder : Path
-            Model folder of kind ``encoder``.
-        threads : int
-            Threads of one call. One is fastest for a single question on a shared machine.
         """
         opened = open_model(folder, ModelKind.ENCODER)
         loaded = load_session(opened, threads)

@@ -177,18 +177,9 @@ class Prepared:
 
 
 def prepare(query: str, texts: Sequence[str], *, window: int, characters: int | None = None) -> Prepared:
-    """Cut a question and its texts to a token window.
+    """Cut a question, at half of the window, and its texts to a window of tokens of the question and one text together.
 
-    Parameters
-    ----------
-    query
-        The question; cut at half of the window.
-    texts
-        Any number, of any length.
-    window
-        Most tokens of the question and one text together.
-    characters
-        Most characters of the question and of a text, where a service limits those too.
+    ``characters`` are the most of the question and of a text, where a service limits those too.
     """
     question = cut(query, window // 2)[:characters]
     room = window - tokens(question)

@@ -37,10 +37,6 @@ class VoyageReranker:
     ----------
     key
         Returns the API key; called once per call, within its deadline.
-    model
-        Name of the model.
-    url
-        Address of the rerank endpoint.
     window
         Most tokens of a question and one text together; longer texts are cut.
     usd_per_1000_documents

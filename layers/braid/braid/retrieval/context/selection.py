@@ -206,8 +206,6 @@ def semantic(
 
     Parameters
     ----------
-    ranking
-        Ranking profile that scored them.
     wrapping
         Role, tenant and fence of the messages.
     at_most

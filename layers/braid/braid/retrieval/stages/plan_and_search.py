@@ -87,25 +87,10 @@ def run_embed(
     encoder_for: Callable[[ModelConfig], Encoder],
     kept: EmbeddingCache | None = None,
 ) -> Embedded:
-    """Return the question's vector.
+    """Return the question's vector, by the model that the plan chose, or ``default`` where that cannot be loaded.
 
-    Parameters
-    ----------
-    request
-        The question and its plan.
-    model
-        The model that the plan chose.
-    default
-        The model that stands in when that one cannot be loaded.
-    encoder_for
-        Loads a model.
-    kept
-        Cache of question vectors; with one by the chosen model, no model is loaded.
-
-    Raises
-    ------
-    ModelError
-        If neither model can be loaded; the question is then answered by words alone.
+    With a vector among those that are ``kept`` no model is loaded. Raises ModelError if neither model can be loaded;
+    the question is then answered by words alone.
     """
     watch = Stopwatch()
     query = request.query

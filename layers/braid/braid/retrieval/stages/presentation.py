@@ -41,8 +41,6 @@ def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
 
     Parameters
     ----------
-    fresh
-        Its recency.
     final
         Its score by the ranking profile.
     """
