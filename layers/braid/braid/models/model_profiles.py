@@ -95,7 +95,7 @@ class Profiles(Frozen):
 
 
 def resolve(profiles: Profiles, profile: str, embedding_type: EmbeddingType, forced_model: str = AUTO) -> ModelConfig:
-    """Choose the model that embeds a question: the forced one, unless that is ``auto``, else the profile's for its type.
+    """Choose the model that embeds a question: the forced one, or where that is ``auto`` the profile's for its type.
 
     Raises ConfigurationError if the profile or the model is unknown; the message names the known ones.
     """
