@@ -163,7 +163,7 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
 
 
 def _factor(found: Found, identity: str) -> float:
-    return scoring.FACTORS[found.read[identity].drift]
+    return scoring.DRIFT_FACTORS[found.read[identity].drift]
 
 
 def capture(

@@ -200,7 +200,7 @@ class Application(Models):
 
     @property
     def _reach(self) -> int:
-        return scoring.reach(self.settings.schema_drift_threshold, self.settings.schema_window)
+        return scoring.schema_reach(self.settings.schema_drift_threshold, self.settings.schema_window)
 
     def outdated_counts(self) -> dict[str, int]:
         """Return how many outdated records were queued and how many were lost since the last call, by metric."""

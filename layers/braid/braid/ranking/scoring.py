@@ -163,7 +163,7 @@ class Drift(StrEnum):
     SEVERE = "severe"
 
 
-FACTORS: Final = {Drift.NONE: 1.0, Drift.MINOR: 0.95, Drift.MODERATE: 0.85, Drift.SEVERE: 0.0}
+DRIFT_FACTORS: Final = {Drift.NONE: 1.0, Drift.MINOR: 0.95, Drift.MODERATE: 0.85, Drift.SEVERE: 0.0}
 
 
 def drift(record_version: int, current_version: int, threshold: int = 3) -> Drift:
@@ -179,7 +179,7 @@ def drift(record_version: int, current_version: int, threshold: int = 3) -> Drif
     return Drift.MINOR if behind == 1 else Drift.MODERATE
 
 
-def reach(threshold: int = 3, window: SchemaWindow = SchemaWindow.THRESHOLD) -> int:
+def schema_reach(threshold: int = 3, window: SchemaWindow = SchemaWindow.THRESHOLD) -> int:
     """Return how many versions behind the current one a record may be and still be found."""
     return min(1, threshold) if window is SchemaWindow.STRICT else threshold
 

@@ -59,7 +59,7 @@ def load_profiles(shared_dir: Path) -> Profiles:
     return read_config(Profiles, shared_dir / "models" / "profiles.json", where="BRAID_SHARED_DIR names its folder")
 
 
-FILE_NAME = "fitted.json"
+FITTED_FILE = "fitted.json"
 
 
 class FittedFile(Frozen):
@@ -111,7 +111,7 @@ def find_fitted(settings: Settings) -> Path | None:
     """Return the file that holds the parameters, None where there is none."""
     if settings.fitted_weights is not None:
         return settings.fitted_weights
-    places = (settings.home / FILE_NAME, settings.shared_dir / "models" / FILE_NAME)
+    places = (settings.home / FITTED_FILE, settings.shared_dir / "models" / FITTED_FILE)
     return next((place for place in places if place.is_file()), None)
 
 

@@ -212,7 +212,7 @@ def _versions(connection: sqlite3.Connection, tenant: int) -> list[SchemaVersion
     return [SchemaVersion.model_validate_json(row[0]) for row in rows]
 
 
-_TABLE = """
+_MEMBERS = """
 CREATE TABLE IF NOT EXISTS members (
     subject TEXT NOT NULL,
     tenant TEXT NOT NULL,
@@ -238,7 +238,7 @@ class EmbeddedMembers:
     def of(self, subject: str) -> list[Membership]:
         """Return a subject's memberships, in the order of the tenants' names."""
         with self._store.read() as connection:
-            if not _has_table(connection):
+            if not _has_members(connection):
                 return []
             rows = connection.execute(
                 "SELECT tenant, role FROM members WHERE subject = ? ORDER BY tenant", (subject,)
@@ -248,7 +248,7 @@ class EmbeddedMembers:
     def add(self, membership: Membership) -> None:
         """Write a membership, instead of the role that the subject had in that tenant."""
         with self._store.transaction() as connection:
-            connection.execute(_TABLE)
+            connection.execute(_MEMBERS)
             connection.execute(
                 "INSERT INTO members VALUES (?, ?, ?) ON CONFLICT (subject, tenant) DO UPDATE SET role = excluded.role",
                 (membership.subject, membership.tenant_id, membership.role.value),
@@ -257,7 +257,7 @@ class EmbeddedMembers:
     def remove(self, subject: str, tenant_id: str) -> bool:
         """Remove a membership and return whether there was one."""
         with self._store.transaction() as connection:
-            if not _has_table(connection):
+            if not _has_members(connection):
                 return False
             done = connection.execute("DELETE FROM members WHERE subject = ? AND tenant = ?", (subject, tenant_id))
             return done.rowcount > 0
@@ -265,12 +265,12 @@ class EmbeddedMembers:
     def forget(self, tenant_id: str) -> int:
         """Remove every membership in a tenant and return how many there were."""
         with self._store.transaction() as connection:
-            if not _has_table(connection):
+            if not _has_members(connection):
                 return 0
             return connection.execute("DELETE FROM members WHERE tenant = ?", (tenant_id,)).rowcount
 
 
-def _has_table(connection: sqlite3.Connection) -> bool:
+def _has_members(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'members'").fetchone() is not None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.models import Candidate, Filters, Query, Record, Source
 from braid.ranking import scoring
-from braid.ranking.scoring import FACTORS, clamp
+from braid.ranking.scoring import DRIFT_FACTORS, clamp
 from braid.understanding.names import without_brackets
 from braid.understanding.tokens import normalise, search_words, words
 
@@ -106,7 +106,7 @@ def hydrate(
             outdated.append(record.id)
             continue
         supplied = candidate.vector_score is not None and space in record.supplied_spaces
-        factor = scoring.FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)
+        factor = DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)
         relevance = clamp(candidate.combined_score * factor)
         ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
@@ -156,11 +156,11 @@ def meets(record: Record, filters: Filters) -> bool:
     return (span.start is None or at >= span.start) and (span.end is None or at < span.end)
 
 
-READ = 15
+COMPARED = 15
 """Candidates compared, best first."""
 LED_FROM = 5
 """The best of them, whose texts are searched for mentions of the others."""
-WINDOW = 15
+MENTION_WINDOW = 15
 """Words on either side of a mention."""
 MOST_WORDS = 1_000
 MOST_CHARACTERS = 20_000
@@ -173,7 +173,7 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
     """Raise candidates that are mentioned in the question's words, and reorder.
 
     A candidate's relevance becomes ``(score + weight × coherence) / (1 + weight)``, where coherence is the largest
-    share of the question's words, names left out, that stand within :data:`WINDOW` words of a mention of it.
+    share of the question's words, names left out, that stand within :data:`MENTION_WINDOW` words of a mention of it.
     """
     mentions = Mentions(question, links)
     if not mentions.asked or weight <= 0:
@@ -188,7 +188,7 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
 
 def raised(score: float, coherence: float, weight: float, drift: Drift) -> float:
     """Return a candidate's relevance after coherence."""
-    return clamp((score + weight * coherence) / (1.0 + weight) * FACTORS[drift])
+    return clamp((score + weight * coherence) / (1.0 + weight) * DRIFT_FACTORS[drift])
 
 
 class Mentions:
@@ -207,11 +207,11 @@ class Mentions:
         self._shares: dict[tuple[str, str], float] = {}
 
     def coherences(self, records: Sequence[Record]) -> list[float]:
-        """Return the coherence of each record, best first; 0 of those beyond :data:`READ`."""
+        """Return the coherence of each record, best first; 0 of those beyond :data:`COMPARED`."""
         scores = [0.0] * len(records)
         if not self.asked:
             return scores
-        first = records[:READ]
+        first = records[:COMPARED]
         called: dict[str, list[list[str]]] = {}
         for source in first[:LED_FROM]:
             unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
@@ -247,7 +247,10 @@ def _share(text: Sequence[str], name: Sequence[str], asked: frozenset[str]) -> f
     best, size = 0, len(name)
     for start in range(len(text) - size + 1):
         if text[start] == name[0] and list(text[start : start + size]) == name:
-            around = (*text[max(0, start - WINDOW) : start], *text[start + size : start + size + WINDOW])
+            around = (
+                *text[max(0, start - MENTION_WINDOW) : start],
+                *text[start + size : start + size + MENTION_WINDOW],
+            )
             best = max(best, len(asked.intersection(map(_stem, around))))
     return best / len(asked)
 

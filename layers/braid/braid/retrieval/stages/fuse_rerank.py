@@ -277,7 +277,7 @@ def _rerank(
     cost_usd = reranker.cost_usd(request.query.text, texts)
     _LOG.info("reranked %d texts with %s (about $%.6f)", len(texts), reranker.name, cost_usd)
     rescored = [
-        replace(item, relevance=clamp(score * scoring.FACTORS[item.drift]), rerank_score=clamp(score))
+        replace(item, relevance=clamp(score * scoring.DRIFT_FACTORS[item.drift]), rerank_score=clamp(score))
         for item, score in zip(first, scores, strict=True)
     ]
     rescored.sort(key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
