@@ -160,7 +160,7 @@ COMPARED = 15
 """Candidates compared, best first."""
 LED_FROM = 5
 """The best of them, whose texts are searched for mentions of the others."""
-MENTION_WINDOW = 15
+AROUND = 15
 """Words on either side of a mention."""
 MOST_WORDS = 1_000
 MOST_CHARACTERS = 20_000
@@ -173,7 +173,7 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
     """Raise candidates that are mentioned in the question's words, and reorder.
 
     A candidate's relevance becomes ``(score + weight × coherence) / (1 + weight)``, where coherence is the largest
-    share of the question's words, names left out, that stand within :data:`MENTION_WINDOW` words of a mention of it.
+    share of the question's words, names left out, that stand within :data:`AROUND` words of a mention of it.
     """
     mentions = Mentions(question, links)
     if not mentions.asked or weight <= 0:
@@ -248,8 +248,8 @@ def _share(text: Sequence[str], name: Sequence[str], asked: frozenset[str]) -> f
     for start in range(len(text) - size + 1):
         if text[start] == name[0] and list(text[start : start + size]) == name:
             around = (
-                *text[max(0, start - MENTION_WINDOW) : start],
-                *text[start + size : start + size + MENTION_WINDOW],
+                *text[max(0, start - AROUND) : start],
+                *text[start + size : start + size + AROUND],
             )
             best = max(best, len(asked.intersection(map(_stem, around))))
     return best / len(asked)
