@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from braid import __version__
-from braid.engines.rerankers.texts import cut, tokens
+from braid.engines.rerankers.requests import cut, tokens
 from braid.errors import BraidError
 from braid.retrieval.context.fence import fence
 from mcp.server import MCPServer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import Braid
 from braid.client.in_process import InProcess
-from braid.engines.rerankers.texts import tokens
+from braid.engines.rerankers.requests import tokens
 from braid.errors import ConfigurationError
 from mcp import Client, MCPError, StdioServerParameters
 
