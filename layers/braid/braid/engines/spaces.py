@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from braid.errors import DimensionMismatch, InvalidRequest
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from braid.models import Record
+
+_FLOAT_BYTES: Final = 4
 
 
 def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
@@ -39,9 +41,10 @@ def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
                     f" the configured models have {known}"
                 )
                 raise InvalidRequest(message, field="embeddings")
-            if embedding.dimension != dimension:
-                message = (
-                    f"embeddings: space {embedding.space} holds vectors of {dimension} values,"
-                    f" record {record.id} has one of {embedding.dimension}; embed with the model of that space"
-                )
-                raise DimensionMismatch(message, field="embeddings")
+            for vector in (embedding.vector, *(part.vector for part in embedding.further)):
+                if len(vector) != _FLOAT_BYTES * dimension:
+                    message = (
+                        f"embeddings: space {embedding.space} holds vectors of {dimension} values, record {record.id}"
+                        f" has one of {len(vector) // _FLOAT_BYTES}; embed with the model of that space"
+                    )
+                    raise DimensionMismatch(message, field="embeddings")

@@ -36,6 +36,7 @@ from braid.models.query import (
 from braid.models.records import (
     MENTIONS,
     Embedding,
+    FurtherPart,
     NewRecord,
     NewRelationship,
     NewVertex,
@@ -77,6 +78,7 @@ __all__ = [
     "EntityLink",
     "Filters",
     "Frozen",
+    "FurtherPart",
     "Fusion",
     "FusionParameters",
     "GraphConstraint",

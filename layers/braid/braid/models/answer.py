@@ -15,7 +15,7 @@ from braid.models.scalars import Frozen, Label, Name, RecordId, Score, Timestamp
 
 
 class Citation(Frozen):
-    """Where a result's text can be read."""
+    """Where a result's text can be read; of a long text, the excerpt is from the part nearest to the question."""
 
     type: SourceType
     title: str
@@ -50,6 +50,8 @@ class Result(Frozen):
     sources: tuple[Source, ...]
     reasons: tuple[str, ...]
     paths: tuple[Path, ...]
+    matched_from: Annotated[int, Field(ge=0)] = 0
+    """Character of ``content`` at which the part begins that is nearest to the question; 0 of a short text."""
     citation: Citation
     schema_version: int
     needs_transformation: bool = False

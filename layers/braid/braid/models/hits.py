@@ -16,6 +16,8 @@ class Hit(Frozen):
     id: RecordId
     score: Score
     rank: Annotated[int, Field(ge=1)]
+    part_start: Annotated[int, Field(ge=0, exclude_if=lambda start: not start)] = 0
+    """By vector: the character of the record's text at which the part begins that is nearest to the question."""
 
 
 class EntityLink(Frozen):
@@ -106,6 +108,8 @@ class Candidate(Frozen):
     id: RecordId
     combined_score: Score
     vector_score: Score | None = None
+    part_start: Annotated[int, Field(ge=0)] = 0
+    """Of its vector hit."""
     lexical_score: Score | None = None
     graph_score: Score | None = None
     ranks: dict[Source, int] = Field(default_factory=dict)

@@ -19,8 +19,8 @@ _QA = re.compile(r"^qa-response-")
 _CHAT = re.compile(r"^chat-fact-")
 
 
-def cite(record: Record) -> Citation:
-    """Say where a record's text can be read.
+def cite(record: Record, start: int = 0) -> Citation:
+    """Say where a record's text can be read; the excerpt begins at a character of its content.
 
     Names and ids of the forms ``file.pdf#chunk-7``, ``qa-response-…`` and ``chat-fact-…`` and descriptions that
     contain ``Page 5`` are read; fields that the record states itself win, and its name wins over its id.
@@ -42,7 +42,7 @@ def cite(record: Record) -> Citation:
         title=title,
         page=page_number,
         chunk_index=chunk_index,
-        excerpt=excerpt(record.content or title),
+        excerpt=excerpt(record.content[start:] or title, cut=start > 0),
         confidence=CONFIDENCE[kind] if record.confidence is None else record.confidence,
     )
 
@@ -53,10 +53,16 @@ def _type_of(identity: str) -> SourceType | None:
     return SourceType.CHAT if _CHAT.match(identity) else None
 
 
-def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
-    """Return the beginning of a text on one line, cut between words."""
+def excerpt(text: str, limit: int = EXCERPT_CHARACTERS, *, cut: bool = False) -> str:
+    """Return the beginning of a text on one line, cut between words.
+
+    Parameters
+    ----------
+    cut
+        Whether the text is itself the end of a longer one, which an ellipsis then says.
+    """
     # So many words are longer than the limit: of a megabyte no more is taken apart.
-    line = " ".join(text.split(maxsplit=limit))
+    line = ("…" if cut else "") + " ".join(text.split(maxsplit=limit))
     if len(line) <= limit:
         return line
     head = line[: limit - 1]

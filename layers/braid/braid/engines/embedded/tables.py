@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-FORMAT = 6
+FORMAT = 7
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, 5, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, 6, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -178,6 +178,14 @@ UPDATE vertices SET trusted = 0 WHERE (tenant, id) IN (SELECT tenant, id FROM re
 """  # noqa: S608 - a condition from above
 """Which vertices walks of what is trusted leave out."""
 
+ADDED_IN_7 = """
+ALTER TABLE vectors ADD COLUMN start INTEGER NOT NULL DEFAULT 0;
+DROP INDEX vectors_by_record;
+CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space, start);
+"""
+"""Where in its record's text the part begins that a vector is of: a long text has a vector for each part."""
+
+_VECTORS_BEFORE_7 = "CREATE TEMP VIEW vectors AS SELECT *, 0 AS start FROM main.vectors"
 _VERTICES_BEFORE_6 = f"""
 CREATE TEMP VIEW vertices AS SELECT *, NOT EXISTS (
     SELECT 1 FROM records WHERE records.tenant = stored.tenant AND records.id = stored.id AND {UNTRUSTED}
@@ -185,8 +193,10 @@ CREATE TEMP VIEW vertices AS SELECT *, NOT EXISTS (
 """  # noqa: S608 - a condition from above
 _TRUST_IN = 6
 """Format since which a vertex says whether it is trusted."""
+_PARTS_IN = 7
+"""Format since which a long text has several vectors."""
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6)
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7)
 """The tables and indexes that each format added."""
 
 _IDEOGRAPHS_SINCE = 4
@@ -239,9 +249,12 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 
 def read_as_it_is(connection: sqlite3.Connection) -> None:
-    """Let a connection that cannot write see an older store's vertices as they are read today."""
-    if connection.execute("PRAGMA user_version").fetchone()[0] in range(1, _TRUST_IN):
+    """Let a connection that cannot write see an older store's vertices and vectors as they are read today."""
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found in range(1, _TRUST_IN):
         connection.execute(_VERTICES_BEFORE_6)
+    if found in range(1, _PARTS_IN):
+        connection.execute(_VECTORS_BEFORE_7)
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from braid.models import Considered, Kind, RelatedEntity, Result, Strategy
-from braid.ranking.citations import cite
+from braid.ranking.citations import EXCERPT_CHARACTERS, cite
 from braid.ranking.schema_drift import Drift
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
         Its score by the ranking profile.
     """
     record, candidate = item.record, item.candidate
-    citation = cite(record)
+    matched_from = record.content_from(candidate.part_start)
+    citation = cite(record, matched_from)
     return Result(
         id=record.id,
         rank=rank,
@@ -68,6 +69,7 @@ def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
         sources=candidate.sources,
         reasons=candidate.reasons,
         paths=candidate.paths,
+        matched_from=matched_from,
         citation=citation,
         schema_version=record.schema_version,
         needs_transformation=item.drift is Drift.MODERATE,
@@ -146,6 +148,8 @@ def runners_up(order: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]
 def shortened(answer: Answer, most_bytes: int = MAX_ANSWER_BYTES) -> Answer:
     """Return the answer, its longest texts shortened to one length where it is too long as a whole.
 
+    A shortened text is its beginning, or begins with the part that is nearest to the question if that lies behind.
+
     Parameters
     ----------
     most_bytes
@@ -184,7 +188,12 @@ def _with_short_metadata(result: Result) -> Result:
 def _with_short_text(result: Result, size: int, longest: int) -> Result:
     if size <= longest:
         return result
-    return result.model_copy(update={"content": beginning(result.content, longest), "shortened": True})
+    shown, matched_from = beginning(result.content, longest), result.matched_from
+    if matched_from + EXCERPT_CHARACTERS > len(shown):  # of a long text, the part that was found rather than the begin
+        room, rest = longest - len(json.dumps("…")), result.content[matched_from:]
+        shown = "…" + (rest if _size(rest[:longest]) <= room else beginning(rest, room))
+        matched_from = 1
+    return result.model_copy(update={"content": shown, "matched_from": matched_from, "shortened": True})
 
 
 def beginning(text: str, most_bytes: int) -> str:
