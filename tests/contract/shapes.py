@@ -7,7 +7,7 @@ import struct
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from braid.models import Embedding, Record, Relationship, Vertex
+from braid.models import Embedding, FurtherPart, Record, Relationship, Vertex
 
 if TYPE_CHECKING:
     import random
@@ -57,6 +57,13 @@ AXIS = at_cosine(1.0)
 def embedding(vector: bytes, space: str = SPACE) -> Embedding:
     """Return a vector of a test space."""
     return Embedding(space=space, model_id=f"model-of-{space}", vector=vector)
+
+
+def in_parts(*cosines: float, space: str = SPACE) -> Embedding:
+    """Return the vectors of a long text whose parts begin every hundred characters, by their cosines with an axis."""
+    first, *others = (at_cosine(cosine, DIMENSIONS[space]) for cosine in cosines)
+    further = tuple(FurtherPart(start=100 * number, vector=vector) for number, vector in enumerate(others, start=1))
+    return Embedding(space=space, model_id=f"model-of-{space}", vector=first, further=further)
 
 
 def record(record_id: str, content: str = "", *, cosine: float | None = None, **fields: Any) -> Record:

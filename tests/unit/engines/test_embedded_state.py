@@ -21,7 +21,7 @@ from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
 
 from tests.contract.search_index import ask
-from tests.contract.shapes import ACME, AS_OF, DIMENSIONS, GLOBEX, Clock, edge, record, vertex
+from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, GLOBEX, Clock, edge, in_parts, record, vertex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -310,6 +310,14 @@ def test_what_a_transaction_replaces_goes_with_its_commit_and_stays_without(stor
 # --- a store of the format before -------------------------------------------------------------------------------------
 
 
+def as_of_format_6(connection: sqlite3.Connection) -> None:
+    """Take away what tells the vectors of a long text apart."""
+    connection.execute("DROP INDEX vectors_by_record")
+    connection.execute("ALTER TABLE vectors DROP COLUMN start")
+    connection.execute("CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space)")
+    connection.execute("PRAGMA user_version = 6")
+
+
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """Make a store as it was before it held a cache, a queue and objects."""
@@ -318,6 +326,7 @@ def old(tmp_path: Path) -> Path:
     connection = sqlite3.connect(tmp_path / "braid.db")
     for table in ("cache", "messages", "messages_sent", "objects", "notes"):
         connection.execute(f"DROP TABLE {table}")
+    as_of_format_6(connection)
     connection.execute("DROP INDEX untrusted_records")
     connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
     connection.execute("PRAGMA user_version = 1")
@@ -346,6 +355,7 @@ def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> 
             forget_words(connection, table, [row])
             # as it was written then
             connection.execute(f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)", row)  # noqa: S608
+            as_of_format_6(connection)
             connection.execute("DROP INDEX untrusted_records")
             connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
             connection.execute("PRAGMA user_version = 3")
@@ -374,6 +384,7 @@ def test_a_vertex_of_an_older_store_is_as_trusted_as_its_record(tmp_path: Path, 
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("own", "x"), record("mail", "x", trusted=False)])
         EmbeddedKnowledgeGraph(store).upsert([vertex(name, name="Keelson") for name in ("own", "mail")], [])
         with store.transaction() as connection:
+            as_of_format_6(connection)
             connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
             connection.execute("PRAGMA user_version = 5")
     with EmbeddedStore(tmp_path, read_only=read_only) as store:
@@ -381,6 +392,31 @@ def test_a_vertex_of_an_older_store_is_as_trusted_as_its_record(tmp_path: Path, 
         assert [each.trusted for each in graph.get_many(ACME, ["own", "mail"])] == [True, False]
         links = graph.link(ACME, ["keelson"], as_of=AS_OF, trusted_only=True)
         assert [link.entity_id for link in links] == ["own"]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_the_vector_of_an_older_store_is_of_the_whole_text(tmp_path: Path, *, read_only: bool) -> None:
+    stored = record("a", "turbine", cosine=0.5)
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([stored])
+        with store.transaction() as connection:
+            as_of_format_6(connection)
+    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+        index = EmbeddedSearchIndex(store, DIMENSIONS)
+        assert [(hit.id, hit.part_start) for hit in ask(index, vector=AXIS).vector] == [("a", 0)]
+        assert index.get_many(ACME, ["a"], with_vectors=True) == [stored]
+
+
+def test_a_long_text_of_an_older_store_gets_the_vectors_of_its_parts(tmp_path: Path) -> None:
+    long = record("a", "turbine", embeddings=(in_parts(0.1, 0.9),))
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a", "turbine", cosine=0.1)])
+        with store.transaction() as connection:
+            as_of_format_6(connection)
+    with EmbeddedStore(tmp_path) as store:
+        index = EmbeddedSearchIndex(store, DIMENSIONS)
+        index.upsert([long])
+        assert index.get_many(ACME, ["a"], with_vectors=True) == [long]
 
 
 def test_several_threads_may_open_an_older_store_at_once(old: Path) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from braid.models import NewRecord
     from braid.ports.encoder import Encoder
 
-MAX_PARTS: Final = 4_096
-"""Most parts of one text. The longest record of plain language has a quarter of it; only signs without words reach it."""
+MAX_PARTS: Final = 2_048
+"""Most parts of one text: more than the longest record of plain language has, which only signs without words reach."""
 _SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。！？]+|\n\s*")
 _WORD: Final = re.compile(r"\s+")
 _SPACE: Final = re.compile(r"\s*")
