@@ -147,9 +147,7 @@ class IndexMovesContract:
         parts = in_parts(0.2, 0.1, 0.8, space=WIDE_SPACE)
         fill(moves, [each for each in pending(moves) if each.id == "short"])
         long = [each for each in pending(moves) if each.id == "long"]
-        changes = [
-            ReembeddedRecord(read=each, write=each.model_copy(update={"embeddings": (parts,)})) for each in long
-        ]
+        changes = [ReembeddedRecord(read=each, write=each.model_copy(update={"embeddings": (parts,)})) for each in long]
         moves.fill(ACME, changes)
         assert reconcile(moves) == 0
         assert found(moves, wide(1.0)) == ["long", "short"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from braid.models import Embedding, Record
@@ -63,7 +64,7 @@ def test_a_text_without_sentences_is_cut_at_words_or_anywhere(text: str) -> None
     tokens = ends(text) if len(ends(text)) > 1 else list(range(1, len(text) + 1))
     found = list(parts(text, "", tokens, MOST))
     assert found[-1].start + len(found[-1].text) == tokens[-1]
-    for part, following in zip(found, found[1:], strict=False):
+    for part, following in pairwise(found):
         assert part.start < following.start <= part.start + len(part.text) + 1
 
 

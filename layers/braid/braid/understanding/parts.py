@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_PARTS: Final = 2_048
 """Most parts of one text: more than the longest record of plain language has, which only signs without words reach."""
-_SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。！？]+|\n\s*")
+_SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。\uff01\uff1f]+|\n\s*")
 _WORD: Final = re.compile(r"\s+")
 _SPACE: Final = re.compile(r"\s*")
 _SPARE_TOKENS: Final = 2

@@ -189,7 +189,7 @@ def _with_short_text(result: Result, size: int, longest: int) -> Result:
     if size <= longest:
         return result
     shown, matched_from = beginning(result.content, longest), result.matched_from
-    if matched_from + EXCERPT_CHARACTERS > len(shown):  # of a long text, the part that was found rather than the begin
+    if matched_from and matched_from + EXCERPT_CHARACTERS > len(shown):  # else the part that was found is not shown
         room, rest = longest - len(json.dumps("…")), result.content[matched_from:]
         shown = "…" + (rest if _size(rest[:longest]) <= room else beginning(rest, room))
         matched_from = 1

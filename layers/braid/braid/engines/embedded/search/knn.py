@@ -200,5 +200,7 @@ def _best(scored: ScoredRows, k: int) -> tuple[list[NearRecord], set[str]]:
     superseded = {scored.ids[row] for row in ranked[:k] if not scored.valid[row]}
     kept = [row for row in ranked if scored.valid[row]][:k]
     # Cosines below zero are all worth nothing, and equals stand by id.
-    hits = [NearRecord(from_cosine(float(scored.cosines[row])), scored.ids[row], scored.part_starts[row]) for row in kept]
+    hits = [
+        NearRecord(from_cosine(float(scored.cosines[row])), scored.ids[row], scored.part_starts[row]) for row in kept
+    ]
     return sorted(hits, key=lambda near: (-near.score, near.id)), superseded

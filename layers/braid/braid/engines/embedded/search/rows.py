@@ -118,7 +118,8 @@ def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, rec
                 # A new number rather than a new value: index files know what changed by number.
                 connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
             connection.execute(
-                "INSERT INTO vectors (tenant, space, record, start, model_id, key, vector) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO vectors (tenant, space, record, start, model_id, key, vector)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (tenant, embedding.space, number, start, embedding.model_id, _key(vector), vector),
             )
     for old in stored.values():
