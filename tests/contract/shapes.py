@@ -11,6 +11,7 @@ from braid.models import Embedding, FurtherPart, Record, Relationship, Vertex
 
 if TYPE_CHECKING:
     import random
+    import sqlite3
 
 ACME = "acme"
 GLOBEX = "globex"
@@ -100,3 +101,18 @@ class Clock:
     def seconds(self) -> float:
         """Return the moment as seconds since 1970."""
         return self.moment.timestamp()
+
+
+def without_parts(connection: sqlite3.Connection) -> None:
+    """Give a store the vectors of format 7, one of each text and space."""
+    connection.execute("DROP INDEX vectors_by_record")
+    connection.execute("ALTER TABLE vectors DROP COLUMN start")
+    connection.execute("CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space)")
+    connection.execute("PRAGMA user_version = 7")
+
+
+def without_trust(connection: sqlite3.Connection) -> None:
+    """Make vertices and edges of an embedded store as they were when they did not say whether they are trusted."""
+    connection.execute("DROP INDEX edges_by_evidence")
+    connection.execute("ALTER TABLE edges DROP COLUMN trusted")
+    connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
