@@ -318,8 +318,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
                 "ReadIndexPolicy",
                 "ReadSchemasPolicy",
                 "QueueOutdatedPolicy",
-                ["UsesBedrock", "RerankPolicy", "AWS::NoValue"],
-                ["UsesVoyage", "ReadVoyageKeyPolicy", "AWS::NoValue"],
+                ["PaysForReranking", "HostedRerankerPolicy", "AWS::NoValue"],
             ],
         ),
     ],
@@ -395,13 +394,16 @@ def test_no_policy_of_a_store_reaches_beyond_the_store_that_was_named() -> None:
 
 
 def test_a_hosted_reranker_is_allowed_only_where_it_is_chosen_and_no_more_than_its_model_and_key() -> None:
-    rerank, key = RESOURCES["RerankPolicy"], RESOURCES["ReadVoyageKeyPolicy"]
-    assert (rerank["Condition"], key["Condition"]) == ("UsesBedrock", "UsesVoyage")
-    operation, model = rerank["Properties"]["PolicyDocument"]["Statement"]
+    policy = RESOURCES["HostedRerankerPolicy"]
+    assert policy["Condition"] == "PaysForReranking"
+    assert TEMPLATE["Conditions"]["PaysForReranking"] == ["UsesBedrock", "UsesVoyage"]
+    chosen, bedrock, voyage = policy["Properties"]["PolicyDocument"]["Statement"]
+    assert chosen == "UsesBedrock"
+    operation, model = bedrock
     assert operation["Action"] == "bedrock:Rerank"
     assert model["Action"] == "bedrock:InvokeModel"
     assert model["Resource"][0].endswith("::foundation-model/${BedrockRerankModel}")
-    (read,) = key["Properties"]["PolicyDocument"]["Statement"]
+    (read,) = voyage
     assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", "VoyageApiKeySecretArn")
 
 
