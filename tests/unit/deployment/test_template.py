@@ -397,13 +397,11 @@ def test_a_hosted_reranker_is_allowed_only_where_it_is_chosen_and_no_more_than_i
     policy = RESOURCES["HostedRerankerPolicy"]
     assert policy["Condition"] == "PaysForReranking"
     assert TEMPLATE["Conditions"]["PaysForReranking"] == ["UsesBedrock", "UsesVoyage"]
-    chosen, bedrock, voyage = policy["Properties"]["PolicyDocument"]["Statement"]
-    assert chosen == "UsesBedrock"
-    operation, model = bedrock
+    conditions, (operation, model, read), _ = zip(*policy["Properties"]["PolicyDocument"]["Statement"], strict=True)
+    assert conditions == ("UsesBedrock", "UsesBedrock", "UsesVoyage")
     assert operation["Action"] == "bedrock:Rerank"
     assert model["Action"] == "bedrock:InvokeModel"
     assert model["Resource"][0].endswith("::foundation-model/${BedrockRerankModel}")
-    (read,) = voyage
     assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", "VoyageApiKeySecretArn")
 
 
