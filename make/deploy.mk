@@ -20,6 +20,10 @@ TEMPLATES := template.yaml observability.yaml firewall.yaml
 
 SBOM = $(UV) export --quiet --locked --no-default-groups --format cyclonedx1.5 --preview-features sbom-export
 
+.PHONY: deploy-check
+deploy-check: setup ## say what a deployment lacks, before anything is created (CONFIG=dev; OFFLINE=1 asks no account)
+	@.venv/bin/python -m make.deploy_check $(or $(CONFIG),dev) $(if $(OFFLINE),--offline)
+
 # Checkov looks at no resource that a loop makes, so it is given the templates with their loops unrolled.
 .PHONY: lint-deploy
 lint-deploy: setup $(SAM) $(CFN_LINT) $(CHECKOV) $(ASL_VALIDATOR) ## check the template, the state machines and the deployment's security
