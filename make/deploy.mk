@@ -16,13 +16,17 @@ LAMBDA_PYTHON := $(shell for name in python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/
 	"$$name" -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)
 need_lambda_python = $(if $(LAMBDA_PYTHON),,$(error make $@ needs Python 3.13, which the functions run on, as python3.13 on the PATH))
 
-TEMPLATES := template.yaml observability.yaml firewall.yaml
+TEMPLATES := template.yaml observability.yaml firewall.yaml stores.yaml
 
 SBOM = $(UV) export --quiet --locked --no-default-groups --format cyclonedx1.5 --preview-features sbom-export
 
 .PHONY: deploy-check
 deploy-check: setup ## say what a deployment lacks, before anything is created (CONFIG=dev; OFFLINE=1 asks no account)
 	@.venv/bin/python -m make.deploy_check $(or $(CONFIG),dev) $(if $(OFFLINE),--offline)
+
+.PHONY: deploy-stores
+deploy-stores: setup ## make OpenSearch, Neptune and a network for them, and note where they are (CONFIG=dev PARAMETERS="A=b …")
+	@.venv/bin/python -m make.deploy_stores $(or $(CONFIG),dev) $(PARAMETERS)
 
 # Checkov looks at no resource that a loop makes, so it is given the templates with their loops unrolled.
 .PHONY: lint-deploy

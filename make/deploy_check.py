@@ -32,7 +32,7 @@ PLACEHOLDER = "SET-ME"
 LONGEST_STACK_NAME = 70
 """The names of log groups, policies and state machines begin with it."""
 PYTHON = "3.13"
-MEMORY_A_WEIGHT, MEMORY_BESIDE_MB = 2.5, 350
+MEMORY_A_WEIGHT, MEMORY_BESIDE_MB = 1.6, 350
 """Memory that loading a model takes, as a multiple of its weights, and what a function has besides; see 0191."""
 
 
