@@ -27,6 +27,7 @@ EXPECTED = (
     ("GraphExpandFunction", "graph_expand.json", "TransientStoreError"),
     ("EmbedFunction", "embed.json", "ModelMissing"),
     ("FuseRerankFunction", "fuse_rerank.json", None),
+    ("AnswerFunction", "answer.json", "StoresUnavailable"),
     # Of messages that cannot be written it says which; a file's bucket and the table of jobs are not named here.
     ("IngestFunction", "ingest.json", None),
     ("IngestFunction", "ingest--object-created.json", "ConfigurationError"),

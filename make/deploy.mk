@@ -43,7 +43,7 @@ lint-deploy: setup $(SAM) $(CFN_LINT) $(CHECKOV) $(ASL_VALIDATOR) ## check the t
 # have, once, and the rest of each. Everything is built for this machine's processor, so that the result can be run here.
 BUILT := .aws-sam/checked
 ZIP_FUNCTIONS := PlanFunction VectorSearchFunction GraphExpandFunction ContextFunction SearchApiFunction
-IMAGE_FUNCTIONS := EmbedFunction:embed FuseRerankFunction:fuse_rerank IngestFunction:ingest ReembedFunction:reembed
+IMAGE_FUNCTIONS := EmbedFunction:embed FuseRerankFunction:fuse_rerank AnswerFunction:answer IngestFunction:ingest ReembedFunction:reembed
 HOST_ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 
 .PHONY: build
@@ -59,6 +59,8 @@ build: $(UV) $(SAM) ## build functions and layers, and run what was built on Pyt
 	mkdir "$(BUILT)/opt" && cp -r shared/models shared/index "$(BUILT)/opt"
 	for pair in $(IMAGE_FUNCTIONS); do \
 		folder="$(BUILT)/$${pair%%:*}/$${pair%%:*}"; mkdir -p "$$folder"; cp "functions/$${pair#*:}/app.py" "$$folder"; done
+	UV_PYTHON="$(LAMBDA_PYTHON)" $(UV) pip install --quiet --require-hashes --only-binary :all: \
+		--target "$(BUILT)/AnswerFunction/AnswerFunction" --requirement functions/graph_expand/requirements.txt
 	"$(LAMBDA_PYTHON)" make/check_build.py "$(LAMBDA_PYTHON)" $(BUILT)
 	$(MAKE) sbom
 	"$(LAMBDA_PYTHON)" make/provenance.py $(BUILT) dist/provenance.json

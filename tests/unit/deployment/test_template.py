@@ -39,6 +39,7 @@ STAGES = {
 }
 FOLDERS = {
     **STAGES,
+    "AnswerFunction": "answer",
     "ContextFunction": "context",
     "IngestFunction": "ingest",
     "ReembedFunction": "reembed",
@@ -193,6 +194,7 @@ def test_the_stack_of_alarms_is_given_each_thing_that_it_watches_under_its_own_n
     given = RESOURCES["Observability"]["Properties"]["Parameters"]
     assert set(given) == set(OBSERVABILITY["Parameters"])
     assert given.pop("WatchedStack") == "AWS::StackName"
+    assert given.pop("AnswerFunction") == ["AnswersInFunction", "AnswerFunction", "none"]
     for flag in ("PaysForReranking", "HasReembedSchedule"):
         assert given.pop(flag) == [flag, "true", "false"]
         assert OBSERVABILITY["Conditions"][flag] == [flag, "true"]
@@ -280,7 +282,7 @@ def test_the_workflow_may_invoke_its_functions_and_no_other() -> None:
     assert statement["Resource"] == [invoked(name) for name in STAGES]
 
 
-@pytest.mark.parametrize("name", ["EmbedFunction", "FuseRerankFunction"])
+@pytest.mark.parametrize("name", ["EmbedFunction", "FuseRerankFunction", "AnswerFunction"])
 def test_containers_can_be_kept_ready_of_the_images_that_questions_wait_for(name: str) -> None:
     function = FUNCTIONS[name]["Properties"]
     assert function["PackageType"] == "Image"
@@ -297,7 +299,8 @@ def test_containers_can_be_kept_ready_of_the_images_that_questions_wait_for(name
 
 def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_function() -> None:
     (statement,) = RESOURCES["StartRetrievePolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    assert (statement["Action"], statement["Resource"]) == ("states:StartSyncExecution", "RetrieveStateMachine")
+    assert statement["Action"] == ["AnswersInFunction", "lambda:InvokeFunction", "states:StartSyncExecution"]
+    assert statement["Resource"] == ["AnswersInFunction", "AnswerFunction.Alias", "RetrieveStateMachine"]
     function = FUNCTIONS["ContextFunction"]["Properties"]
     variables = function["Environment"]["Variables"]
     assert variables["BRAID_RETRIEVE_STATE_MACHINE_ARN"] == "RetrieveStateMachine"
@@ -312,6 +315,17 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
         ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
         ("GraphExpandFunction", ["ReadGraphPolicy", "ReadCachePolicy"]),
         ("ContextFunction", ["ReadIndexPolicy", "StartRetrievePolicy", "KeepInCachePolicy"]),
+        (
+            "AnswerFunction",
+            [
+                "ReadIndexPolicy",
+                "ReadGraphPolicy",
+                "ReadSchemasPolicy",
+                "KeepInCachePolicy",
+                "QueueOutdatedPolicy",
+                ["PaysForReranking", "HostedRerankerPolicy", "AWS::NoValue"],
+            ],
+        ),
         (
             "FuseRerankFunction",
             [
@@ -415,6 +429,23 @@ def test_a_reranker_gives_up_before_its_task_which_gives_up_before_its_function(
     assert float(TEMPLATE["Parameters"]["RerankTimeout"]["MaxValue"]) == DEPLOYED_RERANK_LIMIT_S
     task = TASKS["FuseRerank"]["TimeoutSeconds"]
     assert DEPLOYED_RERANK_LIMIT_S < task < FUNCTIONS["FuseRerankFunction"]["Properties"]["Timeout"]
+
+
+def test_one_function_answers_in_place_of_the_workflow_only_where_that_is_asked_for() -> None:
+    function = FUNCTIONS["AnswerFunction"]
+    assert TEMPLATE["Parameters"]["AnswerMode"]["Default"] == "workflow"
+    assert function["Condition"] == "AnswersInFunction"
+    assert TEMPLATE["Conditions"]["AnswersInFunction"] == ["AnswerMode", "function"]
+    for name in ("SearchApiFunction", "ContextFunction"):
+        asking = FUNCTIONS[name]["Properties"]["Environment"]["Variables"]
+        assert asking["BRAID_ANSWER_FUNCTION"] == ["AnswersInFunction", "AnswerFunction.Alias", ""]
+        # The one gives up after the other has, and is ended by Lambda later still.
+        answering = function["Properties"]["Environment"]["Variables"]
+        limits = float(answering["BRAID_RETRIEVE_TIMEOUT_S"]), float(asking["BRAID_RETRIEVE_TIMEOUT_S"])
+        assert limits[0] < limits[1] < function["Properties"]["Timeout"]
+        assert "BRAID_ANSWER_FUNCTION" not in answering
+    # Containers that are kept ready need no snapshot, and Lambda takes not both.
+    assert function["Properties"]["SnapStart"] == ["KeepsReady", "AWS::NoValue", {"ApplyOn": "PublishedVersions"}]
 
 
 def test_no_key_is_a_parameter_only_the_name_of_its_secret() -> None:
