@@ -94,7 +94,8 @@ def account(
         try:
             found += check()
         except ClientError as error:
-            found.append(Finding(what, f"could not be read: {error}", warning=True))
+            absent = "NotFound" in error.response["Error"]["Code"]
+            found.append(Finding(what, str(error) if absent else f"could not be read: {error}", warning=not absent))
     return found
 
 

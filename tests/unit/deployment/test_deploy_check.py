@@ -356,6 +356,18 @@ def test_more_reserved_than_the_account_gives_is_answered_with_how_much_it_may_b
     assert not missing(asked(given, domain=DOMAIN, cluster=CLUSTER, limit=1000, functions=9))
 
 
+def test_a_key_and_a_secret_that_there_are_not_are_missing(places: Places) -> None:
+    places.endpoints(*GATEWAYS, *INTERFACES)
+    key = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"
+    found = missing(asked(places.given(KmsKeyArn=key), domain=DOMAIN, cluster=CLUSTER))
+    assert "NotFound" in found["key"]
+    made = boto3.client("kms", region_name=REGION).create_key()["KeyMetadata"]["Arn"]
+    secret = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:voyage-a1b2c3"
+    given = places.given(KmsKeyArn=made, VoyageApiKeySecretArn=secret)
+    assert "ResourceNotFound" in missing(asked(given, domain=DOMAIN, cluster=CLUSTER))["key"]
+    assert not missing(asked(places.given(KmsKeyArn=made), domain=DOMAIN, cluster=CLUSTER))
+
+
 def test_what_may_not_be_read_is_a_warning_and_the_rest_is_asked_all_the_same(places: Places) -> None:
     places.endpoints(*GATEWAYS, *INTERFACES)
 
