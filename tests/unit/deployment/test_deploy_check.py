@@ -310,6 +310,10 @@ def test_an_empty_account_is_told_everything_that_it_lacks(places: Places) -> No
 def test_stores_that_are_too_old_closed_or_elsewhere_are_named_with_the_way_out(places: Places) -> None:
     places.endpoints(*GATEWAYS, *INTERFACES)
     store = places.made_group("stores")
+    # Another port of the functions' group, and the port of another group.
+    for port, group in ((22, places.group), (443, places.made_group("others"))):
+        rule = {"IpProtocol": "tcp", "FromPort": port, "ToPort": port, "UserIdGroupPairs": [{"GroupId": group}]}
+        places.ec2.authorize_security_group_ingress(GroupId=store, IpPermissions=[rule])
     domain = DOMAIN | {"EngineVersion": "OpenSearch_2.9", "Endpoints": {"vpc": "other.example"}}
     domain |= {"VPCOptions": {"SecurityGroupIds": [store]}}
     cluster = CLUSTER | {"EngineVersion": "1.3.1.0", "IAMDatabaseAuthenticationEnabled": False, "DBClusterMembers": []}
