@@ -179,7 +179,7 @@ def lines(application: BenchApplication, source: Path) -> int:
 def an_object(application: BenchApplication, _source: Path) -> int:
     """Write an object by the steps of the workflow, one after another; that it is put there first is not counted."""
     from braid.ingestion.bulk.local_imports import LocalImports
-    from braid.ports.imports import ImportAsked
+    from braid.ports.ingestion import ImportAsked
 
     imports = LocalImports(application)
     try:

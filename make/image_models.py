@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.models.model_profiles import models_of
-from braid.settings.config_files import load_profiles
+from braid.settings.files import load_profiles
 
 from braid_cli.export.default_model import DEFAULT_MODEL
 

@@ -3,8 +3,7 @@
 from importlib import import_module
 
 from braid.app import application
-from braid.lambda_runtime.answer_metrics import figures
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.observability import figures, stage_handler
 from braid.lambda_runtime.warm_up import load_beforehand, open_beforehand, run_after_restore
 from braid.retrieval.stages.states import AnswerRequest
 
@@ -14,7 +13,7 @@ open_beforehand(
     lambda: application().cache,
     lambda: application().schemas,
     lambda: application().queue,
-    lambda: import_module("braid.engines.onnx.encoder"),
+    lambda: import_module("braid.engines.onnx.models"),
     lambda: import_module("braid.ranking.pagerank"),
     lambda: import_module("braid.retrieval.pipeline"),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import DimensionMismatch, InvalidRequest
-from braid.ports.index_migration import IndexMigration, MigrationState, ReembeddedRecord
+from braid.ports.reembedding import IndexMigration, MigrationState, ReembeddedRecord
 from braid.ports.search_index import SearchIndex, SearchRequest
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, GLOBEX, SPACE, WIDE_SPACE, at_cosine, embedding, packed, record

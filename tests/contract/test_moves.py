@@ -8,7 +8,7 @@ import boto3
 import pytest
 from braid.engines.aws.dynamodb import DynamoJobStore
 from braid.engines.embedded.index_migration import EmbeddedIndexMigration
-from braid.engines.embedded.job_store import EmbeddedJobStore
+from braid.engines.embedded.key_value import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreError, TransientStoreError

@@ -66,6 +66,7 @@ def test_a_snapshot_is_taken_with_models_loaded_and_what_begins_from_it_connects
     runtime = SimpleNamespace(register_after_restore=restored.append)
     monkeypatch.setitem(sys.modules, "snapshot_restore_py", runtime)
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "answer")
     started("answer")
     assert watched.loaded == ["all-minilm-l6-v2", "onnx"]
     before, profiles = watched.index, watched.profiles

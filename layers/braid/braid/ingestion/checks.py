@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 from braid.errors import InvalidRequest
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
 from braid.models import Kind, Record, Relationship, Vertex
-from braid.models.record_limits import too_much
+from braid.models.records import too_much
 from braid.ports.ingestion import ItemError, MissingEnds
 
 if TYPE_CHECKING:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pydantic import Field
 
+from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, RecordId, TenantId, Timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
+
 
 MAX_OUTDATED = 10
 """Most records outside the schema window that one search reports."""
@@ -159,3 +161,32 @@ class SearchIndex(Protocol):
 
         Searches as of two moments with the same next change, and no write between them, find the same.
         """
+
+
+def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
+    """Require that every vector is of a configured space and as long as that space's.
+
+    Only the configuration counts, not what is stored, so that no tenant decides what another one can write. Raises
+    InvalidRequest if a space is not configured, and DimensionMismatch if a vector is longer or shorter.
+
+    Parameters
+    ----------
+    spaces
+        Length of the vectors of each configured embedding space.
+    """
+    for record in records:
+        for embedding in record.embeddings:
+            dimension = spaces.get(embedding.space)
+            if dimension is None:
+                known = ", ".join(sorted(spaces))
+                message = (
+                    f"embeddings: record {record.id} has a vector of the unknown space {embedding.space!r};"
+                    f" the configured models have {known}"
+                )
+                raise InvalidRequest(message, field="embeddings")
+            if embedding.dimension != dimension:
+                message = (
+                    f"embeddings: space {embedding.space} holds vectors of {dimension} values,"
+                    f" record {record.id} has one of {embedding.dimension}; embed with the model of that space"
+                )
+                raise DimensionMismatch(message, field="embeddings")

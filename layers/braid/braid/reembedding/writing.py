@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from braid.errors import BraidError
 from braid.models import Embedding
 from braid.models.model_profiles import models_of
-from braid.ports.index_migration import ReembeddedRecord, WriteBackResult
+from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
 from braid.reembedding.drifted_records import Reason, Reembed
 from braid.reembedding.services import Budget
 

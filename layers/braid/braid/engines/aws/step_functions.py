@@ -11,14 +11,15 @@ from botocore.exceptions import ClientError
 from braid.engines.aws.clients import code_of, named_errors, open_client
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import Answer
-from braid.ports.imports import Import, ImportStatus, JobReport
+from braid.ports.ingestion import Import, ImportStatus, JobReport
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
     from braid.models import Query
-    from braid.ports.imports import ImportAsked
+    from braid.ports.ingestion import ImportAsked
     from braid.settings import Settings
+
 
 _ERRORS = {"InvalidRequest": InvalidRequest, "StoresUnavailable": StoresUnavailable}
 """Errors that the retrieval workflow raises, by name."""
@@ -30,8 +31,6 @@ class _StateMachine:
 
     Parameters
     ----------
-    client
-        A Step Functions client.
     arn
         The state machine's ARN.
     """
@@ -58,10 +57,7 @@ class RetrieveWorkflow(_StateMachine):
     def connect(cls, settings: Settings) -> RetrieveWorkflow:
         """Return the workflow that the settings name. No request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no state machine.
+        Raises ConfigurationError if the settings name no state machine.
         """
         if not settings.retrieve_state_machine_arn:
             message = "BRAID_RETRIEVE_STATE_MACHINE_ARN: names no state machine"
@@ -95,7 +91,7 @@ class RetrieveWorkflow(_StateMachine):
 
 
 class IngestWorkflow(_StateMachine):
-    """The Standard workflow that imports one object per execution; implements :class:`braid.ports.imports.Imports`."""
+    """The Standard workflow that imports one object an execution; implements :class:`braid.ports.ingestion.Imports`."""
 
     @classmethod
     def connect(cls, settings: Settings) -> IngestWorkflow:
@@ -104,15 +100,7 @@ class IngestWorkflow(_StateMachine):
         return cls._open(arn, timeout_s=settings.states_timeout_s, attempts=settings.states_attempts)
 
     def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
-        """Start an import; repeating the call starts no second execution.
-
-        Raises
-        ------
-        TransientStoreError
-            If Step Functions was throttled, unreachable or failed internally.
-        StoreError
-            If it refused the request.
-        """
+        """Start an import; repeating the call starts no second execution."""
         self._start(import_id, {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value})
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:
@@ -149,11 +137,7 @@ class ReembedWorkflow(_StateMachine):
     def start(self, tenant_id: str) -> None:
         """Start a re-embedding of one tenant, which resumes the tenant's job if one is open.
 
-        Raises
-        ------
-        TransientStoreError
-            If Step Functions was throttled, unreachable or failed internally.
-        StoreError
-            If it refused the request.
+        Raises TransientStoreError if Step Functions was throttled, unreachable or failed internally, and StoreError if
+        it refused the request.
         """
         self._start(str(uuid.uuid4()), {"tenant_id": tenant_id})

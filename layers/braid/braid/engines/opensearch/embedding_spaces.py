@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.client import IndexMissing, P, R, call, call_until, change_timeout_s
-from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch, StoreError
+from braid.ports.search_index import check_vectors
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from braid.engines.opensearch.client import IndexMissing, P, R, call, change_tim
 from braid.engines.opensearch.dual_write import ConditionalWriter, next_alias, previous_alias
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
-from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
-from braid.ports.scan_cursor import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
 from braid.ports.search_index import ScanPage
 from braid.settings import OpenSearchService
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.ports.index_migration import ReembeddedRecord
+    from braid.ports.reembedding import ReembeddedRecord
     from braid.ports.search_index import SearchHits, SearchRequest
     from braid.settings import Settings
 
@@ -49,7 +49,7 @@ class _AliasedIndex(NamedTuple):
 
 
 class OpenSearchMigration:
-    """Migrates the index between profiles; implements :class:`braid.ports.index_migration.IndexMigration`.
+    """Migrates the index between profiles; implements :class:`braid.ports.reembedding.IndexMigration`.
 
     Parameters
     ----------

@@ -14,11 +14,10 @@ from braid.engines.embedded.generations import Generation, GenerationCache, Vali
 from braid.engines.embedded.search import bm25, rows
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
-from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
-from braid.ports.scan_cursor import check_limit, decode, encode
-from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
+from braid.ports.keys import check_limit, decode, encode
+from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, check_vectors
 
 if TYPE_CHECKING:
     import sqlite3
@@ -42,7 +41,7 @@ class EmbeddedSearchIndex:
     store
         Store of the rows.
     spaces
-        Length of the vectors of each configured embedding space; see :func:`braid.engines.spaces.check_vectors`.
+        Length of the vectors of each configured embedding space; see :func:`braid.ports.search_index.check_vectors`.
     exact_rows
         Up to this many filtered rows are scored exactly; more are searched through the HNSW graph.
     question_s
