@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from braid.engines.onnx.models import OnnxEncoder
 from braid.engines.onnx.session import read_tokenizer
 from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered
 from braid.ports.encoder import Encoder
+from braid.understanding.parts import parts
 
 from braid_cli.export.direct import export_direct
 from tests.tiny_models import INSTRUCTION, SENTENCES, WORDS, write_bert, write_modules, write_t5
@@ -51,6 +53,22 @@ def arrays(vectors: Sequence[bytes]) -> np.ndarray[Any, Any]:
 def many(count: int) -> list[str]:
     chance = np.random.default_rng(4)
     return [" ".join(chance.choice(WORDS, size=chance.integers(0, 41))) for _ in range(count)]
+
+
+def test_it_says_where_the_tokens_of_a_text_end_however_long_it_is(encoder: OnnxEncoder) -> None:
+    text = "The outage was caused by a deploy. " * 40
+    words = [word.end() for word in re.finditer(r"\w+|\.", text)]
+    assert encoder.token_ends(text) == words
+    assert encoder.token_ends("") == []
+
+
+def test_the_parts_of_a_long_text_are_read_whole(encoder: OnnxEncoder) -> None:
+    text = "the outage was caused by a deploy of checkout service. " * 30
+    cut = list(parts(text, "the outage", encoder.token_ends(text), encoder.max_tokens))
+    assert len(cut) > 5
+    assert max(len(encoder.token_ends(part.text)) for part in cut) <= encoder.max_tokens
+    # What stands behind the window makes no difference to the first vector: it is that of the first part.
+    assert encoder.encode([text]) == encoder.encode([cut[0].text])
 
 
 def test_it_is_an_encoder_and_knows_its_space(encoder: OnnxEncoder) -> None:

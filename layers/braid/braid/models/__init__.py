@@ -35,6 +35,7 @@ from braid.models.query import (
 from braid.models.records import (
     MENTIONS,
     Embedding,
+    FurtherPart,
     NewRecord,
     NewRelationship,
     NewVertex,
@@ -88,6 +89,7 @@ __all__ = [
     "EntityLink",
     "Filters",
     "Frozen",
+    "FurtherPart",
     "Fusion",
     "FusionParameters",
     "GraphConstraint",

@@ -18,6 +18,8 @@ class Hit(Frozen):
     id: RecordId
     score: Score
     rank: Annotated[int, Field(ge=1)]
+    part_start: Annotated[int, Field(ge=0, exclude_if=lambda start: not start)] = 0
+    """By vector: the character of the record's text at which the part begins that is nearest to the question."""
 
 
 class EntityLink(Frozen):
@@ -110,6 +112,8 @@ class Candidate(Frozen):
     id: RecordId
     combined_score: Score
     vector_score: Score | None = None
+    part_start: Annotated[int, Field(ge=0)] = 0
+    """Of its vector hit."""
     lexical_score: Score | None = None
     graph_score: Score | None = None
     ranks: dict[Source, int] = Field(default_factory=dict)
@@ -120,7 +124,7 @@ class Candidate(Frozen):
 
 
 class Citation(Frozen):
-    """Where a result's text can be read."""
+    """Where a result's text can be read; of a long text, the excerpt is from the part nearest to the question."""
 
     type: SourceType
     title: str
@@ -155,6 +159,8 @@ class Result(Frozen):
     sources: tuple[Source, ...]
     reasons: tuple[str, ...]
     paths: tuple[Path, ...]
+    matched_from: Annotated[int, Field(ge=0)] = 0
+    """Character of ``content`` at which the part begins that is nearest to the question; 0 of a short text."""
     citation: Citation
     schema_version: int
     needs_transformation: bool = False

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
 
 from pydantic import AfterValidator, FailFast, Field, StringConstraints, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from braid.models.scalars import (
     Frozen,
@@ -49,12 +50,23 @@ class SourceRef(Frozen):
     description: Annotated[str, StringConstraints(max_length=2_000)] | None = None
 
 
+class FurtherPart(Frozen):
+    """The vector of a part of a text that does not fit the encoder's window as a whole."""
+
+    start: Annotated[int, Field(ge=1)]
+    """Character of the text at which the part begins."""
+    vector: VectorBytes
+
+
 class Embedding(Frozen):
-    """One vector and the model it belongs to."""
+    """A text's vector and the model it belongs to; of a long text, the vectors of its parts."""
 
     space: Name
     model_id: Name
     vector: VectorBytes
+    """Of the text as far as the encoder's window reaches."""
+    further: SkipJsonSchema[tuple[FurtherPart, ...]] = Field(default=(), exclude_if=lambda further: not further)
+    """Of the parts that follow, by their begin; see :mod:`braid.understanding.parts`. No caller supplies them."""
 
     @property
     def dimension(self) -> int:
@@ -101,10 +113,23 @@ class NewRecord(Frozen):
             raise ValueError(message)
         return self
 
+    def heading(self) -> str:
+        """Return the line that the text begins with: the name or title, or "" where the text is the content alone."""
+        return self.name or self.source.title or ""
+
     def text(self) -> str:
         """Return what is embedded and matched: the name or title, then the content."""
-        title = self.name or self.source.title
-        return f"{title}\n{self.content}" if title and self.content else title or self.content
+        return "\n".join(filter(None, (self.heading(), self.content)))
+
+    def text_from(self, start: int) -> str:
+        """Return the heading and what follows from a character of the text, where the content of a part begins."""
+        text, heading = self.text(), self.heading()
+        return f"{heading}\n{text[start:]}" if start > len(heading) > 0 else text[start:]
+
+    def content_from(self, start: int) -> int:
+        """Return which character of the content stands at a character of the text; 0 for one of the heading."""
+        heading = self.heading()
+        return max(0, start - len(heading) - 1) if heading else start
 
 
 class Record(NewRecord):

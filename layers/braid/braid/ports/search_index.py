@@ -7,7 +7,7 @@ Every request carries its tenant; an implementation filters by it inside the que
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+_FLOAT_BYTES: Final = 4
 
 MAX_OUTDATED = 10
 """Most records outside the schema window that one search reports."""
@@ -184,9 +185,10 @@ def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
                     f" the configured models have {known}"
                 )
                 raise InvalidRequest(message, field="embeddings")
-            if embedding.dimension != dimension:
-                message = (
-                    f"embeddings: space {embedding.space} holds vectors of {dimension} values,"
-                    f" record {record.id} has one of {embedding.dimension}; embed with the model of that space"
-                )
-                raise DimensionMismatch(message, field="embeddings")
+            for vector in (embedding.vector, *(part.vector for part in embedding.further)):
+                if len(vector) != _FLOAT_BYTES * dimension:
+                    message = (
+                        f"embeddings: space {embedding.space} holds vectors of {dimension} values, record {record.id}"
+                        f" has one of {len(vector) // _FLOAT_BYTES}; embed with the model of that space"
+                    )
+                    raise DimensionMismatch(message, field="embeddings")

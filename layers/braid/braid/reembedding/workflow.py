@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError, model_validator
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 
 _CHARACTERS_A_TOKEN: Final = 4
+_PAGE_CHARACTERS: Final = 1_000_000
+"""Text after which a page ends: a page of long texts is as soon embedded as one of many short ones."""
 
 
 def batch(services: Services, name: str, run: int, budget: Budget | None = None) -> Job:
@@ -74,7 +77,9 @@ def _page(services: Services, job: Job) -> tuple[Job, Sequence[Record]]:
         counts["repaired"] += compared.repaired
         cursor = compared.cursor
     else:
-        page = _pending(services, job, tenant)
+        page = _pending(services, job, tenant, services.limits.page)
+        if (fitting := _fitting(page.records)) < len(page.records):
+            page = _pending(services, job, tenant, fitting)
         records, cursor = page.records, page.cursor
         if job.phase is Phase.FILL and job.profile:
             settled = writing.fill(services, tenant, records, job.profile)
@@ -100,9 +105,14 @@ def _throttle(services: Services, texts: int, elapsed: float) -> None:
         services.sleep(max(0.0, texts / services.limits.texts_per_s - elapsed))
 
 
-def _pending(services: Services, job: Job, tenant: str) -> ScanPage:
+def _fitting(records: Sequence[Record]) -> int:
+    """Return how many of the first records a page's text has room for, one at least."""
+    ends = accumulate(len(record.text()) for record in records)
+    return max(1, sum(end <= _PAGE_CHARACTERS for end in ends))
+
+
+def _pending(services: Services, job: Job, tenant: str, limit: int) -> ScanPage:
     """Return the next page of records to embed."""
-    limit = services.limits.page
     if job.phase is Phase.FILL and job.profile:
         return services.moves.pending(tenant, services.spaces_of(job.profile), after=job.cursor, limit=limit)
     # First records of an old schema version, then those without a vector, model by model.

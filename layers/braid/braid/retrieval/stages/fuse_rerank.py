@@ -268,7 +268,7 @@ def _rerank(
         # Without text there is nothing to rerank; scores of empty texts would reorder the candidates.
         return _placeholders(ranked), True, 0.0
     first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
-    texts = [item.record.text() for item in first]
+    texts = [item.record.text_from(item.candidate.part_start) for item in first]
     try:
         scores = reranker.rerank(request.query.text, texts, timeout_s=limits.rerank_timeout_s)
     except RerankFailed as error:

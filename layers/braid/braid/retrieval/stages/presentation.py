@@ -45,7 +45,8 @@ def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
         Its score by the ranking profile.
     """
     record, candidate = item.record, item.candidate
-    citation = cite(record)
+    matched_from = record.content_from(candidate.part_start)
+    citation = cite(record, matched_from)
     return Result(
         id=record.id,
         rank=rank,
@@ -67,6 +68,7 @@ def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
         sources=candidate.sources,
         reasons=candidate.reasons,
         paths=candidate.paths,
+        matched_from=matched_from,
         citation=citation,
         schema_version=record.schema_version,
         needs_transformation=item.drift is Drift.MODERATE,
@@ -145,6 +147,8 @@ def runners_up(order: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]
 def shortened(answer: Answer, most_bytes: int = MAX_ANSWER_BYTES) -> Answer:
     """Return the answer, its longest texts shortened to one length where it is too long as a whole.
 
+    A shortened text is its beginning, or begins with the part that is nearest to the question if that lies behind.
+
     Parameters
     ----------
     most_bytes
@@ -183,7 +187,12 @@ def _with_short_metadata(result: Result) -> Result:
 def _with_short_text(result: Result, size: int, longest: int) -> Result:
     if size <= longest:
         return result
-    return result.model_copy(update={"content": beginning(result.content, longest), "shortened": True})
+    shown, matched_from = beginning(result.content, longest), result.matched_from
+    if matched_from and matched_from + EXCERPT_CHARACTERS > len(shown):  # else the part that was found is not shown
+        room, rest = longest - len(json.dumps("…")), result.content[matched_from:]
+        shown = "…" + (rest if _size(rest[:longest]) <= room else beginning(rest, room))
+        matched_from = 1
+    return result.model_copy(update={"content": shown, "matched_from": matched_from, "shortened": True})
 
 
 def beginning(text: str, most_bytes: int) -> str:
@@ -225,8 +234,8 @@ _QA = re.compile(r"^qa-response-")
 _CHAT = re.compile(r"^chat-fact-")
 
 
-def cite(record: Record) -> Citation:
-    """Say where a record's text can be read.
+def cite(record: Record, start: int = 0) -> Citation:
+    """Say where a record's text can be read; the excerpt begins at a character of its content.
 
     Names and ids of the forms ``file.pdf#chunk-7``, ``qa-response-…`` and ``chat-fact-…`` and descriptions that
     contain ``Page 5`` are read; fields that the record states itself win, and its name wins over its id.
@@ -248,7 +257,7 @@ def cite(record: Record) -> Citation:
         title=title,
         page=page_number,
         chunk_index=chunk_index,
-        excerpt=excerpt(record.content or title),
+        excerpt=excerpt(record.content[start:] or title, cut=start > 0),
         confidence=CONFIDENCE[kind] if record.confidence is None else record.confidence,
     )
 
@@ -259,10 +268,16 @@ def _type_of(identity: str) -> SourceType | None:
     return SourceType.CHAT if _CHAT.match(identity) else None
 
 
-def excerpt(text: str, limit: int = EXCERPT_CHARACTERS) -> str:
-    """Return the beginning of a text on one line, cut between words."""
+def excerpt(text: str, limit: int = EXCERPT_CHARACTERS, *, cut: bool = False) -> str:
+    """Return the beginning of a text on one line, cut between words.
+
+    Parameters
+    ----------
+    cut
+        Whether the text is itself the end of a longer one, which an ellipsis then says.
+    """
     # So many words are longer than the limit: of a megabyte no more is taken apart.
-    line = " ".join(text.split(maxsplit=limit))
+    line = ("…" if cut else "") + " ".join(text.split(maxsplit=limit))
     if len(line) <= limit:
         return line
     head = line[: limit - 1]
