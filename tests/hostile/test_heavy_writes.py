@@ -50,7 +50,7 @@ def write_versions(library: DemoStages, count: int = VERSIONS) -> None:
 
 @pytest.fixture
 def reads(library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
-    """The ids whose edges a write reads, call by call."""
+    """Collect the ids whose edges a write reads, call by call."""
     read: list[set[str]] = []
     relationships = library.graph.relationships
 
