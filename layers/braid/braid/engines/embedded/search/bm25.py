@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded.connections import interrupted_in_time
+from braid.engines.embedded.files import interrupted_in_time
 from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import words_table
 from braid.ranking.scoring import from_bm25
