@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import ModelError, StoreError, TransientStoreError
-from braid.models import Kind, Query, Ranking
+from braid.models import FusionParameters, Kind, Query, Ranking
 from braid.ports.cache import ResilientCache
 from braid.ranking.freshness import FOREVER, ScoredCandidate, order_stable_until
 from braid.ranking.scoring import final_score
 from braid.retrieval.caches.namespace import WriteGenerations, embedding_key
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
+from braid.settings.fusion_parameters import Fitted
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -140,6 +141,17 @@ def test_another_question_or_other_settings_are_another_key(stages: CachedStages
     assert not stages.answer(QUESTION.model_copy(update={"top_k": 3})).cached
     others = CachedStages(Settings(home=tmp_path, seeds=3), stages.clock, stages.kept_in)
     vars(others).update(store=stages.store, index=stages.index, graph=stages.graph)
+    assert not others.answer(QUESTION).cached
+
+
+def test_other_fusion_parameters_are_another_key(stages: CachedStages) -> None:
+    stages.answer(QUESTION)
+    others = CachedStages(stages.settings, stages.clock, stages.kept_in)
+    vars(others).update(store=stages.store, index=stages.index, graph=stages.graph)
+    assert others.answer(QUESTION).cached
+    others = CachedStages(stages.settings, stages.clock, stages.kept_in)
+    vars(others).update(store=stages.store, index=stages.index, graph=stages.graph)
+    others.fitted = Fitted(FusionParameters(hit_share=0.25))
     assert not others.answer(QUESTION).cached
 
 

@@ -121,8 +121,7 @@ class Caches:
     def _fingerprint(self) -> str:
         # A setting too many only costs misses; one too few would return wrong answers.
         settings = self._settings.model_dump_json(exclude={"voyage_api_key"})
-        parameters = self._source.fitted.parameters.model_dump_json()
-        return key_of(__version__, settings, self._source.profiles.model_dump_json(), parameters)
+        return key_of(__version__, settings, self._source.profiles.model_dump_json(), self._source.fitted.digest)
 
     def _namespace(self, name: CacheName, ttl_s: int) -> CacheNamespace | None:
         if not (ttl_s and self._somewhere):
