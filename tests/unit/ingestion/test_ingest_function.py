@@ -97,7 +97,7 @@ def test_its_errors_are_raised_by_their_names(name: str, expected: type[Exceptio
 
 
 def test_an_error_of_the_vertices_as_a_whole_names_the_list_that_was_sent() -> None:
-    with pytest.raises(InvalidRequest, match="^vertices: more than 100") as caught:
+    with pytest.raises(InvalidRequest, match=r"^vertices: more than 100") as caught:
         IngestFunction(Failing("InvalidRequest", "entities: more than 100 items"), "ingest").write(REQUEST)
     assert caught.value.field == "vertices"
 

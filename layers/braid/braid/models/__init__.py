@@ -20,7 +20,7 @@ from braid.models.enums import (
     Strategy,
 )
 from braid.models.fusion_parameters import MAX_DAMPING, FusionParameters
-from braid.models.hits import Candidate, EntityLink, GraphHit, Hit, Path
+from braid.models.hits import Candidate, EntityLink, GraphHit, Hit, Path, earliest
 from braid.models.plan import Plan, Weights
 from braid.models.query import (
     Filters,
@@ -121,4 +121,5 @@ __all__ = [
     "Vertex",
     "Weight",
     "Weights",
+    "earliest",
 ]

@@ -123,7 +123,8 @@ class Answer(Frozen):
     answered_at: Timestamp
     """The time for which recency, and without ``as_of`` validity, was computed."""
     holds_until: Timestamp | None = None
-    """Until when the same question has the same results in the same order if nothing is written; None if unknown."""
+    """Until when it may be given again if nothing is written: nothing in it ceases to be valid before, nor does age
+    change its order; None if it may not."""
     cached: bool = False
     """Whether it comes from the cache of answers; recency is of this call nevertheless."""
     rerank_cost_usd: Annotated[float, Field(ge=0)] = 0.0

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
 
 from braid.models.enums import Source
 from braid.models.scalars import Frozen, Label, Name, RecordId, Score, Timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+
+def earliest(moments: Iterable[datetime | None]) -> datetime | None:
+    """Return the first of some moments, None standing for never."""
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 class Hit(Frozen):
@@ -31,6 +40,8 @@ class EntityLink(Frozen):
     """How certain it is, by their spelling in the question, that the words are meant as a name."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
+    invalid_at: Timestamp | None = None
+    """When the entity ceases to be valid; None when it does not."""
 
 
 class Path(Frozen):
@@ -44,6 +55,8 @@ class Path(Frozen):
     """Whether each edge was walked against its direction, from target to source."""
     evidence: tuple[RecordId | None, ...] = ()
     """The record that each edge is known from; empty where none of them names one."""
+    invalid_at: Timestamp | None = None
+    """When the first of its vertices and edges ceases to be valid; None when none does."""
 
     @model_validator(mode="after")
     def _types_stand_between_ids(self) -> Path:
@@ -82,6 +95,7 @@ class Path(Frozen):
             names=(*(self.names or self.ids), *(further.names or further.ids)[1:]),
             inward=tuple(one for path in sides for one in path.inward or (False,) * len(path.types)),
             evidence=evidence if any(evidence) else (),
+            invalid_at=earliest((self.invalid_at, further.invalid_at)),
         )
 
 

@@ -15,7 +15,6 @@ from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, R
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
 MAX_OUTDATED = 10
 """Most records outside the schema window that one search reports."""
@@ -50,6 +49,8 @@ class SearchHits(Frozen):
     """Score: ``scoring.from_bm25`` of the engine's BM25."""
     superseded: int = 0
     """Distinct records, outside their validity at ``as_of``, that would have been among the first ``k`` of a strand."""
+    begins_at: Timestamp | None = None
+    """When the first of those that are not valid yet becomes so; None when there is none."""
     outdated: tuple[RecordId, ...] = ()
     """The best records that only the schema window kept out, at most :data:`MAX_OUTDATED` a strand, each id once."""
     space_empty: bool = False
@@ -152,9 +153,3 @@ class SearchIndex(Protocol):
 
     def stats(self, tenant_id: TenantId) -> IndexStats:
         """Return stored counts."""
-
-    def next_change(self, tenant_id: TenantId, *, after: datetime) -> datetime | None:
-        """Return the first moment after ``after`` when a record becomes or ceases to be valid; None if there is none.
-
-        Searches as of two moments with the same next change, and no write between them, find the same.
-        """

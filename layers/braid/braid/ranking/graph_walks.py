@@ -6,7 +6,7 @@ import heapq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.deadline import checked
-from braid.models import GraphHit, Path
+from braid.models import GraphHit, Path, earliest
 from braid.ports.graph_query import MAX_FRONTIER, MAX_STARTS, MAX_WALKS, GraphResult, QueryOrder, QueryReturn
 from braid.ranking.scoring import clamp
 
@@ -25,6 +25,7 @@ class Node(NamedTuple):
     has_record: bool
     timestamp: datetime | None
     name: str | None
+    invalid_at: datetime | None = None
 
 
 class WalkEdge(NamedTuple):
@@ -35,6 +36,7 @@ class WalkEdge(NamedTuple):
     confidence: float
     inward: bool
     evidence: str | None
+    invalid_at: datetime | None = None
 
 
 class StoredEdge(NamedTuple):
@@ -45,6 +47,7 @@ class StoredEdge(NamedTuple):
     target: str
     confidence: float
     evidence: str | None
+    invalid_at: datetime | None = None
 
 
 class GatheredGraph(NamedTuple):
@@ -65,6 +68,8 @@ class _Walk(NamedTuple):
     types: tuple[str, ...]
     inward: tuple[bool, ...]
     evidence: tuple[str | None, ...]
+    invalid_at: datetime | None = None
+    """When the first of its edges ceases to be valid."""
 
 
 def max_starts(query: GraphQuery) -> int:
@@ -105,6 +110,7 @@ def _extend(walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]]) -> 
                 (*walk.types, edge.type),
                 (*walk.inward, edge.inward),
                 (*walk.evidence, edge.evidence),
+                earliest((walk.invalid_at, edge.invalid_at)),
             )
 
 
@@ -151,6 +157,7 @@ def _hit(walk: _Walk, rank: int, nodes: Mapping[str, Node]) -> GraphHit:
             names=tuple(nodes[name].name or name for name in walk.ids),
             inward=walk.inward,
             evidence=walk.evidence if any(walk.evidence) else (),
+            invalid_at=earliest((walk.invalid_at, *(nodes[name].invalid_at for name in walk.ids))),
         ),
         has_record=node.has_record,
         name=node.name,

@@ -101,14 +101,6 @@ def moment_of(stored: int) -> datetime:
     return _EPOCH + stored * _MICROSECOND
 
 
-def next_change(steps: GraphTraversal, tenant_id: str, after: datetime) -> GraphTraversal:
-    """Return the first moment after another when an element starts or ceases to be valid; nothing if there is none."""
-    # Two plain comparisons, which an index can answer.
-    moment, never = microseconds(after, 0), long(LAST_MOMENT)
-    firsts = [__.has(key, P.gt(moment)).has(key, P.lt(never)).values(key) for key in (VALID_FROM, VALID_UNTIL)]
-    return steps.has(TENANT, tenant_id).union(*firsts).min_()
-
-
 def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> GraphTraversal:
     """Write vertices in one traversal. Merge maps are constants, which Neptune executes natively."""
     steps: Any = source
@@ -153,7 +145,7 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
         for key, value in (
             (TENANT, edge.tenant_id),
             (IDENTITY, _identity(edge)),
-            (ROW, _SEPARATOR.join((_identity(edge), repr(float(edge.confidence)), edge.evidence or ""))),
+            (ROW, _edge_row(edge)),
             (CONFIDENCE, float(edge.confidence)),
             (TIMESTAMP, microseconds(edge.timestamp, UNKNOWN_TIME)),
             (VALID_FROM, microseconds(edge.valid_at, FIRST_MOMENT)),
@@ -173,6 +165,7 @@ class Reached(NamedTuple):
     has_record: bool
     timestamp: datetime | None
     name: str
+    invalid_at: datetime | None
 
 
 class Step(NamedTuple):
@@ -184,29 +177,46 @@ class Step(NamedTuple):
     predicate: str
     confidence: float
     evidence: str
+    invalid_at: datetime | None
 
 
 def read_vertex(row: str) -> Reached:
     """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
-    record, entity_type, has_record, time, name = row.split(_SEPARATOR)
-    return Reached(record, entity_type, has_record == "1", _EPOCH + int(time) * _MICROSECOND if time else None, name)
+    record, entity_type, has_record, time, name, until = row.split(_SEPARATOR)
+    return Reached(record, entity_type, has_record == "1", _read_moment(time), name, _read_moment(until))
 
 
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
-    source, kind, target, predicate, confidence, evidence = row.split(_SEPARATOR)
-    return Step(source, kind, target, predicate, float(confidence), evidence)
+    source, kind, target, predicate, confidence, evidence, until = row.split(_SEPARATOR)
+    return Step(source, kind, target, predicate, float(confidence), evidence, _read_moment(until))
 
 
 def node_of(vertex: Reached) -> Node:
     """Return a vertex as graph walks rank it."""
-    return Node(vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None)
+    return Node(
+        vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None, vertex.invalid_at
+    )
 
 
 def _vertex_row(vertex: Vertex) -> str:
-    time = (vertex.timestamp - _EPOCH) // _MICROSECOND if vertex.timestamp else ""
-    fields = (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", str(time), vertex.name or "")
-    return _SEPARATOR.join(fields)
+    time, until = _row_moment(vertex.timestamp), _row_moment(vertex.invalid_at)
+    return _SEPARATOR.join(
+        (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", time, vertex.name or "", until)
+    )
+
+
+def _edge_row(edge: Relationship) -> str:
+    fields = (repr(float(edge.confidence)), edge.evidence or "", _row_moment(edge.invalid_at))
+    return _SEPARATOR.join((_identity(edge), *fields))
+
+
+def _row_moment(moment: datetime | None) -> str:
+    return "" if moment is None else str((moment - _EPOCH) // _MICROSECOND)
+
+
+def _read_moment(text: str) -> datetime | None:
+    return moment_of(int(text)) if text else None
 
 
 def _identity(edge: Relationship) -> str:
@@ -296,6 +306,11 @@ def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
         invalid_at=_moment(row["until"], LAST_MOMENT),
         evidence=step.evidence or None,
     )
+
+
+def end_of(until: int) -> datetime | None:
+    """Return the end of validity that a stored one stands for; None where there is none."""
+    return _moment(until, LAST_MOMENT)
 
 
 def _moment(stored: int, missing: int) -> datetime | None:

@@ -151,4 +151,5 @@ def _by_vertex(
 
 
 def _edge(edge: Step, *, inward: bool) -> WalkEdge:
-    return WalkEdge(edge.source if inward else edge.target, edge.type, edge.confidence, inward, edge.evidence or None)
+    target = edge.source if inward else edge.target
+    return WalkEdge(target, edge.type, edge.confidence, inward, edge.evidence or None, edge.invalid_at)

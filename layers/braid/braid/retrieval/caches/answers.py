@@ -1,7 +1,7 @@
 """Caches of answers, and of what was retrieved for contexts.
 
-A value is found again only while retrieval would return the same: under the tenant's write generation, until validity
-next changes something that is stored, and until age could change the order. Recency scores are computed anew each time.
+A value is found again only under the tenant's write generation, until something in it ceases to be valid, and until age
+could change the order. Recency scores are computed anew each time.
 """
 
 from __future__ import annotations

@@ -72,11 +72,6 @@ class Caches:
         self.counts = CacheCounts()
         self._somewhere = self._settings.engine is EngineKind.EMBEDDED or bool(self._settings.cache_table)
 
-    @property
-    def asks_validity(self) -> bool:
-        """Whether a cache is on whose values hold until validity next changes something."""
-        return self._somewhere and bool(self._settings.cache_result_s or self._settings.cache_context_s)
-
     @cached_property
     def embeddings(self) -> EmbeddingCache | None:
         """Vectors of questions."""

@@ -47,6 +47,7 @@ def run(
         vector=vector,
         lexical=lexical,
         superseded=found.superseded,
+        begins_at=found.begins_at,
         outdated=found.outdated,
         space_empty=found.space_empty,
         frontier=best_ids(vector, lexical, limit=step.limit if step else plan.candidates),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from braid.deadline import check, checked
-from braid.engines.embedded.graph.adjacency import edges_of, place_in_group
+from braid.engines.embedded.graph.adjacency import edges_of, moment_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
 from braid.models import Direction
 from braid.ports.graph_query import MAX_FRONTIER
@@ -77,6 +77,7 @@ def _edge(graph: Adjacency, edge: int) -> StoredEdge:
         graph.ids[int(graph.targets[edge])],
         float(graph.confidence[edge]),
         graph.evidence[edge],
+        moment_of(graph.edge_until, edge),
     )
 
 
@@ -161,6 +162,7 @@ def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers
                 confidence=float(graph.confidence[edge]),
                 inward=int(graph.sources[edge]) != vertex,
                 evidence=graph.evidence[edge],
+                invalid_at=moment_of(graph.edge_until, edge),
             )
         )
     return found
