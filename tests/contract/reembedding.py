@@ -281,7 +281,7 @@ class ReembeddingContract:
         assert moved(stages).status is Status.FINISHED
         self._all_is_there(stages, *BOTH)
 
-    def test_nothing_is_lost_when_a_roll_back_dies_between_announcing_and_going_back(
+    def test_nothing_is_lost_when_a_roll_back_dies_between_noting_that_it_begins_and_going_back(
         self, open_stages: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         stages = filled(open_stages())
@@ -298,6 +298,8 @@ class ReembeddingContract:
             assert nearest(between, "zyx quartzite", model) == "gap"
         with pytest.raises(InvalidRequest):
             reembedding.plan(between.reembedding, profile=SECOND)
+        with pytest.raises(InvalidRequest, match="a roll-back is under way"):
+            reembedding.drop_previous(between.reembedding)
         after = open_stages()
         assert reembedding.rollback(after.reembedding).active == "minilm"
         assert after.moves.serving().next == SECOND

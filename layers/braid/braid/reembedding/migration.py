@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from braid.errors import InvalidRequest
 from braid.reembedding import jobs, verification
 from braid.reembedding.jobs import Job, Phase, Status, require, save
 from braid.reembedding.planning import MOVE
@@ -159,9 +160,6 @@ def rollback(services: Services) -> MigrationState:
     if giving_up:
         return _drop(services)
     if serving.next is None:  # else it happened before an interruption, and is only saved
-        services.moves.announce_rollback()
-        # Meanwhile questions that the outgoing profile embedded are still answered in full by its index.
-        services.sleep(services.moves.grace_s)
         serving = services.moves.rollback()
     _outdate_answers(services)
     jobs.stop(services.jobs, MOVE, Status.ROLLED_BACK, now=services.now())
@@ -176,9 +174,11 @@ def drop_previous(services: Services) -> MigrationState:
     InvalidRequest
         If there is none, or a roll-back to it is running.
     """
-    serving = services.moves.serving()
-    serving.rolled_back()  # raises where there is no previous one
-    serving.stay()
+    services.moves.serving().rolled_back()  # raises where there is no previous one
+    job = jobs.read(services.jobs, MOVE)
+    if job is not None and job.status is Status.ROLLING_BACK:
+        message = "rollback: a roll-back is under way; finish it by rolling back again"
+        raise InvalidRequest(message, field="rollback")
     return _drop(services)
 
 
