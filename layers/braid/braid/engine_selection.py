@@ -51,7 +51,7 @@ class Engines:
 
     def close(self) -> None:
         """Close the engines that are open; none may be used afterwards."""
-        for name in ("imports", "index", "moves", "graph", "store"):
+        for name in ("imports", "index", "migration", "graph", "store"):
             close = getattr(vars(self).get(name), "close", None)
             if close:
                 close()
@@ -238,7 +238,7 @@ class Engines:
         return self.settings.allow_supplied_vectors
 
     @cached_property
-    def moves(self) -> IndexMigration:
+    def migration(self) -> IndexMigration:
         """Index migration: the search index as re-embedding uses it."""
         if self.settings.engine is EngineKind.EMBEDDED:
             from braid.engines.embedded.index_migration import EmbeddedIndexMigration
@@ -278,7 +278,7 @@ class Engines:
         keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
 
         def read() -> MigrationState:
-            return self.moves.serving()  # opened here, where a store that cannot be opened is tolerated
+            return self.migration.serving()  # opened here, where a store that cannot be opened is tolerated
 
         return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)
 
@@ -313,7 +313,7 @@ class Engines:
         settings = self.settings
         return Services(
             index=self.index,
-            moves=self.moves,
+            migration=self.migration,
             jobs=self.jobs,
             schemas=self.schemas,
             advance=self.cache.advance,

@@ -54,7 +54,7 @@ def verify(
             )
             return save(services.jobs, job, now=services.now(), status=Status.FAILED, message=message)
         return save(services.jobs, job, now=services.now(), phase=Phase.FILL, rounds=job.rounds + 1)
-    services.moves.prepare()
+    services.migration.prepare()
     check = verification.compare(services, services.active_profile(), job.profile, questions)
     allowed = services.limits.tolerance if tolerance is None else tolerance
     if check.recall_after < check.recall_before - allowed - _ROUNDING:
@@ -69,8 +69,8 @@ def verify(
 def _left(services: Services, job: Job) -> int:
     left, after = 0, None
     spaces = services.spaces_of(job.profile or "")
-    while tenants := services.moves.tenants(after=after):
-        left += services.moves.count_pending(tenants, spaces)
+    while tenants := services.migration.tenants(after=after):
+        left += services.migration.count_pending(tenants, spaces)
         after = tenants[-1]
     return left
 
@@ -86,16 +86,16 @@ def switch(services: Services, name: str, run: int) -> Job:
     job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
         return job
-    if services.moves.serving().active != job.profile:  # else it happened before an interruption, and is only saved
-        services.moves.switch()
+    if services.migration.serving().active != job.profile:  # else it happened before an interruption, and is only saved
+        services.migration.switch()
     _outdate_answers(services)
-    services.sleep(services.moves.grace_s)
+    services.sleep(services.migration.grace_s)
     return save(services.jobs, job, now=services.now(), phase=Phase.SWEEP, tenant=None, cursor=None)
 
 
 def _outdate_answers(services: Services) -> None:
     after = None
-    while tenants := services.moves.tenants(after=after):
+    while tenants := services.migration.tenants(after=after):
         for tenant in tenants:
             services.advance(tenant)
         after = tenants[-1]
@@ -151,7 +151,7 @@ def rollback(services: Services) -> MigrationState:
     """
     job = jobs.read(services.jobs, MOVE)
     begun = job is not None and job.status is Status.ROLLING_BACK
-    serving = services.moves.serving()
+    serving = services.migration.serving()
     giving_up = serving.next is not None and not begun
     if not giving_up and not begun:
         serving.rolled_back()  # raises where there is nothing to go back to
@@ -160,7 +160,7 @@ def rollback(services: Services) -> MigrationState:
     if giving_up:
         return _drop(services)
     if serving.next is None:  # else it happened before an interruption, and is only saved
-        serving = services.moves.rollback()
+        serving = services.migration.rollback()
     _outdate_answers(services)
     jobs.stop(services.jobs, MOVE, Status.ROLLED_BACK, now=services.now())
     return serving
@@ -174,7 +174,7 @@ def drop_previous(services: Services) -> MigrationState:
     InvalidRequest
         If there is none, or a roll-back to it is running.
     """
-    services.moves.serving().rolled_back()  # raises where there is no previous one
+    services.migration.serving().rolled_back()  # raises where there is no previous one
     job = jobs.read(services.jobs, MOVE)
     if job is not None and job.status is Status.ROLLING_BACK:
         message = "rollback: a roll-back is under way; finish it by rolling back again"
@@ -183,7 +183,7 @@ def drop_previous(services: Services) -> MigrationState:
 
 
 def _drop(services: Services) -> MigrationState:
-    serving = services.moves.serving()
+    serving = services.migration.serving()
     kept = set(services.spaces_of(services.active_profile()))
     beside = services.spaces_of(serving.mirrored) if serving.mirrored else []
-    return services.moves.drop([space for space in beside if space not in kept])
+    return services.migration.drop([space for space in beside if space not in kept])

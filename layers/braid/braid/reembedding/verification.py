@@ -52,7 +52,7 @@ def compare(services: Services, before: str, after: str, questions: Sequence[Que
     old, new = _vectors(services, before, asked), _vectors(services, after, asked)
     for question, old_vector, new_vector in zip(asked, old, new, strict=True):
         found_before = _ids(services.index.search(_request(question, old_vector, now)))
-        found_after = _ids(services.moves.search_next(_request(question, new_vector, now)))
+        found_after = _ids(services.migration.search_next(_request(question, new_vector, now)))
         relevant = set(question.relevant)
         recalls.append((len(relevant & found_before) / len(relevant), len(relevant & found_after) / len(relevant)))
         most = max(len(found_before), len(found_after))
@@ -71,7 +71,7 @@ def sample(services: Services) -> list[Question]:
 
     They are spread over the tenants; from each, the first records by the hash of their ids are taken.
     """
-    tenants = services.moves.tenants(limit=_LOOKED_AT)
+    tenants = services.migration.tenants(limit=_LOOKED_AT)
     tenants = tenants[:: max(1, len(tenants) // _TENANTS)][:_TENANTS]
     if not tenants:
         return []
