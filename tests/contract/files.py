@@ -15,8 +15,7 @@ from braid.ingestion.inline_writes import write_items
 from braid.ingestion.items import Items
 from braid.ingestion.writing import MissingEnds
 
-from braid_cli.datasets import ingest
-from braid_cli.datasets import ingest_file
+from braid_cli.datasets import ingest, ingest_file
 from braid_cli.datasets.dataset import read_dataset
 
 if TYPE_CHECKING:

@@ -109,9 +109,15 @@ def test_rows_come_back_as_they_were_written() -> None:
     (row,) = [
         step[3] for step in steps_named(elements.write_vertices(source(), [described]), "property") if step[2] == "row"
     ]
-    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name")
-    (row,) = rows(elements.write_edges(source(), [edge("a", "b", confidence=0.1 + 0.2, evidence="a|1")]))
-    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1")
+    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name", None)
+    ended = edge("a", "b", confidence=0.1 + 0.2, evidence="a|1", invalid_at=day(9))
+    (row,) = rows(elements.write_edges(source(), [ended]))
+    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", day(9))
+
+
+def test_rows_without_an_end_of_validity_which_an_older_braid_wrote_are_read() -> None:
+    assert elements.read_vertex("\x01".join(("a", "Event", "1", "", "A"))).invalid_at is None
+    assert elements.read_edge("\x01".join(("a", "CAUSES", "b", "", "1.0", ""))).invalid_at is None
 
 
 def test_times_before_1970_are_whole() -> None:

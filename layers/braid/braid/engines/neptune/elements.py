@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gremlin_python.process.graph_traversal import __
@@ -17,12 +16,14 @@ from gremlin_python.process.traversal import Cardinality, Direction, P, T
 from gremlin_python.statics import long
 
 from braid.models import Relationship, Vertex
+from braid.models.scalars import microseconds, moment_of
 from braid.ranking.graph_walks import Node
 from braid.understanding.name_forms import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
@@ -55,8 +56,6 @@ UNKNOWN_TIME = -(2**62)
 FIRST_MOMENT = -(2**62)
 LAST_MOMENT = 2**62
 _SEPARATOR = "\x01"  # ids hold no control characters
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def vertex_id(tenant_id: str, record_id: str) -> str:
@@ -79,14 +78,14 @@ def edge_id(edge: Relationship) -> str:
     return f"{edge.tenant_id}|{hashlib.sha256(_identity(edge).encode()).hexdigest()[:40]}"
 
 
-def microseconds(moment: datetime | None, missing: int) -> long:
+def stored(moment: datetime | None, missing: int) -> long:
     """Return a moment in microseconds, always as the graph's 64-bit type."""
-    return long(missing if moment is None else (moment - _EPOCH) // _MICROSECOND)
+    return long(missing if moment is None else microseconds(moment))
 
 
 def valid(steps: GraphTraversal, as_of: datetime) -> GraphTraversal:
     """Keep elements that are valid at a moment."""
-    now = microseconds(as_of, 0)
+    now = stored(as_of, 0)
     return steps.has(VALID_FROM, P.lte(now)).has(VALID_UNTIL, P.gt(now))
 
 
@@ -94,11 +93,6 @@ def open_vertices(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool)
     """Keep the vertices that may be walked at a moment."""
     steps = valid(steps, as_of)
     return steps.not_(__.has(UNTRUSTED, True)) if trusted_only else steps
-
-
-def moment_of(stored: int) -> datetime:
-    """Return the moment of a :func:`microseconds` value."""
-    return _EPOCH + stored * _MICROSECOND
 
 
 def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> GraphTraversal:
@@ -118,9 +112,9 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
             (UNTRUSTED, not vertex.trusted),
             (ROW, _vertex_row(vertex)),
             (LINK_NAME, link_key(vertex.tenant_id, name) if name else ""),
-            (TIMESTAMP, microseconds(vertex.timestamp, UNKNOWN_TIME)),
-            (VALID_FROM, microseconds(vertex.valid_at, FIRST_MOMENT)),
-            (VALID_UNTIL, microseconds(vertex.invalid_at, LAST_MOMENT)),
+            (TIMESTAMP, stored(vertex.timestamp, UNKNOWN_TIME)),
+            (VALID_FROM, stored(vertex.valid_at, FIRST_MOMENT)),
+            (VALID_UNTIL, stored(vertex.invalid_at, LAST_MOMENT)),
         ):
             # Without ``single`` Neptune would add the new value to the old one.
             steps = steps.property(Cardinality.single, key, value)
@@ -147,9 +141,9 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
             (IDENTITY, _identity(edge)),
             (ROW, _edge_row(edge)),
             (CONFIDENCE, float(edge.confidence)),
-            (TIMESTAMP, microseconds(edge.timestamp, UNKNOWN_TIME)),
-            (VALID_FROM, microseconds(edge.valid_at, FIRST_MOMENT)),
-            (VALID_UNTIL, microseconds(edge.invalid_at, LAST_MOMENT)),
+            (TIMESTAMP, stored(edge.timestamp, UNKNOWN_TIME)),
+            (VALID_FROM, stored(edge.valid_at, FIRST_MOMENT)),
+            (VALID_UNTIL, stored(edge.invalid_at, LAST_MOMENT)),
             (EVIDENCE, edge.evidence or ""),
             ("predicate", edge.predicate or ""),
         ):
@@ -182,14 +176,14 @@ class Step(NamedTuple):
 
 def read_vertex(row: str) -> Reached:
     """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
-    record, entity_type, has_record, time, name, until = row.split(_SEPARATOR)
-    return Reached(record, entity_type, has_record == "1", _read_moment(time), name, _read_moment(until))
+    record, entity_type, has_record, time, name, *until = row.split(_SEPARATOR)
+    return Reached(record, entity_type, has_record == "1", _read_moment(time), name, _read_moment(*until))
 
 
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
-    source, kind, target, predicate, confidence, evidence, until = row.split(_SEPARATOR)
-    return Step(source, kind, target, predicate, float(confidence), evidence, _read_moment(until))
+    source, kind, target, predicate, confidence, evidence, *until = row.split(_SEPARATOR)
+    return Step(source, kind, target, predicate, float(confidence), evidence, _read_moment(*until))
 
 
 def node_of(vertex: Reached) -> Node:
@@ -212,10 +206,11 @@ def _edge_row(edge: Relationship) -> str:
 
 
 def _row_moment(moment: datetime | None) -> str:
-    return "" if moment is None else str((moment - _EPOCH) // _MICROSECOND)
+    return "" if moment is None else str(microseconds(moment))
 
 
-def _read_moment(text: str) -> datetime | None:
+def _read_moment(text: str = "") -> datetime | None:
+    """Return a moment of a row; None where there is none, as in a row that an older Braid wrote."""
     return moment_of(int(text)) if text else None
 
 
@@ -313,5 +308,5 @@ def end_of(until: int) -> datetime | None:
     return _moment(until, LAST_MOMENT)
 
 
-def _moment(stored: int, missing: int) -> datetime | None:
-    return None if stored == missing else moment_of(int(stored))
+def _moment(value: int, missing: int) -> datetime | None:
+    return None if value == missing else moment_of(int(value))

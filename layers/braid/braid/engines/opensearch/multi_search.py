@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from braid.engines.opensearch.mapping import WORDS, floats, microseconds, moment_of, vector_field
+from braid.engines.opensearch.mapping import WORDS, floats, vector_field
 from braid.models import Hit
+from braid.models.scalars import microseconds, moment_of
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
 from braid.understanding.tokens import search_words
@@ -71,12 +72,13 @@ class Strands:
             )
             superseded = superseded | retired
         outdated = dict.fromkeys(name for answer in beyond for _, name in hits_of(answer))
-        begins = [moment_of(start) for start in _starts((*by_vector[1:], *by_words[1:]), superseded)]
+        now = microseconds(self.request.as_of)
+        begins = [start for start in _starts((*by_vector[1:], *by_words[1:]), superseded) if start > now]
         return SearchHits(
             vector=vector,
             lexical=lexical,
             superseded=len(superseded),
-            begins_at=min((moment for moment in begins if moment > self.request.as_of), default=None),
+            begins_at=moment_of(min(begins)) if begins else None,
             outdated=tuple(outdated),
         )
 
