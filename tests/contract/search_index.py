@@ -599,7 +599,6 @@ class SearchIndexContract:
             records=4,
             by_kind={Kind.ENTITY: 2, Kind.CHUNK: 2},
             by_entity_type={"Event": 2, "Document": 1},
-            newest_schema_version=4,
         )
 
     # --- scanning ---------------------------------------------------------------------------------------------------

@@ -63,7 +63,6 @@ class IndexStats(Frozen):
     records: int = 0
     by_kind: dict[Kind, int] = Field(default_factory=dict)
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
-    newest_schema_version: int = 1
 
 
 class ScanPage(Frozen):

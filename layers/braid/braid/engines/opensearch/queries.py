@@ -101,7 +101,6 @@ def stats(tenant_id: str) -> dict[str, Any]:
         "aggs": {
             "kinds": {"terms": {"field": "kind", "size": len(Kind)}},
             "types": {"terms": {"field": "entity_type", "size": _TYPES}},
-            "newest": {"max": {"field": "schema_version"}},
         },
     }
 
@@ -113,7 +112,6 @@ def stats_of(answer: Mapping[str, Any]) -> IndexStats:
         records=answer["hits"]["total"]["value"],
         by_kind={Kind(bucket["key"]): bucket["doc_count"] for bucket in aggregations["kinds"]["buckets"]},
         by_entity_type={bucket["key"]: bucket["doc_count"] for bucket in aggregations["types"]["buckets"]},
-        newest_schema_version=int(aggregations["newest"]["value"] or 1),
     )
 
 

@@ -287,16 +287,10 @@ def _hits(found: list[tuple[float, str]]) -> tuple[Hit, ...]:
 def _count(connection: sqlite3.Connection, tenant: int) -> IndexStats:
     by_kind: dict[Kind, int] = {}
     by_type: dict[str, int] = {}
-    newest = 1
-    for kind, entity_type, count, version in connection.execute(
-        "SELECT kind, entity_type, count(*), max(schema_version) FROM records WHERE tenant = ?"
-        " GROUP BY kind, entity_type",
-        (tenant,),
+    for kind, entity_type, count in connection.execute(
+        "SELECT kind, entity_type, count(*) FROM records WHERE tenant = ? GROUP BY kind, entity_type", (tenant,)
     ):
         by_kind[Kind(kind)] = by_kind.get(Kind(kind), 0) + count
         if entity_type is not None:
             by_type[entity_type] = by_type.get(entity_type, 0) + count
-        newest = max(newest, version)
-    return IndexStats(
-        records=sum(by_kind.values()), by_kind=by_kind, by_entity_type=by_type, newest_schema_version=newest
-    )
+    return IndexStats(records=sum(by_kind.values()), by_kind=by_kind, by_entity_type=by_type)
