@@ -37,7 +37,7 @@ SHOWN_NAME = "shown_name"
 """The name, or else the first alias."""
 HAS_RECORD = "has_record"
 UNTRUSTED = "untrusted"
-"""Whether a vertex is not trusted; one that an older Braid wrote says nothing, and so is."""
+"""Whether a vertex or edge is not trusted; one that an older Braid wrote says nothing, and so is."""
 TIMESTAMP = "timestamp"
 VALID_FROM = "valid_from"
 VALID_UNTIL = "valid_until"
@@ -89,8 +89,8 @@ def valid(steps: GraphTraversal, as_of: datetime) -> GraphTraversal:
     return steps.has(VALID_FROM, P.lte(now)).has(VALID_UNTIL, P.gt(now))
 
 
-def open_vertices(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> GraphTraversal:
-    """Keep the vertices that may be walked at a moment."""
+def walkable(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> GraphTraversal:
+    """Keep the vertices, or edges, that may be walked at a moment."""
     steps = valid(steps, as_of)
     return steps.not_(__.has(UNTRUSTED, True)) if trusted_only else steps
 
@@ -140,6 +140,7 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
             (TENANT, edge.tenant_id),
             (IDENTITY, _identity(edge)),
             (ROW, _edge_row(edge)),
+            (UNTRUSTED, not edge.trusted),
             (CONFIDENCE, float(edge.confidence)),
             (TIMESTAMP, stored(edge.timestamp, UNKNOWN_TIME)),
             (VALID_FROM, stored(edge.valid_at, FIRST_MOMENT)),
@@ -159,6 +160,7 @@ class Reached(NamedTuple):
     has_record: bool
     timestamp: datetime | None
     name: str
+    trusted: bool
     invalid_at: datetime | None
 
 
@@ -171,38 +173,51 @@ class Step(NamedTuple):
     predicate: str
     confidence: float
     evidence: str
+    trusted: bool
     invalid_at: datetime | None
 
 
 def read_vertex(row: str) -> Reached:
     """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
-    record, entity_type, has_record, time, name, *until = row.split(_SEPARATOR)
-    return Reached(record, entity_type, has_record == "1", _read_moment(time), name, _read_moment(*until))
+    record, entity_type, has_record, time, name, *rest = row.split(_SEPARATOR)
+    return Reached(record, entity_type, has_record == "1", _read_moment(time), name, *_read_rest(rest))
 
 
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
-    source, kind, target, predicate, confidence, evidence, *until = row.split(_SEPARATOR)
-    return Step(source, kind, target, predicate, float(confidence), evidence, _read_moment(*until))
+    source, kind, target, predicate, confidence, evidence, *rest = row.split(_SEPARATOR)
+    return Step(source, kind, target, predicate, float(confidence), evidence, *_read_rest(rest))
 
 
 def node_of(vertex: Reached) -> Node:
     """Return a vertex as graph walks rank it."""
+    name = vertex.name or None
     return Node(
-        vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None, vertex.invalid_at
+        vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, name, vertex.trusted, vertex.invalid_at
     )
 
 
 def _vertex_row(vertex: Vertex) -> str:
-    time, until = _row_moment(vertex.timestamp), _row_moment(vertex.invalid_at)
-    return _SEPARATOR.join(
-        (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", time, vertex.name or "", until)
-    )
+    time = _row_moment(vertex.timestamp)
+    fields = (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", time, vertex.name or "")
+    return _SEPARATOR.join((*fields, *_rest(vertex)))
 
 
 def _edge_row(edge: Relationship) -> str:
-    fields = (repr(float(edge.confidence)), edge.evidence or "", _row_moment(edge.invalid_at))
-    return _SEPARATOR.join((_identity(edge), *fields))
+    fields = (_identity(edge), repr(float(edge.confidence)), edge.evidence or "")
+    return _SEPARATOR.join((*fields, *_rest(edge)))
+
+
+def _rest(element: Vertex | Relationship) -> tuple[str, ...]:
+    """Return the last fields of a row: a mark of what is not trusted, and the end of its validity, where it has one."""
+    mark = () if element.trusted else (UNTRUSTED,)
+    return mark if element.invalid_at is None else (*mark, _row_moment(element.invalid_at))
+
+
+def _read_rest(fields: Sequence[str]) -> tuple[bool, datetime | None]:
+    """Return whether an element is trusted and when its validity ends; a row of an older Braid does not say the end."""
+    ends = [field for field in fields if field != UNTRUSTED]
+    return len(ends) == len(fields), _read_moment(*ends)
 
 
 def _row_moment(moment: datetime | None) -> str:
@@ -210,7 +225,6 @@ def _row_moment(moment: datetime | None) -> str:
 
 
 def _read_moment(text: str = "") -> datetime | None:
-    """Return a moment of a row; None where there is none, as in a row that an older Braid wrote."""
     return moment_of(int(text)) if text else None
 
 
@@ -300,6 +314,7 @@ def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
         valid_at=_moment(row["from"], FIRST_MOMENT),
         invalid_at=_moment(row["until"], LAST_MOMENT),
         evidence=step.evidence or None,
+        trusted=step.trusted,
     )
 
 
