@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 7
+FORMAT = 8
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, 5, 6, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -189,7 +189,18 @@ UPDATE edges SET trusted = 0 WHERE (tenant, evidence) IN (SELECT tenant, id FROM
 _TRUST_SINCE = {"vertices": (6, "id"), "edges": (7, "evidence")}
 """By table: the format since which a row says whether it is trusted, and where it names the record that decides."""
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7)
+ADDED_IN_8 = """
+ALTER TABLE vectors ADD COLUMN start INTEGER NOT NULL DEFAULT 0;
+DROP INDEX vectors_by_record;
+CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space, start);
+"""
+"""Where in its record's text the part begins that a vector is of: a long text has a vector for each part."""
+
+_VECTORS_BEFORE_8 = "CREATE TEMP VIEW vectors AS SELECT *, 0 AS start FROM main.vectors"
+_PARTS_SINCE = 8
+"""Format since which a long text has several vectors."""
+
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7, ADDED_IN_8)
 """The tables and indexes that each format added."""
 
 _IDEOGRAPHS_SINCE = 4
@@ -240,7 +251,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 
 def read_as_it_is(connection: sqlite3.Connection) -> None:
-    """Let a connection that cannot write see an older store's vertices and edges as they are read today."""
+    """Let a connection that cannot write see an older store's vertices, edges and vectors as they are read today."""
     found = connection.execute("PRAGMA user_version").fetchone()[0]
     for table, (since, record) in _TRUST_SINCE.items():
         if found in range(1, since):
@@ -249,6 +260,8 @@ def read_as_it_is(connection: sqlite3.Connection) -> None:
                 f" WHERE records.tenant = stored.tenant AND records.id = stored.{record} AND {UNTRUSTED}"
                 f") AS trusted FROM main.{table} AS stored"
             )
+    if found in range(1, _PARTS_SINCE):
+        connection.execute(_VECTORS_BEFORE_8)
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from braid.models import earliest
-from braid.ranking.freshness import FOREVER
+from braid.ranking.scoring import FOREVER
 from braid.retrieval.caches.namespace import CacheName
 
 if TYPE_CHECKING:
