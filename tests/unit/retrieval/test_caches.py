@@ -14,7 +14,7 @@ from braid.ports.cache import ResilientCache
 from braid.ranking.scoring import FOREVER, ScoredCandidate, final_score, order_stable_until
 from braid.retrieval.caches.namespace import WriteGenerations, embedding_key
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
-from braid.settings.fusion_parameters import Fitted
+from braid.settings.files import Fitted
 from hypothesis import example, given
 from hypothesis import strategies as st
 

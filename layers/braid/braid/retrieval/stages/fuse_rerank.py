@@ -180,8 +180,11 @@ def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) ->
     yield from (path.invalid_at for result in results for path in result.paths)
     if request.searched:
         yield request.searched.begins_at
-    if request.linked:
-        yield from (link.invalid_at for link in request.linked.links)
+    for found in (request.linked, request.expanded):
+        yield from (link.invalid_at for link in (found.links if found else ()))
+    if request.plan.strategy is Strategy.MULTI_HOP and request.expanded:
+        # What the steps reached is shown even where it is no record's.
+        yield from (hit.path.invalid_at for hit in request.expanded.hits)
 
 
 def strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:
