@@ -14,7 +14,6 @@ from braid.model_selection import Models
 from braid.models import EmbeddingType
 from braid.models.model_profiles import AUTO, resolve
 from braid.ranking import scoring
-from braid.ranking.scoring import FOREVER
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.seeds_and_hits import Budget
 from braid.settings import EngineKind, load_settings
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from braid.models import Answer, FusionParameters, Query
     from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
-    from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
     from braid.reembedding.drifted_records import DriftedRecordQueue
     from braid.retrieval.caches.answers import Caches, ContextCache
@@ -104,32 +101,13 @@ class Application(Models):
         forced = self.settings.embedding_model
         model_ids = {kind: resolve(self.profiles, profile, kind, forced).id for kind in EmbeddingType}
         graph = self.caches.graph(request.query.tenant_id)
-        since = self._validity_since(request.query, request.started_at)
         return plan_and_search.run_plan(
             request,
             graph=graph,
             model_ids=model_ids,
             candidates=self.settings.candidates,
             count_records=lambda tenant_id: self.index.stats(tenant_id),  # noqa: PLW0108 - opens the index only then
-            valid_until=(lambda: self._next_change(graph, request.query, since)) if self.caches.asks_validity else None,
         )
-
-    def _validity_since(self, query: Query, started_at: datetime) -> datetime | None:
-        """Return the earliest moment whose validity the answer depends on; None for a question as of a fixed moment."""
-        return None if query.as_of else min(started_at, self.now())
-
-    def _next_change(self, store: KnowledgeGraph | SearchIndex, query: Query, since: datetime | None) -> datetime:
-        return (since and store.next_change(query.tenant_id, after=since)) or FOREVER
-
-    def _valid_until(self, request: FuseRequest) -> datetime | None:
-        """Return when validity next changes anything of the tenant; None when it is not known or no cache needs it."""
-        if not self.caches.asks_validity or request.graph_holds_until is None or request.lost:
-            return None
-        since = self._validity_since(request.query, request.started_at)
-        try:
-            return min(request.graph_holds_until, self._next_change(self.index, request.query, since))
-        except StoreError:
-            return None
 
     def embed(self, request: EmbedRequest) -> Embedded:
         """Run the embed stage."""
@@ -164,7 +142,8 @@ class Application(Models):
     def graph_expand(self, request: GraphRequest) -> GraphFound:
         """Run the graph_expand stage."""
         with deadline.within(GRAPH_S, share=SHARE):
-            graph = self.caches.graph(request.query.tenant_id)
+            # What is kept is of the present: another moment may be before something began to be valid.
+            graph = self.graph if request.query.as_of else self.caches.graph(request.query.tenant_id)
             return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
 
     def budget(self, parameters: FusionParameters) -> Budget:
@@ -196,7 +175,6 @@ class Application(Models):
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,
             ),
-            valid_until=self._valid_until(request),
             drifted=self._drifted,
         )
 

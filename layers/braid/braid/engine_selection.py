@@ -43,7 +43,7 @@ class Engines:
 
     def close(self) -> None:
         """Close the engines that are open; none may be used afterwards."""
-        for name in ("imports", "index", "moves", "graph", "store"):
+        for name in ("imports", "index", "migration", "graph", "store"):
             close = getattr(vars(self).get(name), "close", None)
             if close:
                 close()
@@ -221,7 +221,7 @@ class Engines:
         return load_profiles(self.settings.shared_dir)
 
     @cached_property
-    def moves(self) -> IndexMigration:
+    def migration(self) -> IndexMigration:
         """Index migration: the search index as re-embedding uses it."""
         if self.settings.engine is EngineKind.EMBEDDED:
             from braid.engines.embedded.index_migration import EmbeddedIndexMigration

@@ -17,7 +17,7 @@ from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.errors import StoreTooSlow
 from braid.ingestion.bulk.jobs import BatchPlace, Cursor, PageResult, Phase
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
-from braid.ingestion.bulk.steps import BATCH_LINES, INBOX
+from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.models import RerankerKind
 from braid.ports.cache import counter_key
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
@@ -568,7 +568,7 @@ def test_a_file_in_an_inbox_starts_the_workflow_and_its_own_notes_do_not() -> No
     pattern = machine["Events"]["FileArrived"]["Properties"]["Pattern"]
     assert pattern["detail"] == {
         "bucket": {"name": ["ObjectsBucket"]},
-        "object": {"key": [{"wildcard": f"*/{INBOX}*"}]},
+        "object": {"key": [{"wildcard": "*/inbox/*"}]},
     }
     assert RESOURCES["ObjectsBucket"]["Properties"]["NotificationConfiguration"] == {
         "EventBridgeConfiguration": {"EventBridgeEnabled": True}

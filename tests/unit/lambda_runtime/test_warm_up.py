@@ -94,8 +94,8 @@ def test_one_that_a_question_starts_loads_only_what_that_needs(
 @pytest.mark.parametrize(
     ("function", "opened"),
     [
-        ("plan", {"moves", "graph", "cache"}),
-        ("embed", {"moves", "cache"}),
+        ("plan", {"migration", "graph", "cache"}),
+        ("embed", {"migration", "cache"}),
         ("vector_search", {"index", "schemas"}),
         ("graph_expand", {"graph", "cache"}),
         ("fuse_rerank", {"index", "schemas", "queue"}),

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
     from braid.models import Query
-    from braid.ports.ingestion import WriteRequest
+    from braid.ports.ingestion import ItemError, WriteRequest
     from braid.settings import Settings
 
+_ENTITIES, _VERTICES = "entities", "vertices"
+"""What the function and what callers call the same list."""
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 
@@ -57,6 +59,8 @@ class _Function:
         """Return the error that the function raised, by its name."""
         found = getattr(errors, kind, None)
         if kind == "InvalidRequest":
+            if message.startswith(_ENTITIES):
+                message = _VERTICES + message.removeprefix(_ENTITIES)
             return InvalidRequest(message, field=message.partition(":")[0])
         if isinstance(found, type) and issubclass(found, BraidError):
             return found(message)
@@ -84,7 +88,8 @@ class IngestFunction(_Function):
             As :meth:`_invoke`.
         """
         task = {"name": "write", "tenant_id": request.tenant_id, "body": _body(request)}
-        return WriteReport.model_validate(self._invoke({"task": task}))
+        report = WriteReport.model_validate(self._invoke({"task": task}))
+        return report.model_copy(update={"errors": tuple(map(_as_asked, report.errors))})
 
 
 class AnswerFunction(_Function):
@@ -115,12 +120,20 @@ def _body(request: WriteRequest) -> dict[str, Any]:
     shown: dict[str, list[dict[str, Any]]] = {}
     for kind, items in (
         ("records", request.records),
-        ("entities", request.vertices),
+        (_ENTITIES, request.vertices),
         ("relationships", request.relationships),
     ):
         shown[kind] = [
             item.model_dump(mode="json", exclude=_NOT_SENT, exclude_unset=True, exclude_none=True) for item in items
         ]
-    for entity in shown["entities"]:
+    for entity in shown[_ENTITIES]:
         entity["type"] = entity.pop("entity_type", "Concept")
     return {**shown, "missing": request.missing.value, "partial": request.partial}
+
+
+def _as_asked(error: ItemError) -> ItemError:
+    """Return the error of an item with the request's names instead of the function's."""
+    if not error.place.startswith(_ENTITIES):
+        return error
+    place = _VERTICES + error.place.removeprefix(_ENTITIES)
+    return error.model_copy(update={"place": place, "field": "entity_type" if error.field == "type" else error.field})
