@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -47,6 +48,11 @@ class CheapEncoder:
     model_id: str
     dimension: int
     space: str
+    max_tokens: int = 254
+
+    def token_ends(self, text: str) -> list[int]:
+        """Return where each word ends."""
+        return [word.end() for word in re.finditer(r"\S+", text)]
 
     def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
         """Return one vector of length 1 a text."""
@@ -76,6 +82,15 @@ class Timed:
         vectors = self.inner.encode(texts, instruction=instruction)
         self.seconds.append(time.perf_counter() - began)
         return vectors
+
+    @property
+    def max_tokens(self) -> int:
+        """As the encoder inside."""
+        return self.inner.max_tokens
+
+    def token_ends(self, text: str) -> Sequence[int]:
+        """Return what the encoder inside does."""
+        return self.inner.token_ends(text)
 
 
 class BenchApplication(Application):

@@ -15,6 +15,11 @@ class Encoder(Protocol):
     model_id: str
     space: str
     dimension: int
+    max_tokens: int
+    """Tokens of a text that it reads, those that it adds itself left out."""
 
     def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
         """Return one L2-normalised vector a text, as little-endian float32 bytes, in the order of ``texts``."""
+
+    def token_ends(self, text: str) -> Sequence[int]:
+        """Return the character at which each token of a text ends, without those that the encoder adds itself."""

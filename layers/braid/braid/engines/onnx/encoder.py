@@ -35,6 +35,7 @@ class OnnxEncoder:
         self.model_id: str = loaded.manifest.id
         self.space: str = space_of(loaded.manifest.id)
         self.dimension: int = loaded.manifest.dimension
+        self.max_tokens: int = loaded.manifest.max_tokens - loaded.tokenizer.num_special_tokens_to_add(is_pair=False)
 
     @classmethod
     def load(cls, folder: Path, *, threads: int = 1) -> OnnxEncoder:
@@ -102,6 +103,11 @@ class OnnxEncoder:
                 if on_progress is not None:
                     on_progress(done, len(texts))
         return vectors
+
+    def token_ends(self, text: str) -> list[int]:
+        """Return the character at which each token of a text ends, without the special tokens."""
+        encoding = self._loaded.tokenizer.encode(text, add_special_tokens=False)
+        return [end for part in (encoding, *encoding.overflowing) for _, end in part.offsets]
 
     def _batches(self, rows: list[TokenisedText]) -> list[list[TokenisedText]]:
         # Dynamic int8 scales activations over the whole batch: a text's vector would depend on the others in its batch.
