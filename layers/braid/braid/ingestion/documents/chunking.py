@@ -8,7 +8,7 @@ overlap, as nothing in the text says that one part ends there.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Chunker:
         """Return a document's chunks, in its order; each fits the window with the title and its heading path."""
         title = self._cut(document.title, int(self._window * _HEADER_SHARE))
         room = self._window - self._count(title)
-        parts = list(self._parts(document.sections, room))
+        parts = list(self._parts(_below(document.title, document.sections), room))
         made: list[Chunk] = []
         for group in self._groups(parts, room):
             made.append(self._chunk(group, len(made)))
@@ -232,6 +232,12 @@ class Chunker:
         return text
 
 
+def _below(title: str, sections: Iterable[Section]) -> Iterator[Section]:
+    """Yield sections whose heading paths do not begin with the document's title: every chunk has that already."""
+    for section in sections:
+        yield replace(section, heading=section.heading[1:]) if section.heading[:1] == (title,) else section
+
+
 def _belong(before: Section, section: Section) -> bool:
     """Tell whether two neighbouring sections may share a chunk: one page, and one heading above both."""
     if before.whole or section.whole or before.rows or section.rows or before.page != section.page:
@@ -255,8 +261,8 @@ def _shared(headings: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 def _spans(text: str, separator: re.Pattern[str]) -> Iterator[tuple[str, int]]:
     """Yield what stands between separators, with its offset."""
-    begin = 0
-    for found in separator.finditer(text):
+    begin = len(text) - len(text.lstrip("\n"))
+    for found in separator.finditer(text, begin):
         if text[begin : found.start()].strip():
             yield text[begin : found.start()].rstrip(), begin
         begin = found.end()

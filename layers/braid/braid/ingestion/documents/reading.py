@@ -53,12 +53,13 @@ _MAIL = re.compile(
     rb"\A(?:Return-Path|Received|Delivered-To|MIME-Version|Message-ID|From|Date|Subject): [^\n]+\n"
     rb"(?:[A-Z][\w-]*: |[ \t])"
 )
-_IMAGE = re.compile(
-    rb"\A(?:\x89PNG|\xff\xd8\xff|GIF8|BM|II\*\x00|MM\x00\*|RIFF....WEBP|\s*(?:<\?xml[^>]*>\s*|<!--.*?-->\s*|<!DOCTYPE svg[^>]*>\s*)*<svg\b)",
-    re.DOTALL,
+_REFUSED = (
+    (rb"\xd0\xcf\x11\xe0", "is an encrypted or old Office file; save it as DOCX, PPTX or XLSX without a password"),
+    (rb"{\\rtf", "is RTF; save it as DOCX"),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8|II\*\x00|MM\x00\*|RIFF.{4}WEBP", "is a picture"),
+    (rb"(?:\s|<\?xml[^>]*>|<!--.*?-->|<!DOCTYPE svg[^>]*>)*<svg\b", "is a picture"),
 )
-"""Beginnings of pictures."""
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""Beginnings of what is not read, and why not."""
 
 
 def read(source: Source) -> Document:
@@ -107,22 +108,21 @@ def reader_of(source: Source) -> Callable[[Source], Document]:
         if reader is None:
             raise Unreadable("is an archive; unpack it")
         return reader
-    if start.startswith(_OLD_OFFICE):
-        raise Unreadable("is an encrypted or old Office file; save it as DOCX, PPTX or XLSX without a password")
-    if _IMAGE.match(start):
-        raise Unreadable("is a picture")
-    if start.startswith(b"{\\rtf"):
-        raise Unreadable("is RTF; save it as DOCX")
+    for pattern, reason in _REFUSED:
+        if re.match(pattern, start, re.DOTALL):
+            raise Unreadable(reason)
     if b"\x00" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
         raise Unreadable("is a binary file, not text")
-    named = READERS.get(source.suffix)
-    if named in _NOT_TEXT:
-        named = None  # not what its suffix says
-    if named in {None, read_text} and _HTML.match(start):
+    return _reader_of_text(source.suffix, start)
+
+
+def _reader_of_text(suffix: str, start: bytes) -> Callable[[Source], Document]:
+    named = READERS.get(suffix, read_text)
+    if named is not read_text and named not in _NOT_TEXT:
+        return named
+    if _HTML.match(start):
         return read_html
-    if named in {None, read_text} and _MAIL.match(start):
-        return read_mail
-    return named or read_text
+    return read_mail if _MAIL.match(start) else read_text
 
 
 def _line(error: BaseException) -> str:

@@ -63,17 +63,19 @@ def _blocks(tree: object) -> Iterator[tuple[str, str]]:
     root = tree.body
     if root is None:
         return
-    tag, block, parts = "p", 0, list[str]()
+    tag, place, parts = "p", (0, 0), list[str]()
     for node in root.traverse(include_text=True):
-        if node.tag in _CELLS or node.tag == "br":
-            parts.append(" | " if node.tag in _CELLS and parts else "\n" if node.tag == "br" else "")
-            continue
+        if node.tag == "br":
+            parts.append("\n")
         if node.tag != "-text":
             continue
-        owner = _block_of(node)
-        if owner.mem_id != block:
+        block, cell = _block_of(node)
+        if block.mem_id != place[0]:
             yield from _block(tag, parts)
-            tag, block, parts = owner.tag or "p", owner.mem_id, []
+            tag, parts = block.tag or "p", []
+        elif cell != place[1]:
+            parts.append(" | ")
+        place = (block.mem_id, cell)
         parts.append(node.text_content or "")
     yield from _block(tag, parts)
 
@@ -85,12 +87,16 @@ def _block(tag: str, parts: list[str]) -> Iterator[tuple[str, str]]:
         yield tag, text
 
 
-def _block_of(node: LexborNode) -> LexborNode:
-    """Return the nearest block around a node."""
-    parent = node.parent
-    while parent is not None and parent.tag not in _BLOCKS and parent.parent is not None:
-        parent = parent.parent
-    return parent if parent is not None else node
+def _block_of(node: LexborNode) -> tuple[LexborNode, int]:
+    """Return the nearest block around a node, and which cell of a table is between the two."""
+    cell, inner = 0, node
+    while (parent := inner.parent) is not None:
+        inner = parent
+        if inner.tag in _BLOCKS:
+            break
+        if inner.tag in _CELLS:
+            cell = cell or inner.mem_id
+    return inner, cell
 
 
 def _sections(blocks: Iterator[tuple[str, str]]) -> Iterator[Section]:

@@ -29,8 +29,6 @@ def read_markdown(source: Source) -> Document:
         first = next((section.heading[0] for section in sections if section.heading), None)
         levels = {section.heading[0] for section in sections if section.heading}
         title = first if len(levels) == 1 else None
-    if title:
-        sections = [_without(section, str(title)) for section in sections]
     date = metadata.pop("date", None)
     return Document(
         str(title or source.stem),
@@ -39,12 +37,6 @@ def read_markdown(source: Source) -> Document:
         metadata,
         str(date) if date else None,
     )
-
-
-def _without(section: Section, title: str) -> Section:
-    from dataclasses import replace
-
-    return replace(section, heading=section.heading[1:]) if section.heading[:1] == (title,) else section
 
 
 def front_matter(text: str) -> tuple[str, dict[str, Plain]]:

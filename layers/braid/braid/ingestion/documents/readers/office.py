@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Limits, Plain, Source
 
 _ARCHIVED_FILES = 10_000
+_TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
+"""Of the templates of python-docx and python-pptx."""
 _RATIO_FROM_BYTES = 16 * 1024 * 1024
 """Size from which the ratio counts: a small file of blanks shrinks more than any real document."""
 
@@ -51,7 +53,8 @@ def _core(properties: Any) -> tuple[str, dict[str, Plain], str | None]:  # noqa:
     at = getattr(properties, "modified", None)
     # Libraries put their own name where nobody wrote one.
     stated = author and author not in {"python-docx", "openpyxl"}
-    return title, {"author": tidied(str(author))} if stated else {}, at.isoformat() if at else None
+    date = at.isoformat() if at and at.date().isoformat() not in _TEMPLATE_DATES else None
+    return title, {"author": tidied(str(author))} if stated else {}, date
 
 
 def read_docx(source: Source) -> Document:
