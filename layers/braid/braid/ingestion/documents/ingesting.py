@@ -222,7 +222,11 @@ class _Folder:
             first = {path: chunk_ids(self._state.files[path].document, 0, 1)[0] for path in part}
             asked = [first[path] for path in part if self._state.files[path].chunks]
             stored = self._store.index.written(self._tenant, asked) if asked else {}
-            kept += [path for path in part if not self._state.files[path].chunks or first[path] in stored]
+            for path in part:
+                if not self._state.files[path].chunks or first[path] in stored:
+                    kept.append(path)
+                else:  # removed from the stores: to be written again although the content is known
+                    self._state.files[path] = replace(self._state.files[path], sha256="")
         return kept
 
     def _same(self, file: FoundFile, fingerprint: str) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from braid.ingestion.documents.document import Document, Section, bounded
+from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
 from braid.ingestion.documents.readers.text import decode, one_line, tidied
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ _BLOCKS = _HEADINGS | {
     *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
 }
 _CELLS = {"td", "th"}
+_TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)(?:[^<>]*?(/)>)?")
+_UNCLOSED = {
+    *("area", "base", "body", "br", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img", "input", "li"),
+    *("link", "meta", "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "wbr"),
+}
+"""Elements that need no end."""
+_DEPTH = 2_000
 
 
 def read_html(source: Source) -> Document:
@@ -33,6 +41,7 @@ def html_document(html: str, source: Source) -> Document:
     """Return the document of HTML that is text already."""
     from selectolax.lexbor import LexborHTMLParser
 
+    _check_depth(html)
     tree = LexborHTMLParser(html)
     named = tree.css_first("title")
     title = one_line(named.text()) if named else ""
@@ -46,10 +55,22 @@ def html_document(html: str, source: Source) -> Document:
     return Document(tidied(title) or first or source.stem, "html", bounded(sections, source.limits), metadata)
 
 
+def _check_depth(html: str) -> None:
+    """Refuse elements inside of elements without end, with which parsing takes the square of their number."""
+    depth = 0
+    for found in _TAG.finditer(html):
+        closes, name, empty = found.groups()
+        if name.lower() not in _UNCLOSED and not empty:
+            depth = max(0, depth - 1) if closes else depth + 1
+            if depth > _DEPTH:
+                raise Unreadable(f"nests its elements more than {_DEPTH:,} deep")
+
+
 def text_of(html: str) -> str:
     """Return the text of a piece of HTML, one block a line."""
     from selectolax.lexbor import LexborHTMLParser
 
+    _check_depth(html)
     return "\n".join(text for _, text in _blocks(LexborHTMLParser(html)))
 
 

@@ -92,7 +92,7 @@ def _without_headers(pages: Sequence[str]) -> list[str]:
     kept: list[str] = []
     for lines in split:
         for end, counted in zip((0, -1), ends, strict=True):
-            if lines and counted[_DIGITS.sub("0", lines[end].strip())] * 2 > len(pages):
+            if len(lines) > 1 and counted[_DIGITS.sub("0", lines[end].strip())] * 2 > len(pages):
                 del lines[end]
         kept.append("\n".join(lines))
     return kept
