@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.app import Application
-from braid.ingestion.documents import chunking
-from braid.ingestion.documents.chunking import Chunk, Chunker
+from braid.ingestion.documents.chunking import Chunk, Chunker, belong_together
 from braid.ingestion.documents.document import Document, Section, Source
 from braid.ingestion.documents.readers.markdown import read_markdown
 from braid.ingestion.documents.records import records_of
@@ -72,18 +71,8 @@ def _ways(encoder: Encoder) -> dict[str, Cut]:
     def count(text: str) -> int:
         return len(encoder.token_ends(text))
 
-    def ours(belong: Callable[[Section, Section], bool] | None = None, window: int | None = None) -> Cut:
-        def cut(document: Document, _text: str) -> list[Chunk]:
-            before = chunking._belong  # noqa: SLF001 - what is compared
-            chunking._belong = belong or before  # noqa: SLF001
-            try:
-                return Chunker(lambda text: len(encoder.token_ends(text)), window or encoder.max_tokens).chunks(
-                    document
-                )
-            finally:
-                chunking._belong = before  # noqa: SLF001
-
-        return cut
+    def ours(together: Callable[[Section, Section], bool] = belong_together, window: int = encoder.max_tokens) -> Cut:
+        return lambda document, _text: Chunker(count, window, together=together).chunks(document)
 
     def of_texts(split: Callable[[str], list[str]]) -> Cut:
         return lambda _document, text: [Chunk(part, number, 0) for number, part in enumerate(split(text))]

@@ -73,6 +73,16 @@ class _Part(NamedTuple):
     tokens: int
 
 
+def belong_together(before: Section, section: Section) -> bool:
+    """Tell whether two neighbouring sections may share a chunk: one page, and one heading above both."""
+    if before.whole or section.whole or before.rows or section.rows or before.page != section.page:
+        return False
+    above, heading = before.heading, section.heading
+    return (
+        above == heading or heading[:-1] == above or (bool(heading[:-1]) and heading[:-1] == above[: len(heading) - 1])
+    )
+
+
 class Chunker:
     """Cuts documents for one encoder.
 
@@ -82,10 +92,18 @@ class Chunker:
         Returns the number of a text's tokens.
     window
         Most tokens that the encoder reads of a text.
+    together
+        Tells whether two neighbouring sections may share a chunk.
     """
 
-    def __init__(self, count: Callable[[str], int], window: int) -> None:
-        self._count, self._window = count, window - _SPARE_TOKENS
+    def __init__(
+        self,
+        count: Callable[[str], int],
+        window: int,
+        *,
+        together: Callable[[Section, Section], bool] = belong_together,
+    ) -> None:
+        self._count, self._window, self._together = count, window - _SPARE_TOKENS, together
 
     def chunks(self, document: Document) -> list[Chunk]:
         """Return a document's chunks, in its order; each fits the window with the title and its heading path."""
@@ -110,7 +128,7 @@ class Chunker:
         tokens = 0
         for part in parts:
             own = part.tokens + self._path_tokens(part.section.heading)
-            if held and (tokens + own > room or not _belong(held[-1].section, part.section)):
+            if held and (tokens + own > room or not self._together(held[-1].section, part.section)):
                 yield held
                 held, tokens = [], 0
             held.append(part)
@@ -236,16 +254,6 @@ def _below(title: str, sections: Iterable[Section]) -> Iterator[Section]:
     """Yield sections whose heading paths do not begin with the document's title: every chunk has that already."""
     for section in sections:
         yield replace(section, heading=section.heading[1:]) if section.heading[:1] == (title,) else section
-
-
-def _belong(before: Section, section: Section) -> bool:
-    """Tell whether two neighbouring sections may share a chunk: one page, and one heading above both."""
-    if before.whole or section.whole or before.rows or section.rows or before.page != section.page:
-        return False
-    above, heading = before.heading, section.heading
-    return (
-        above == heading or heading[:-1] == above or (bool(heading[:-1]) and heading[:-1] == above[: len(heading) - 1])
-    )
 
 
 def _shared(headings: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
