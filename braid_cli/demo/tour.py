@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from braid.app import Application
 from braid.errors import TransientStoreError
-from braid.ingestion.documents.ingesting import Options
+from braid.ingestion.documents.ingesting import ingest_documents
+from braid.ingestion.documents.progress import FolderDone
 from braid.models import Query
 from rich.rule import Rule
 from rich.text import Text
@@ -17,7 +18,6 @@ from rich.text import Text
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ensure_models, ingest
 from braid_cli.demo.schema_change import show_schema_change
-from braid_cli.documents.ingest import ingest as ingest_documents
 from braid_cli.evaluation.configurations import configurations
 from braid_cli.evaluation.run import evaluate
 from braid_cli.evaluation.show import show_evaluation
@@ -120,7 +120,10 @@ def _show_files(console: Console, application: Application) -> None:
     """Ingest a folder of files in seven formats, and ask what stands in them."""
     console.print()
     console.print(Rule("A folder of files, and nothing else", align="left"))
-    ingest_documents(CORPUS / FILES_TENANT, application, FILES_TENANT, options=Options())
+    *_, done = ingest_documents(CORPUS / FILES_TENANT, application, tenant_id=FILES_TENANT)
+    if isinstance(done, FolderDone):
+        state = "ingested" if done.read else "unchanged"
+        console.print(f"{state} [bold]{FILES_TENANT}[/]: {done.documents} documents, {done.chunks} chunks")
     with Workflow() as workflow:
         for text in FILES_QUESTIONS:
             query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)

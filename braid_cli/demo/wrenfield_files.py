@@ -68,12 +68,12 @@ _PAGE: Final = "/MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >>"
 
 def main() -> None:
     """Write them."""
-    (FOLDER / "inspection.pdf").write_bytes(_pdf(INSPECTION))
+    (FOLDER / "inspection.pdf").write_bytes(pdf(INSPECTION))
     _docx(FOLDER / "minutes.docx")
     _xlsx(FOLDER / "parts.xlsx")
 
 
-def _pdf(pages: tuple[tuple[str, ...], ...]) -> bytes:
+def pdf(pages: tuple[tuple[str, ...], ...]) -> bytes:
     """Return a PDF of lines: four objects for all pages, and two for each."""
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
     objects = [
