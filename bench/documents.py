@@ -102,7 +102,7 @@ def _pptx(path: Path, parts: list[str]) -> None:
     for number, part in enumerate(parts):
         slide = file.slides.add_slide(file.slide_layouts[1])
         for shape, text in zip(slide.placeholders, (f"Part {number}", part), strict=False):
-            shape.text_frame.text = text  # type: ignore[attr-defined]
+            shape.text_frame.text = text
     file.save(str(path))
 
 
@@ -111,7 +111,7 @@ def _xlsx(path: Path, parts: list[str]) -> None:
 
     book = openpyxl.Workbook()
     for row in (("part", "text"), *enumerate(parts)):
-        book.worksheets[0].append(row)
+        book.worksheets[0].append(list(row))
     book.save(path)
 
 
