@@ -176,7 +176,7 @@ lock: $(UV) ## renew uv.lock, and the requirements of layer and images from it
 .PHONY: requirements
 requirements: $(UV)
 	$(EXPORT) --output-file layers/braid/requirements.txt >/dev/null
-	$(EXPORT) --extra onnx --output-file functions/requirements.txt >/dev/null
+	$(EXPORT) --extra onnx --extra documents --output-file functions/requirements.txt >/dev/null
 	$(EXPORT) --only-group graph --output-file functions/graph_expand/requirements.txt >/dev/null
 
 .PHONY: lock-check
@@ -184,7 +184,7 @@ lock-check: $(UV)
 	$(UV) lock --check --quiet
 	@temporary=$$(mktemp -d); trap 'rm -rf "$$temporary"' EXIT; \
 	$(EXPORT) --output-file "$$temporary/layer" >/dev/null; \
-	$(EXPORT) --extra onnx --output-file "$$temporary/image" >/dev/null; \
+	$(EXPORT) --extra onnx --extra documents --output-file "$$temporary/image" >/dev/null; \
 	$(EXPORT) --only-group graph --output-file "$$temporary/graph" >/dev/null; \
 	diff -u layers/braid/requirements.txt "$$temporary/layer" \
 		&& diff -u functions/requirements.txt "$$temporary/image" \

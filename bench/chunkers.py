@@ -83,6 +83,7 @@ def _ways(encoder: Encoder) -> dict[str, Cut]:
         "structure-each-section": ours(lambda _before, _section: False),
         "structure-all-neighbours": ours(lambda _before, _section: True),
         "structure-128": ours(window=128),
+        "structure-192": ours(window=192),
         "structure-with-edges": ours(),
         "windows": of_texts(lambda text: list(_windows(text, encoder, window))),
         "semantic-text-splitter": of_texts(lambda text: _semantic(text, encoder, window)),

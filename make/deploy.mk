@@ -60,7 +60,7 @@ build: $(UV) $(SAM) ## build functions and layers, and run what was built on Pyt
 sbom: $(UV) ## list what is deployed and what runs on a laptop, as CycloneDX, in dist/sbom
 	@mkdir -p dist/sbom
 	$(SBOM) --output-file dist/sbom/layer.cdx.json >/dev/null
-	$(SBOM) --extra onnx --output-file dist/sbom/image.cdx.json >/dev/null
+	$(SBOM) --extra onnx --extra documents --output-file dist/sbom/image.cdx.json >/dev/null
 	$(SBOM) --only-group graph --output-file dist/sbom/graph-expand.cdx.json >/dev/null
 	$(SBOM) --extra local --output-file dist/sbom/laptop.cdx.json >/dev/null
 

@@ -200,7 +200,17 @@ def test_the_bills_of_materials_list_what_the_lock_installs(tmp_path: Path) -> N
     export = re.search(r"(?m)^SBOM = \$\(UV\) (export .+)$", read("make/deploy.mk"))
     assert export is not None
     out = tmp_path / "image.json"
-    command = [uv, *export[1].split(), "--offline", "--extra", "onnx", "--output-file", str(out)]
+    command = [
+        uv,
+        *export[1].split(),
+        "--offline",
+        "--extra",
+        "onnx",
+        "--extra",
+        "documents",
+        "--output-file",
+        str(out),
+    ]
     environment = {**os.environ, "UV_PYTHON": sys.executable}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)  # noqa: S603 - the project's uv
     bill = json.loads(out.read_text(encoding="utf-8"))

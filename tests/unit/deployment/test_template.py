@@ -20,6 +20,7 @@ from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.steps import BATCH_LINES, INBOX
 from braid.models import RerankerKind
 from braid.ports.cache import counter_key
+from braid.ports.imports import ARRIVING
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 from braid.settings.config_files import load_profiles
@@ -523,12 +524,12 @@ def test_a_message_that_fails_comes_back_alone_and_is_set_aside_in_the_end() -> 
     assert dead["MessageRetentionPeriod"] == queue["MessageRetentionPeriod"]
 
 
-def test_a_file_in_an_inbox_starts_the_workflow_and_its_own_notes_do_not() -> None:
+def test_a_file_in_an_inbox_and_a_document_start_the_workflow_and_its_own_notes_do_not() -> None:
     machine = RESOURCES["IngestStateMachine"]["Properties"]
     pattern = machine["Events"]["FileArrived"]["Properties"]["Pattern"]
     assert pattern["detail"] == {
         "bucket": {"name": ["ObjectsBucket"]},
-        "object": {"key": [{"wildcard": f"*/{INBOX}*"}]},
+        "object": {"key": [{"wildcard": f"*/{INBOX}*"}, {"wildcard": f"*/{ARRIVING}*"}]},
     }
     assert RESOURCES["ObjectsBucket"]["Properties"]["NotificationConfiguration"] == {
         "EventBridgeConfiguration": {"EventBridgeEnabled": True}

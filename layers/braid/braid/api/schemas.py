@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final, Self
 
-from pydantic import FailFast, Field, StringConstraints, model_validator
+from pydantic import Base64Bytes, FailFast, Field, StringConstraints, model_validator
 
 from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import (
@@ -151,6 +151,15 @@ class ImportRequest(Frozen):
     def asked(self) -> ImportAsked:
         """Return it as the library asks."""
         return ImportAsked(key=self.key, missing=MissingEnds.STUB if self.stub_missing_ends else MissingEnds.REFUSE)
+
+
+class DocumentRequest(Frozen):
+    """A document that is to be read, cut into chunks and written."""
+
+    name: Annotated[Text, Field(min_length=1, max_length=512)]
+    """Its path, such as ``handbook/gates.pdf``: what it is cited by. Posted again it replaces what it said before."""
+    content: Annotated[Base64Bytes, Field(min_length=1)]
+    """The file, in base64."""
 
 
 class ImportSummary(Frozen):

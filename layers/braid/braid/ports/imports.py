@@ -15,6 +15,10 @@ from braid.models import Frozen, TenantId, Text
 from braid.ports.ingestion import MissingEnds
 from braid.ports.object_store import ObjectInfo
 
+ARRIVING: Final = "documents/"
+"""Key prefix, after the tenant, of documents that are imported on arrival."""
+POSTED: Final = "posted/"
+"""Key prefix of documents that a request brought, until they are written."""
 INCOMPLETE: Final = "IngestIncomplete"
 """How it ended when some batches failed as a whole; the workflow calls it so, too."""
 INTERRUPTED: Final = "Interrupted"
@@ -34,6 +38,10 @@ class Job(Frozen):
     batches: int = 0
     marks: ObjectInfo | None = None
     """Which of its edges others of it supersede, and which supersede records, if any do."""
+    document: Text | None = None
+    """Key of the document that the object's lines were made of, if they were."""
+    refused: str = ""
+    """Why that document cannot be read; there are no lines then."""
 
 
 class JobStatus(StrEnum):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from braid.ingestion.documents.document import Plain
+    from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
 FORM = 1
@@ -202,15 +203,12 @@ class _Folder:
         )
 
     def _chunker(self) -> tuple[Chunker, str]:
-        """Return the chunker of the served models, and a hash of all that chunks depend on besides the content."""
-        models = self._store.models()
-        encoders = [self._store.encoder_for(model, threads=self._options.threads) for model in models]
-        narrowest = min(encoders, key=lambda encoder: (encoder.max_tokens, encoder.model_id))
+        """Return the chunker, and a hash of all that chunks depend on besides the content."""
+        chunker, encoder = chunker_for(self._store, threads=self._options.threads)
         told = json.dumps(
-            [FORM, dict(self._options.where), dict(self._options.mapping), narrowest.model_id, narrowest.max_tokens],
+            [FORM, dict(self._options.where), dict(self._options.mapping), encoder.model_id, encoder.max_tokens],
             sort_keys=True,
         )
-        chunker = Chunker(lambda text: len(narrowest.token_ends(text)), narrowest.max_tokens)
         return chunker, hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def _unchanged(self, files: Mapping[str, FoundFile], fingerprint: str) -> list[str]:
@@ -346,6 +344,13 @@ class _Folder:
         skipped = FileSkipped(path or self._report.name, reason)
         self._report = replace(self._report, skipped=(*self._report.skipped, skipped))
         return skipped
+
+
+def chunker_for(store: WriteStore, *, threads: int | None) -> tuple[Chunker, Encoder]:
+    """Return the chunker for the served model that reads the least of a text, and that model."""
+    encoders = [store.encoder_for(model, threads=threads) for model in store.models()]
+    narrowest = min(encoders, key=lambda encoder: (encoder.max_tokens, encoder.model_id))
+    return Chunker(lambda text: len(narrowest.token_ends(text)), narrowest.max_tokens), narrowest
 
 
 def _read_ahead(

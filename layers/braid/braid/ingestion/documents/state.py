@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectStore
 
 PREFIX = "folders/"
+UPLOADS = "uploads/"
+COLLECTION = "documents"
+"""Name of the folder that documents of the object store are of."""
 _LIST = "files.jsonl"
 
 
@@ -120,10 +123,40 @@ def _file(line: bytes) -> FileState:
     return FileState(**json.loads(line))
 
 
+def read_upload(objects: ObjectStore, tenant_id: str, path: str) -> FileState | None:
+    """Return the state of a document of the object store; None of one that was never read."""
+    try:
+        return _upload(objects, tenant_id, _upload_key(path))
+    except ObjectMissing:
+        return None
+
+
+def _upload(objects: ObjectStore, tenant_id: str, key: str) -> FileState:
+    return _file(b"".join(objects.open(tenant_id, key)))
+
+
+def put_upload(objects: ObjectStore, tenant_id: str, state: FileState) -> None:
+    """Store the state of a document of the object store."""
+    objects.put(tenant_id, _upload_key(state.path), json.dumps(asdict(state)).encode())
+
+
+def _upload_key(path: str) -> str:
+    return f"{UPLOADS}{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"
+
+
 def stored_documents(objects: ObjectStore, tenant_id: str) -> Iterator[tuple[str, FileState]]:
-    """Yield the documents of all folders of a tenant, each with the name of its folder, ordered by folder and path."""
+    """Yield the documents of a tenant, each with the name of its folder, ordered by folder and path.
+
+    Those that were put into the object store come last.
+    """
     folders = sorted({info.key.split("/")[1] for info in objects.list(tenant_id, PREFIX)})
     read = [_read(objects, tenant_id, f"{PREFIX}{folder}") for folder in folders]
     for header, files in sorted(read, key=lambda one: one[0].get("name", "")):
         for path in sorted(files):
             yield header.get("name", ""), files[path]
+    uploads = [
+        FileState(**json.loads(b"".join(objects.open(tenant_id, info.key))))
+        for info in objects.list(tenant_id, UPLOADS)
+    ]
+    for state in sorted(uploads, key=lambda state: state.path):
+        yield COLLECTION, state
