@@ -19,8 +19,7 @@ from braid.ingestion.documents.document import Document, Section, Source
 from braid.ingestion.documents.readers.markdown import read_markdown
 from braid.ingestion.documents.records import records_of
 from braid.ingestion.writing import write
-from braid.models import Query, Relationship, Vertex
-from braid.models.enums import EmbeddingType
+from braid.models import EmbeddingType, Query, Relationship, Vertex
 from braid.ports.ingestion import WriteRequest
 from braid.retrieval import pipeline
 from braid.settings import Settings

@@ -10,15 +10,14 @@ import pytest
 from braid.ingestion.documents.ingesting import ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.state import stored_documents
-from braid.ports.imports import Import, ImportAsked, ImportStatus
-from braid.ports.ingestion import MissingEnds
+from braid.ports.ingestion import Import, ImportAsked, ImportStatus, MissingEnds
 
 from tests.document_files import SENTENCE, every_format
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from braid.ports.imports import Imports
+    from braid.ports.ingestion import Imports
 
     from tests.stages import DemoStages
 

@@ -20,10 +20,10 @@ from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.steps import BATCH_LINES, INBOX
 from braid.models import RerankerKind
 from braid.ports.cache import counter_key
-from braid.ports.imports import ARRIVING
+from braid.ports.ingestion import ARRIVING
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
-from braid.settings.config_files import load_profiles
+from braid.settings.files import load_profiles
 
 from make.templates import read_template
 

@@ -35,8 +35,6 @@ class Quotas:
     ----------
     settings
         The quotas; 0 is no limit.
-    cache
-        Holds the counters.
     clock
         Returns seconds since 1970.
     """
@@ -47,13 +45,7 @@ class Quotas:
         self._clock = clock
 
     def take_question(self, tenant_id: str) -> None:
-        """Count one question.
-
-        Raises
-        ------
-        QuotaExceeded
-            If the tenant has none left in this minute.
-        """
+        """Count one question. Raises QuotaExceeded if the tenant has none left in this minute."""
         self._take(tenant_id, "questions", 1, self._settings.quota_questions_per_minute)
 
     def take_writes(self, tenant_id: str, items: int) -> None:
@@ -72,9 +64,11 @@ class Quotas:
         if amount > limit:
             message = f"{limit} {what} a minute are this tenant's quota, and the request has {amount}; send fewer"
             raise QuotaExceeded(message, retry_after_s=None)
+        minute = self._clock() // MINUTE_S
         taken = self._cache.count(tenant_id, f"quota/{what}", amount, MINUTE_S)
         if taken is not None and taken > limit:
-            self._cache.count(tenant_id, f"quota/{what}", -amount, MINUTE_S)
+            if self._clock() // MINUTE_S == minute:  # else it would be given to the next one
+                self._cache.count(tenant_id, f"quota/{what}", -amount, MINUTE_S)
             left_s = math.ceil(MINUTE_S - self._clock() % MINUTE_S)
             message = f"{limit} {what} a minute are this tenant's quota; try again in {left_s} s"
             raise QuotaExceeded(message, retry_after_s=left_s)
@@ -106,13 +100,7 @@ class Quotas:
 
 
 def check_reranker(asked: RerankerKind | None, settings: Settings) -> None:
-    """Refuse a hosted reranker that is not enabled.
-
-    Raises
-    ------
-    InvalidRequest
-        With the enabled rerankers.
-    """
+    """Refuse a hosted reranker that is not enabled. Raises InvalidRequest with the enabled rerankers."""
     if asked and asked.is_hosted and asked not in settings.hosted_rerankers:
         may = ", ".join(kind for kind in RerankerKind if not kind.is_hosted or kind in settings.hosted_rerankers)
         message = f"reranker: {asked.value} may not be asked here; one of {may} may"

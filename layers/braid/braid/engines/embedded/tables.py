@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-FORMAT = 6
+FORMAT = 8
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, 5, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -178,15 +178,28 @@ UPDATE vertices SET trusted = 0 WHERE (tenant, id) IN (SELECT tenant, id FROM re
 """  # noqa: S608 - a condition from above
 """Which vertices walks of what is trusted leave out."""
 
-_VERTICES_BEFORE_6 = f"""
-CREATE TEMP VIEW vertices AS SELECT *, NOT EXISTS (
-    SELECT 1 FROM records WHERE records.tenant = stored.tenant AND records.id = stored.id AND {UNTRUSTED}
-) AS trusted FROM main.vertices AS stored
+ADDED_IN_7 = f"""
+ALTER TABLE edges ADD COLUMN trusted INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX edges_by_evidence ON edges (tenant, evidence) WHERE evidence IS NOT NULL;
+UPDATE edges SET trusted = 0 WHERE (tenant, evidence) IN (SELECT tenant, id FROM records WHERE {UNTRUSTED});
 """  # noqa: S608 - a condition from above
-_TRUST_IN = 6
-"""Format since which a vertex says whether it is trusted."""
+"""Which edges they do not follow. The index finds those of a record that ceases to be trusted."""
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6)
+_TRUST_SINCE = {"vertices": (6, "id"), "edges": (7, "evidence")}
+"""By table: the format since which a row says whether it is trusted, and where it names the record that decides."""
+
+ADDED_IN_8 = """
+ALTER TABLE vectors ADD COLUMN start INTEGER NOT NULL DEFAULT 0;
+DROP INDEX vectors_by_record;
+CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space, start);
+"""
+"""Where in its record's text the part begins that a vector is of: a long text has a vector for each part."""
+
+_VECTORS_BEFORE_8 = "CREATE TEMP VIEW vectors AS SELECT *, 0 AS start FROM main.vectors"
+_PARTS_SINCE = 8
+"""Format since which a long text has several vectors."""
+
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7, ADDED_IN_8)
 """The tables and indexes that each format added."""
 
 _IDEOGRAPHS_SINCE = 4
@@ -239,9 +252,17 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 
 def read_as_it_is(connection: sqlite3.Connection) -> None:
-    """Let a connection that cannot write see an older store's vertices as they are read today."""
-    if connection.execute("PRAGMA user_version").fetchone()[0] in range(1, _TRUST_IN):
-        connection.execute(_VERTICES_BEFORE_6)
+    """Let a connection that cannot write see an older store's vertices, edges and vectors as they are read today."""
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    for table, (since, record) in _TRUST_SINCE.items():
+        if found in range(1, since):
+            connection.execute(
+                f"CREATE TEMP VIEW {table} AS SELECT *, NOT EXISTS (SELECT 1 FROM records"  # noqa: S608 - names from above
+                f" WHERE records.tenant = stored.tenant AND records.id = stored.{record} AND {UNTRUSTED}"
+                f") AS trusted FROM main.{table} AS stored"
+            )
+    if found in range(1, _PARTS_SINCE):
+        connection.execute(_VECTORS_BEFORE_8)
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:

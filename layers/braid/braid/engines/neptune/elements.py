@@ -18,7 +18,7 @@ from gremlin_python.statics import long
 
 from braid.models import Relationship, Vertex
 from braid.ranking.graph_walks import Node
-from braid.understanding.name_forms import stored_forms
+from braid.understanding.names import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SHOWN_NAME = "shown_name"
 """The name, or else the first alias."""
 HAS_RECORD = "has_record"
 UNTRUSTED = "untrusted"
-"""Whether a vertex is not trusted; one that an older Braid wrote says nothing, and so is."""
+"""Whether a vertex or edge is not trusted; one that an older Braid wrote says nothing, and so is."""
 TIMESTAMP = "timestamp"
 VALID_FROM = "valid_from"
 VALID_UNTIL = "valid_until"
@@ -90,8 +90,8 @@ def valid(steps: GraphTraversal, as_of: datetime) -> GraphTraversal:
     return steps.has(VALID_FROM, P.lte(now)).has(VALID_UNTIL, P.gt(now))
 
 
-def open_vertices(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> GraphTraversal:
-    """Keep the vertices that may be walked at a moment."""
+def walkable(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> GraphTraversal:
+    """Keep the vertices, or edges, that may be walked at a moment."""
     steps = valid(steps, as_of)
     return steps.not_(__.has(UNTRUSTED, True)) if trusted_only else steps
 
@@ -153,7 +153,8 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
         for key, value in (
             (TENANT, edge.tenant_id),
             (IDENTITY, _identity(edge)),
-            (ROW, _SEPARATOR.join((_identity(edge), repr(float(edge.confidence)), edge.evidence or ""))),
+            (ROW, _edge_row(edge)),
+            (UNTRUSTED, not edge.trusted),
             (CONFIDENCE, float(edge.confidence)),
             (TIMESTAMP, microseconds(edge.timestamp, UNKNOWN_TIME)),
             (VALID_FROM, microseconds(edge.valid_at, FIRST_MOMENT)),
@@ -173,6 +174,7 @@ class Reached(NamedTuple):
     has_record: bool
     timestamp: datetime | None
     name: str
+    trusted: bool
 
 
 class Step(NamedTuple):
@@ -184,29 +186,41 @@ class Step(NamedTuple):
     predicate: str
     confidence: float
     evidence: str
+    trusted: bool
 
 
 def read_vertex(row: str) -> Reached:
     """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
-    record, entity_type, has_record, time, name = row.split(_SEPARATOR)
-    return Reached(record, entity_type, has_record == "1", _EPOCH + int(time) * _MICROSECOND if time else None, name)
+    record, entity_type, has_record, time, name, *mark = row.split(_SEPARATOR)
+    moment = _EPOCH + int(time) * _MICROSECOND if time else None
+    return Reached(record, entity_type, has_record == "1", moment, name, not mark)
 
 
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
-    source, kind, target, predicate, confidence, evidence = row.split(_SEPARATOR)
-    return Step(source, kind, target, predicate, float(confidence), evidence)
+    source, kind, target, predicate, confidence, evidence, *mark = row.split(_SEPARATOR)
+    return Step(source, kind, target, predicate, float(confidence), evidence, not mark)
 
 
 def node_of(vertex: Reached) -> Node:
     """Return a vertex as graph walks rank it."""
-    return Node(vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None)
+    return Node(vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None, vertex.trusted)
 
 
 def _vertex_row(vertex: Vertex) -> str:
     time = (vertex.timestamp - _EPOCH) // _MICROSECOND if vertex.timestamp else ""
     fields = (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", str(time), vertex.name or "")
-    return _SEPARATOR.join(fields)
+    return _SEPARATOR.join((*fields, *_mark(trusted=vertex.trusted)))
+
+
+def _edge_row(edge: Relationship) -> str:
+    fields = (_identity(edge), repr(float(edge.confidence)), edge.evidence or "")
+    return _SEPARATOR.join((*fields, *_mark(trusted=edge.trusted)))
+
+
+def _mark(*, trusted: bool) -> tuple[str, ...]:
+    """Return the last field of a row of what is not trusted; the others end without one, as they always did."""
+    return () if trusted else (UNTRUSTED,)
 
 
 def _identity(edge: Relationship) -> str:
@@ -295,6 +309,7 @@ def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
         valid_at=_moment(row["from"], FIRST_MOMENT),
         invalid_at=_moment(row["until"], LAST_MOMENT),
         evidence=step.evidence or None,
+        trusted=step.trusted,
     )
 
 

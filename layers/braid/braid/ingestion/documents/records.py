@@ -13,7 +13,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.documents.chunking import SEPARATOR
 from braid.ingestion.documents.document import Unreadable
 from braid.models import MAX_ID_BYTES, Record, SourceRef, SourceType, Timestamp
-from braid.models.record_limits import (
+from braid.models.records import (
     MAX_METADATA_BYTES,
     MAX_METADATA_KEY_BYTES,
     MAX_METADATA_KEYS,

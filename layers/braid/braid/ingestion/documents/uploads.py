@@ -20,7 +20,7 @@ from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.records import chunk_ids, document_id, records_of
 from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, read_upload
-from braid.ports.imports import ARRIVING, POSTED
+from braid.ports.ingestion import ARRIVING, POSTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import EntityLink, Relationship, Vertex
-from braid.understanding.name_forms import match_score, stored_forms
+from braid.understanding.names import match_score, stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ RETURNING number
 _VERTEX_COLUMNS = (
     "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted"
 )
-_EDGE_COLUMNS = "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence"
+_EDGE_COLUMNS = (
+    "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence, e.trusted"
+)
 
 
 def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Iterable[Vertex]) -> None:
@@ -93,7 +95,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
                 raise InvalidRequest(message, field="relationships")
     connection.executemany(
         "INSERT OR REPLACE INTO edges (tenant, source, type, target, predicate, confidence, timestamp, valid_at,"
-        " invalid_at, evidence) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " invalid_at, evidence, trusted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 tenant,
@@ -106,6 +108,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
                 to_microseconds(relationship.valid_at),
                 to_microseconds(relationship.invalid_at),
                 relationship.evidence,
+                relationship.trusted,
             )
             for relationship in relationships
         ],
@@ -310,6 +313,7 @@ def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
         valid_at=from_microseconds(row[6]),
         invalid_at=from_microseconds(row[7]),
         evidence=row[8],
+        trusted=bool(row[9]),
     )
 
 
