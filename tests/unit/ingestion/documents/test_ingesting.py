@@ -15,8 +15,8 @@ from braid.ingestion.documents.reader_process import Reading, read_file
 from braid.ingestion.documents.state import stored_documents
 from braid.ingestion.documents.watching import watch
 from braid.models import Query, SourceType
-from braid.ranking.citations import cite
 from braid.retrieval import pipeline
+from braid.retrieval.stages.presentation import cite
 from braid.settings import Settings
 
 from tests.document_files import SENTENCE, every_format
