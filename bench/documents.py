@@ -141,9 +141,10 @@ def main(count: int) -> None:
             *_, done = ingest_documents(Path(work, "mixed"), application, tenant_id="bench", options=Options(threads=2))
             seconds = time.perf_counter() - began
             if isinstance(done, FolderDone):
+                share = f", {seconds / done.embed_seconds:.3f} of it" if done.embed_seconds else ""
                 sys.stdout.write(
                     f"{done.documents} documents, {done.chunks} chunks, {len(done.skipped)} skipped: {seconds:.1f} s, "
-                    f"embedding {done.embed_seconds:.1f} s, {seconds / max(done.embed_seconds, 1e-9):.3f} of it\n"
+                    f"embedding {done.embed_seconds:.1f} s{share}\n"
                 )
 
 
