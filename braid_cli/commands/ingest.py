@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.ingestion.writing import MissingEnds
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of, examples
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Graph, Tenant, any_of, examples
 from braid_cli.question import check_tenant
 from braid_cli.terminal import EXIT_BAD_INPUT, complain, counted, open_engines, out, print_json, progress
 
@@ -41,6 +41,7 @@ def ingest(
         MissingEnds,
         typer.Option(help=f"What becomes of a file's edges that lead nowhere: {any_of(MissingEnds)}.", metavar="WHAT"),
     ] = MissingEnds.REFUSE,
+    graph: Graph = None,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +55,7 @@ def ingest(
     from braid_cli.datasets.ingest import ensure_models
 
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_engines(engine, graph)
     if source.is_file():
         with progress("Making the model", quiet=as_json) as on_model:
             ensure_models(application, on_progress=on_model)
@@ -68,7 +69,7 @@ def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune
     from braid_cli.datasets.ingest import ingest as write
     from braid_cli.datasets.streaming import open_dataset
 
-    with open_dataset(folder, tenant) as dataset:
+    with open_dataset(folder, tenant, application.settings.graph) as dataset:
         with progress("Making the model", quiet=as_json) as on_model:
             ensure_models(application, on_progress=on_model)
         with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
@@ -87,6 +88,8 @@ def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune
             f"{counted(done.relationships, 'relationship')} for {tenant} in {seconds:.1f} s "
             f"(embedding {done.embed_seconds:.1f} s)"
         )
+        if done.mentions:
+            out.print(f"found in the texts: {counted(done.names, 'new name')}, {counted(done.mentions, 'mention')}")
 
 
 def _ingest_file(path: Path, tenant: str, application: Application, missing: MissingEnds, *, as_json: bool) -> None:

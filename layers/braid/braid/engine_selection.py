@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import Services
     from braid.reembedding.served_profiles import ServedProfiles
+    from braid.models import GraphSource
+    from braid.ports.name_finder import NameFinder
     from braid.settings import Settings
 
 
@@ -236,6 +238,18 @@ class Engines:
     def allow_supplied_vectors(self) -> bool:
         """Whether records may bring vectors of their own."""
         return self.settings.allow_supplied_vectors
+
+    @property
+    def graph_source(self) -> GraphSource:
+        """Where the graph comes from."""
+        return self.settings.graph
+
+    @cached_property
+    def name_finder(self) -> NameFinder:
+        """What finds names in texts."""
+        from braid.understanding.name_finding import RuleNameFinder
+
+        return RuleNameFinder()
 
     @cached_property
     def moves(self) -> IndexMigration:

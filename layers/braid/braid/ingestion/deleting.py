@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from braid.ingestion.unfinished_writes import forget
-from braid.models import Frozen, TenantId
+from braid.models import MENTIONS, Frozen, TenantId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -93,8 +93,10 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     for ids in pages:
         with store.transaction(tenant_id):
             forget(tenant_id, store.notes, ids=ids)
+            named = {edge.source for edge in store.graph.relationships(tenant_id, ids=ids, types=(MENTIONS,)) if edge.found}
             relationships += store.graph.delete_relationships_of(tenant_id, ids)
             vertices += store.graph.delete(tenant_id, ids)
+            store.graph.delete_unmentioned(tenant_id, sorted(named))
             records += store.index.delete(tenant_id, ids)
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
-from braid.models import Embedding, Record
+from braid.models import Embedding, GraphSource, Record
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def write(
     StoreError, ModelError
         As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it.
     """
+    if store.graph_source is GraphSource.FOUND:
+        request = request.model_copy(update={"vertices": (), "relationships": (), "places": request.places.records_only()})
     tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
     version = store.version(tenant_id)
     accepted = check(request, store)
@@ -115,11 +117,13 @@ def write(
         written=len(embedded),
         unchanged=len(accepted.records) - len(embedded),
         embedded=len(encoding.asked),
-        vertices=len(accepted.vertices),
+        vertices=accepted.given_vertices,
         relationships=len(accepted.stated),
-        unchanged_relationships=len(accepted.stated) - len(accepted.edges),
+        unchanged_relationships=len(accepted.stated) - sum(not edge.found for edge in accepted.edges),
         superseded=superseded,
         stubs=accepted.stubs,
+        names=accepted.names,
+        mentions=accepted.mentions,
         errors=tuple(accepted.errors),
         embed_seconds=encoding.seconds,
         write_seconds=time.perf_counter() - began,
@@ -134,6 +138,11 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         store.index.upsert(records[start : start + batch])
     if accepted.vertices or accepted.edges:
         store.graph.upsert(accepted.vertices, accepted.edges)
+    if accepted.replaced:
+        store.graph.delete(tenant_id, accepted.replaced)
+    if accepted.stale:
+        store.graph.delete_relationships(tenant_id, accepted.stale)
+        store.graph.delete_unmentioned(tenant_id, sorted({edge.source for edge in accepted.stale}))
     ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
     written = {record.id for record in embedded}
     return ended + supersession.apply(store, tenant_id, records=written, edges=accepted.stated)

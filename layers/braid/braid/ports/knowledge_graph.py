@@ -203,6 +203,9 @@ class KnowledgeGraph(Protocol):
 class WritableGraph(KnowledgeGraph, Protocol):
     """The graph as writes and maintenance see it: whole vertices and edges, valid or not."""
 
+    def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
+        """Remove those of some vertices that were found in texts and have no edge left; return how many there were."""
+
     def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
 

@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError, plainly
-from braid.models import ContextRole, RerankerKind, SchemaWindow
+from braid.models import ContextRole, GraphSource, RerankerKind, SchemaWindow
 
 _HERE = Path(__file__).resolve()
 
@@ -77,6 +77,9 @@ class Settings(BaseSettings):
     shared_dir: Path = Field(default_factory=_shared_dir)
     models_dir: Path | None = None
     """Folder with one folder a model; ``home``/models when not set."""
+
+    graph: GraphSource = GraphSource.BOTH
+    """Whether writes find names in texts, beside the vertices and relationships that are given or in place of them."""
 
     model_profile: str = "minilm"
     embedding_model: str = "auto"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-FORMAT = 6
+FORMAT = 7
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, 5, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, 6, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -178,15 +178,19 @@ UPDATE vertices SET trusted = 0 WHERE (tenant, id) IN (SELECT tenant, id FROM re
 """  # noqa: S608 - a condition from above
 """Which vertices walks of what is trusted leave out."""
 
-_VERTICES_BEFORE_6 = f"""
-CREATE TEMP VIEW vertices AS SELECT *, NOT EXISTS (
-    SELECT 1 FROM records WHERE records.tenant = stored.tenant AND records.id = stored.id AND {UNTRUSTED}
-) AS trusted FROM main.vertices AS stored
-"""  # noqa: S608 - a condition from above
-_TRUST_IN = 6
-"""Format since which a vertex says whether it is trusted."""
+ADDED_IN_7 = """
+ALTER TABLE vertices ADD COLUMN found INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE edges ADD COLUMN position INTEGER;
+"""
+"""Which vertices were found in texts, and where the edges were."""
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6)
+_TRUST_BEFORE_6 = f"""NOT EXISTS (
+    SELECT 1 FROM records WHERE records.tenant = stored.tenant AND records.id = stored.id AND {UNTRUSTED}
+) AS trusted,"""  # noqa: S608 - a condition from above
+_TRUST_IN, _FOUND_IN = 6, 7
+"""Formats since which a vertex says whether it is trusted, and whether it was found."""
+
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7)
 """The tables and indexes that each format added."""
 
 _IDEOGRAPHS_SINCE = 4
@@ -239,9 +243,13 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 
 def read_as_it_is(connection: sqlite3.Connection) -> None:
-    """Let a connection that cannot write see an older store's vertices as they are read today."""
-    if connection.execute("PRAGMA user_version").fetchone()[0] in range(1, _TRUST_IN):
-        connection.execute(_VERTICES_BEFORE_6)
+    """Let a connection that cannot write see an older store's vertices and edges as they are read today."""
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found not in range(1, _FOUND_IN):
+        return
+    trusted = _TRUST_BEFORE_6 if found < _TRUST_IN else ""
+    connection.execute(f"CREATE TEMP VIEW vertices AS SELECT *, {trusted} 0 AS found FROM main.vertices AS stored")  # noqa: S608
+    connection.execute("CREATE TEMP VIEW edges AS SELECT *, NULL AS position FROM main.edges")
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:

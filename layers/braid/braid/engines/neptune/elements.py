@@ -153,7 +153,7 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
         for key, value in (
             (TENANT, edge.tenant_id),
             (IDENTITY, _identity(edge)),
-            (ROW, _SEPARATOR.join((_identity(edge), repr(float(edge.confidence)), edge.evidence or ""))),
+            (ROW, _edge_row(edge)),
             (CONFIDENCE, float(edge.confidence)),
             (TIMESTAMP, microseconds(edge.timestamp, UNKNOWN_TIME)),
             (VALID_FROM, microseconds(edge.valid_at, FIRST_MOMENT)),
@@ -173,6 +173,7 @@ class Reached(NamedTuple):
     has_record: bool
     timestamp: datetime | None
     name: str
+    found: bool
 
 
 class Step(NamedTuple):
@@ -184,18 +185,20 @@ class Step(NamedTuple):
     predicate: str
     confidence: float
     evidence: str
+    position: int | None
 
 
 def read_vertex(row: str) -> Reached:
     """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
-    record, entity_type, has_record, time, name = row.split(_SEPARATOR)
-    return Reached(record, entity_type, has_record == "1", _EPOCH + int(time) * _MICROSECOND if time else None, name)
+    record, entity_type, has_record, time, name, *found = row.split(_SEPARATOR)
+    moment = _EPOCH + int(time) * _MICROSECOND if time else None
+    return Reached(record, entity_type, has_record == "1", moment, name, bool(found))
 
 
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
-    source, kind, target, predicate, confidence, evidence = row.split(_SEPARATOR)
-    return Step(source, kind, target, predicate, float(confidence), evidence)
+    source, kind, target, predicate, confidence, evidence, *position = row.split(_SEPARATOR)
+    return Step(source, kind, target, predicate, float(confidence), evidence, int(position[0]) if position else None)
 
 
 def node_of(vertex: Reached) -> Node:
@@ -206,7 +209,12 @@ def node_of(vertex: Reached) -> Node:
 def _vertex_row(vertex: Vertex) -> str:
     time = (vertex.timestamp - _EPOCH) // _MICROSECOND if vertex.timestamp else ""
     fields = (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", str(time), vertex.name or "")
-    return _SEPARATOR.join(fields)
+    return _SEPARATOR.join((*fields, *(("1",) if vertex.found else ())))  # what is given has the row that it always had
+
+
+def _edge_row(edge: Relationship) -> str:
+    fields = (_identity(edge), repr(float(edge.confidence)), edge.evidence or "")
+    return _SEPARATOR.join((*fields, *(() if edge.position is None else (str(edge.position),))))
 
 
 def _identity(edge: Relationship) -> str:
@@ -216,6 +224,11 @@ def _identity(edge: Relationship) -> str:
 def fetch_vertices(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
     """Fetch vertices by their stored ids."""
     return _whole_vertices(source.V(*keys).has(TENANT, tenant_id))
+
+
+def fetch_unmentioned(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Fetch those of some vertices, by their stored ids, that have no edge."""
+    return _whole_vertices(source.V(*keys).has(TENANT, tenant_id).not_(__.both_e()))
 
 
 def fetch_vertices_after(source: GraphTraversalSource, tenant_id: str, *, after: str, limit: int) -> GraphTraversal:
@@ -278,6 +291,7 @@ def vertex_of(tenant_id: str, row: Mapping[str, Any]) -> Vertex:
         valid_at=_moment(row["from"], FIRST_MOMENT),
         invalid_at=_moment(row["until"], LAST_MOMENT),
         trusted=not row["untrusted"],
+        found=reached.found,
     )
 
 
@@ -295,6 +309,7 @@ def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
         valid_at=_moment(row["from"], FIRST_MOMENT),
         invalid_at=_moment(row["until"], LAST_MOMENT),
         evidence=step.evidence or None,
+        position=step.position,
     )
 
 
