@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.models import MENTIONS, Kind, Relationship, Vertex
+from braid.models import MENTIONS, GraphSource, Kind, Relationship, Vertex
 from braid.ports.name_finder import SourceText
 from braid.understanding.name_finding import name_key
 from braid.understanding.tokens import normalise
@@ -70,7 +70,8 @@ def find_names(
         return FoundNames({}, {}, [], {})
     tenant_id = read[0].tenant_id
     found = store.name_finder.find(_texts(read), _given_names(given, read))
-    known = _known(tenant_id, [name for name in found if not name.key.startswith(_GIVEN)], store)
+    unknown = [name for name in found if not name.key.startswith(_GIVEN)]
+    known = _known(tenant_id, unknown, store) if store.graph_source is GraphSource.BOTH else {}
     entities = {
         name.key: name.key[1:] if name.key.startswith(_GIVEN) else known.get(name.key) or found_id(name.key)
         for name in found

@@ -118,6 +118,8 @@ class Expansion(Frozen):
     hits: tuple[GraphHit, ...] = ()
     truncated: bool = False
     """Whether a vertex had more edges than the fan-out budget."""
+    trust: Score = 1.0
+    """Of a propagation: how far an answer should go by it, the rest being for vectors and words."""
 
 
 class GraphStats(Frozen):

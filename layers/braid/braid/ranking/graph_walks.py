@@ -45,6 +45,8 @@ class StoredEdge(NamedTuple):
     target: str
     confidence: float
     evidence: str | None
+    found: bool = False
+    """Whether it was found in the text of its evidence, and not given."""
 
 
 class GatheredGraph(NamedTuple):

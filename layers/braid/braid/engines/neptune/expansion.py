@@ -280,4 +280,4 @@ def read_propagation(
 
 
 def _stored_edge(edge: Step) -> StoredEdge:
-    return StoredEdge(edge.source, edge.type, edge.target, edge.confidence, edge.evidence or None)
+    return StoredEdge(edge.source, edge.type, edge.target, edge.confidence, edge.evidence or None, edge.position is not None)

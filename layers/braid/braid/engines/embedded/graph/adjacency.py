@@ -67,6 +67,8 @@ class Adjacency:
     edge_until: Numbers
     evidence: list[str | None]
     """Each edge's evidence."""
+    found: Mask
+    """Whether each edge was found in a text."""
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
 
     def neighbours(self, direction: Direction) -> Neighbours:
@@ -137,7 +139,8 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
     entity_types = sorted({row[3] for row in vertices})
     type_place = {name: number for number, name in enumerate(entity_types)}
     edges = connection.execute(
-        "SELECT source, type, target, predicate, confidence, valid_at, invalid_at, evidence FROM edges"
+        "SELECT source, type, target, predicate, confidence, valid_at, invalid_at, evidence,"
+        " position IS NOT NULL FROM edges"
         " WHERE tenant = ?",
         (tenant,),
     ).fetchall()
@@ -164,6 +167,7 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
         edge_from=_moments([row[5] for row in edges], ALWAYS_FROM),
         edge_until=_moments([row[6] for row in edges], ALWAYS_UNTIL),
         evidence=[row[7] for row in edges],
+        found=np.array([row[8] for row in edges], dtype=np.bool_),
     )
 
 

@@ -77,6 +77,7 @@ def _edge(graph: Adjacency, edge: int) -> StoredEdge:
         graph.ids[int(graph.targets[edge])],
         float(graph.confidence[edge]),
         graph.evidence[edge],
+        bool(graph.found[edge]),
     )
 
 
