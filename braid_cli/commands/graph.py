@@ -47,13 +47,16 @@ def related(
     ] = Direction.BOTH,
     depth: Annotated[int, typer.Option(help="Most hops, 1 to 3.", metavar="N")] = 1,
     limit: Annotated[int, typer.Option(help="Most entities, 1 to 200.", metavar="N")] = 50,
+    trusted_only: Annotated[
+        bool, typer.Option("--trusted-only", help="Leave out what is marked as not trusted.", metavar="")
+    ] = False,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what an entity is related to, the nearest first."""
     interface = _interface(tenant, engine)
     try:
-        found = interface.related(entity, tuple(types or ()), direction, depth, limit=limit)
+        found = interface.related(entity, tuple(types or ()), direction, depth, limit=limit, trusted_only=trusted_only)
     except InvalidRequest as error:
         raise of_option(error, _OPTIONS) from None
     if as_json:
@@ -74,7 +77,8 @@ def graph_query(
     file: Annotated[
         Path,
         typer.Argument(
-            help="The question as one JSON object: start, steps, returns, order_by, limit; - reads standard input.",
+            help="The question as one JSON object: start, steps, returns, order_by, limit, trusted_only;"
+            " - reads standard input.",
             metavar="FILE",
             allow_dash=True,
         ),
@@ -110,6 +114,8 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
             )
         for hit in hits:
             path = path_text(hit.path) if hit.path.types else Text("")
+            if not hit.trusted:
+                path.append(" (not trusted)" if path else "(not trusted)", style="yellow")
             table.add_row(
                 Text(f"{hit.score:.2f}", style="bold"), Text(hit.name or ""), Text(hit.entity_type), Text(hit.id), path
             )

@@ -3,11 +3,13 @@
 uvicorn waits for the headers of a request, and for a client that does not read its answer, without end. Here a
 connection has :attr:`Connection.headers_s` for the headers of each request and :attr:`Connection.answer_s` to read an
 answer, and when there are too many the one that has been open the longest without a request being worked on is dropped,
-those that an answer is on its way to after all others.
+those that an answer is on its way to after all others. Answers wait in memory until their clients read them: a client
+has one at a time, and of the tenant with the most the oldest are dropped when there is too much of them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 WORKED_ON: Final = "worked_on"
 """In the state of the scope of a request with a token: whether it is being read or answered."""
+TENANT: Final = "tenant"
+"""In the same state: whose request it is."""
 GRACE_S: Final = 5
 
 
@@ -34,17 +38,27 @@ class Connection(H11Protocol):
     """For how long the headers of a request may arrive."""
     answer_s = 30.0
     """For how long a client may take to read an answer that it was sent."""
+    unread_of_tenant = 64_000_000
+    """Bytes of one tenant's answers that may wait to be read: the longest ones to all that it may ask at once."""
+    unread = 128_000_000
+    """Bytes of all answers that may wait to be read."""
 
     def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as uvicorn gives it
         super().__init__(*given, **named)
         self._headers_due: asyncio.TimerHandle | None = None
         self._reading_due: asyncio.TimerHandle | None = None
+        self._next_waits = False
         self.since = 0.0
 
     @property
     def worked_on(self) -> bool:
         """Whether a request of this connection is being read or answered."""
         return bool(self.scope and self.scope["state"].get(WORKED_ON))
+
+    @property
+    def tenant(self) -> str:
+        """Whose request it has, or had last; empty of nobody's."""
+        return str(self.scope["state"].get(TENANT, "")) if self.scope else ""
 
     @property
     def downloading(self) -> bool:
@@ -84,12 +98,15 @@ class Connection(H11Protocol):
             self.send_400_response("the body ended before its Content-Length")
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, and for the client to read this answer."""
+        """Wait for the client to read this answer, and then for its next request."""
         if self.transport.get_write_buffer_size():
             self.loop.call_later(self.answer_s, self._drop_unread, self.cycle)  # keep-alive ends when all is read
         self.since = self.loop.time()
-        super().on_response_complete()
-        self._watch()
+        self._bound_unread()
+        # Requests are sent ahead by clients that read nothing; the next answer would wait beside this one.
+        self._next_waits = self.flow.write_paused
+        if not self._next_waits:
+            self._go_on()
 
     def pause_writing(self) -> None:
         """Count the time while more is unread than is kept for a client."""
@@ -102,6 +119,9 @@ class Connection(H11Protocol):
         if self._reading_due is not None:
             self._reading_due.cancel()
             self._reading_due = None
+        if self._next_waits:
+            self._next_waits = False
+            self._go_on()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, unless an answer is on its way already, and close the connection."""
@@ -119,6 +139,29 @@ class Connection(H11Protocol):
             ):
                 self.transport.write(self.conn.send(event))
         self.transport.close()
+
+    def _go_on(self) -> None:
+        """Wait for the next request, or begin with it if it is there."""
+        super().on_response_complete()
+        self._watch()
+
+    def _bound_unread(self) -> None:
+        """Drop, while too much waits to be read, the oldest answer of the tenant that has the most."""
+        unread = {
+            other: other.transport.get_write_buffer_size()
+            for other in self.connections
+            if isinstance(other, Connection) and not other.transport.is_closing()
+        }
+        while unread:
+            held: Counter[str] = Counter()
+            for other, size in unread.items():
+                held[other.tenant] += size
+            ((tenant, most),) = held.most_common(1)
+            if most <= self.unread_of_tenant and held.total() <= self.unread:
+                return
+            oldest = min((other for other in unread if other.tenant == tenant), key=lambda other: other.since)
+            del unread[oldest]
+            oldest.transport.abort()
 
     def _watch(self) -> None:
         """Count the time while headers are waited for, from the first moment on."""

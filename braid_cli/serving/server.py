@@ -4,7 +4,7 @@ What API Gateway does in front of the function is done here. A token is verified
 else is read: a request without one takes no place, and its body is not kept. Of requests with one, more than a number
 at once, of one tenant or in all, are refused rather than queued, so that whoever waits for an answer does not wait for
 others' first; and a place is taken when the body is there. A body that is too long, late or cut short is refused, and
-none of it is handed on.
+none of it is handed on. Bodies being read are bounded in number, too, and slow ones make room for others.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import math
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -24,7 +25,7 @@ from braid.api.auth import is_open
 from braid.api.problems import Problem, too_large, too_many, unavailable
 from braid.api.signed_tokens import InvalidToken, sign, verify
 
-from braid_cli.serving.connections import WORKED_ON
+from braid_cli.serving.connections import TENANT, WORKED_ON
 from braid_cli.state_machine.invoke_endpoint import LocalContext
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ DISCARD_S: Final = 1.0
 """For how long a body that nobody wants is read: a client that is still sending it would not see why."""
 READ_AT_ONCE: Final = 4
 """Bodies that are read at once, for each request that is answered at once: slow ones keep no place from the others."""
+READ_RATE: Final = 32_000
+"""Bytes a second below which a body is slow, and dropped when its place is needed."""
+READ_AHEAD: Final = READ_RATE
+"""Bytes that count as arrived from the start, so that no body is slow in its first second."""
 OPEN_THREADS: Final = 2
 """For requests without a place: whether the server lives has to be known when it is busy, too."""
 
@@ -61,6 +66,20 @@ class Bounds:
     per_tenant: int = 12
     """Of one tenant; one more is refused with 429."""
     body_bytes: int = 2_000_000
+
+
+@dataclass(eq=False)
+class Reader:
+    """A body that is being read."""
+
+    tenant_id: str
+    since: float
+    due: asyncio.Timeout
+    body: bytearray = field(default_factory=bytearray)
+
+    def rate(self, now: float) -> float:
+        """Return the bytes that arrived a second."""
+        return (len(self.body) + READ_AHEAD) / max(now - self.since, 1e-9)
 
 
 def development_token(tenant_id: str, *, key: bytes, now: float, hours: float = TOKEN_HOURS) -> str:
@@ -100,7 +119,7 @@ class Server:
         self._tenant_claim = tenant_claim
         self._bounds = bounds or Bounds()
         self._clock = clock
-        self._read: Counter[str] = Counter()
+        self._readers: set[Reader] = set()
         self._busy: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(self._bounds.at_once, thread_name_prefix="braid")
         self._open_pool = ThreadPoolExecutor(OPEN_THREADS, thread_name_prefix="braid-open")
@@ -123,10 +142,10 @@ class Server:
                 if not await _discarded(parts):
                     answer = _unread(answer)
             else:
-                tenant_id = str(claims["tenant_id"])
-                with self._counted(self._read, READ_AT_ONCE * self._bounds.at_once, scope, tenant_id):
-                    body = await asyncio.wait_for(self._body(headers, parts), READ_TIMEOUT_S)
-                with self._counted(self._busy, self._bounds.at_once, scope, tenant_id):
+                tenant_id = scope["state"][TENANT] = str(claims["tenant_id"])
+                with _worked_on(scope):
+                    body = await self._body(headers, parts, tenant_id)
+                with _worked_on(scope), self._place(tenant_id):
                     answer = await self._answered(scope, headers, body, claims, self._pool)
         except Problem as problem:
             await _discarded(parts)
@@ -152,33 +171,65 @@ class Server:
         return await loop.run_in_executor(pool, self._handler, event, LocalContext("search_api"))
 
     @contextlib.contextmanager
-    def _counted(self, held: Counter[str], most: int, scope: Mapping[str, Any], tenant_id: str) -> Iterator[None]:
-        """Hold a place for a request while it is read, or answered, or refuse it. Only on the event loop's thread."""
-        if held.total() >= most:
+    def _place(self, tenant_id: str) -> Iterator[None]:
+        """Hold a place for a request while it is answered, or refuse it. Only on the event loop's thread."""
+        if self._busy.total() >= self._bounds.at_once:
             raise unavailable("the server is busy")
-        if held[tenant_id] >= self._bounds.per_tenant:
-            raise too_many("this tenant asks too much at once")
-        held[tenant_id] += 1
-        scope["state"][WORKED_ON] = True
+        if self._busy[tenant_id] >= self._bounds.per_tenant:
+            raise _asks_too_much()
+        self._busy[tenant_id] += 1
         try:
             yield
         finally:
-            scope["state"][WORKED_ON] = False
-            held[tenant_id] -= 1
-            if not held[tenant_id]:
-                del held[tenant_id]
+            self._busy[tenant_id] -= 1
+            if not self._busy[tenant_id]:
+                del self._busy[tenant_id]
 
-    async def _body(self, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> bytes:
+    async def _body(self, headers: Mapping[str, str], parts: AsyncIterator[bytes], tenant_id: str) -> bytes:
+        """Read a body.
+
+        Raises
+        ------
+        TimeoutError
+            If it does not arrive in time, or is slow and its place was needed.
+        """
         limit = self._bounds.body_bytes
         # A length that is no number the HTTP parser has refused already.
         if int(headers.get("content-length", "0")) > limit:
             raise too_large(limit)
-        body = bytearray()
-        async for part in parts:
-            body += part
-            if len(body) > limit:
-                raise too_large(limit)
-        return bytes(body)
+        now = asyncio.get_running_loop().time()
+        self._make_room(tenant_id, now)
+        async with asyncio.timeout(READ_TIMEOUT_S) as due:
+            reader = Reader(tenant_id, now, due)
+            self._readers.add(reader)
+            try:
+                async for part in parts:
+                    reader.body += part
+                    if len(reader.body) > limit:
+                        raise too_large(limit)
+            finally:
+                self._readers.discard(reader)
+        return bytes(reader.body)
+
+    def _make_room(self, tenant_id: str, now: float) -> None:
+        """Drop a body for one more of a tenant when there are too many, or refuse that one.
+
+        Of one tenant's, and of all, the slowest is dropped if it is slow. But a tenant that has several more than
+        another makes room for that one in any case: it cannot keep its places by beginning anew.
+        """
+        held = Counter(reader.tenant_id for reader in self._readers)
+        among, refusal, least = self._readers, unavailable("the server is busy"), float(READ_RATE)
+        if held[tenant_id] >= self._bounds.per_tenant:
+            among, refusal = {reader for reader in among if reader.tenant_id == tenant_id}, _asks_too_much()
+        elif held.total() < READ_AT_ONCE * self._bounds.at_once:
+            return
+        elif (most := max(held.values())) > held[tenant_id] + 1:
+            among, least = {reader for reader in among if held[reader.tenant_id] == most}, math.inf
+        slowest = min(among, key=lambda reader: reader.rate(now))
+        if slowest.rate(now) >= least:
+            raise refusal
+        self._readers.discard(slowest)
+        slowest.due.reschedule(now)
 
     def _claims(self, headers: Mapping[str, str]) -> dict[str, str | None] | None:
         scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -193,6 +244,20 @@ class Server:
         if claims is None:
             return None
         return {"jwt": {"claims": {"sub": claims["sub"], self._tenant_claim: claims["tenant_id"]}, "scopes": None}}
+
+
+@contextlib.contextmanager
+def _worked_on(scope: Mapping[str, Any]) -> Iterator[None]:
+    """Mark a request as being read or answered."""
+    scope["state"][WORKED_ON] = True
+    try:
+        yield
+    finally:
+        scope["state"][WORKED_ON] = False
+
+
+def _asks_too_much() -> Problem:
+    return too_many("this tenant asks too much at once")
 
 
 def _unread(answer: dict[str, Any]) -> dict[str, Any]:

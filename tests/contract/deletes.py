@@ -208,10 +208,16 @@ class RepairContract:
         assert (fact.has_record, fact.invalid_at) == (True, day(9))
         assert self.faults(store) == {}
 
-    def test_a_vertex_is_as_trusted_as_its_record(self, store: Application) -> None:
+    def test_a_vertex_is_as_trusted_as_its_record_and_an_edge_no_more_than_its_evidence(
+        self, store: Application
+    ) -> None:
         store.index.upsert([stored(store, "fact").model_copy(update={"trusted": False})])
-        assert self.faults(store) == {Fault.OTHER_TRUST: 1}
+        assert self.faults(store) == {Fault.OTHER_TRUST: 2}
         repair(ACME, store)
+        assert {one.type: one.trusted for one in store.graph.relationships(ACME, ids=["ada"])} == {
+            "OWNS": False,
+            "MENTIONS": True,
+        }
         assert [one.trusted for one in store.graph.get_many(ACME, ["fact"])] == [False]
         assert self.faults(store) == {}
 

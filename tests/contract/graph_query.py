@@ -88,6 +88,33 @@ class GraphQueryContract:
         assert ids(query(graph, start=QueryStart(entity_types=("Event",), time_range=span))) == ["e"]
         assert ids(query(graph, start=QueryStart(entity_types=("Event",), time_range=TimeRange()))) == ["e", "f"]
 
+    # --- trust ------------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("direction", list(Direction))
+    @pytest.mark.parametrize("fan_out", [1, 50])
+    def test_what_is_not_trusted_is_passed_by_where_that_is_asked(
+        self, graph: KnowledgeGraph, direction: Direction, fan_out: int
+    ) -> None:
+        pairs = [("a", "mail", 1.0, True), ("a", "b", 0.5, True), ("a", "c", 1.0, False), ("mail", "d", 1.0, True)]
+        graph.upsert([vertex(name, name="Atlas", trusted=name != "mail") for name in ("a", "b", "c", "d", "mail")], [])
+        ends = [pair if direction is not IN else (pair[1], pair[0], *pair[2:]) for pair in pairs]
+        graph.upsert([], [edge(one, other, confidence=sure, trusted=trust) for one, other, sure, trust in ends])
+        steps = (step(direction=direction),)
+        found = query(graph, "a", steps=steps, fan_out=fan_out, trusted_only=True)
+        assert (ids(found), found.truncated) == (["b"], False)
+        assert ids(query(graph, "mail", steps=steps, trusted_only=True)) == []
+        assert ids(query(graph, start=QueryStart(names=("Atlas",)), trusted_only=True)) == ["a", "b", "c", "d"]
+        assert ids(query(graph, "a", steps=steps * 2, trusted_only=True)) == []
+
+    def test_what_is_reached_by_way_of_what_is_not_trusted_says_so(self, graph: KnowledgeGraph) -> None:
+        vertices = [vertex("a"), vertex("b"), vertex("c"), vertex("mail", trusted=False), vertex("d")]
+        edges = [edge("a", "b"), edge("a", "c", trusted=False), edge("a", "mail"), edge("mail", "d")]
+        graph.upsert(vertices, edges)
+        one = query(graph, "a", steps=(step(),))
+        assert {hit.id: hit.trusted for hit in one.hits} == {"b": True, "c": False, "mail": False}
+        assert [hit.trusted for hit in query(graph, "a", steps=(step(), step())).hits] == [False]
+        assert [hit.trusted for hit in query(graph, "a", "mail").hits] == [True, False]
+
     # --- steps ------------------------------------------------------------------------------------------------------
 
     def test_every_step_is_taken_in_turn(self, graph: KnowledgeGraph) -> None:

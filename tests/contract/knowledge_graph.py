@@ -533,6 +533,37 @@ class KnowledgeGraphContract:
             assert walk(graph, "m0", **asked, trusted_only=True) == Expansion()
         assert "far" in ids(walk(graph, "a", direction=direction, max_hops=2))
 
+    def test_an_edge_is_trusted_as_it_was_last_written(self, graph: WritableGraph) -> None:
+        named = [edge("a", "b"), edge("b", "c")]
+        for trusted in (True, False, True):
+            one, other = named[0].model_copy(update={"trusted": trusted}), named[1]
+            graph.upsert([vertex(name) for name in "abc"], [one, other])
+            assert graph.as_stored(ACME, named) == [one, other]
+            assert graph.relationships(ACME, ids=["b"]) == [one, other]
+            assert graph.scan(ACME).relationships == (one, other)
+
+    @pytest.mark.parametrize("direction", list(Direction))
+    def test_a_walk_follows_no_edge_that_is_not_trusted_where_that_is_asked(
+        self, graph: KnowledgeGraph, direction: Direction
+    ) -> None:
+        graph.upsert([vertex(name) for name in ("a", "b", "m0", "m1", "m2", "far")], [])
+        pairs = [("a", "m0", 0.9), ("a", "m1", 0.9), ("a", "m2", 0.9), ("m0", "far", 1.0), ("a", "b", 0.1)]
+        for one, other, sure in pairs:
+            ends = (one, other) if direction is not Direction.IN else (other, one)
+            graph.upsert([], [edge(*ends, confidence=sure, trusted=sure != 0.9)])
+        for fan_out in (2, 200):
+            asked: dict[str, Any] = {"fan_out": fan_out, "direction": direction, "max_hops": 2}
+            found = walk(graph, "a", **asked, trusted_only=True)
+            assert (ids(found), found.truncated) == (["b"], False)
+        assert "far" in ids(walk(graph, "a", direction=direction, max_hops=2))
+
+    def test_what_is_reached_by_way_of_what_is_not_trusted_says_so(self, graph: KnowledgeGraph) -> None:
+        vertices = [vertex("a"), vertex("b"), vertex("c"), vertex("mail", trusted=False), vertex("d")]
+        edges = [edge("a", "b"), edge("a", "c", trusted=False), edge("a", "mail"), edge("mail", "d")]
+        graph.upsert(vertices, edges)
+        found = {hit.id: hit.trusted for hit in walk(graph, "a", max_hops=2).hits}
+        assert found == {"b": True, "c": False, "mail": False, "d": False}
+
     def test_a_renamed_entity_is_not_found_by_its_old_names(self, graph: KnowledgeGraph) -> None:
         graph.upsert([vertex("a", name="Old", aliases=("Elder",))], [])
         graph.upsert([vertex("a", name="New")], [])

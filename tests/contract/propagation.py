@@ -231,3 +231,16 @@ class PropagationContract:
         graph.upsert([], [*crowd, edge("gone", "pier-page", "MENTIONS")])
         assert propagate(graph, **asked, trusted_only=True) == before
         assert propagate(graph, **asked) != before
+
+    def test_an_edge_that_is_not_trusted_is_not_followed_and_makes_no_hub_where_that_is_asked(
+        self, graph: KnowledgeGraph
+    ) -> None:
+        film_graph(graph)
+        asked: dict[str, Any] = {"names": (("film", 1.0),), "fan_out": 5}
+        before = propagate(graph, **asked)
+        others = [f"other{number}" for number in range(30)]
+        graph.upsert([vertex(name) for name in others], [])
+        crowd = [edge(name, other, "MENTIONS", trusted=False) for name in ("film", "director") for other in others]
+        graph.upsert([], crowd)
+        assert propagate(graph, **asked, trusted_only=True) == before
+        assert propagate(graph, **asked) != before

@@ -11,6 +11,7 @@ from braid.models import Embedding, Record, Relationship, Vertex
 
 if TYPE_CHECKING:
     import random
+    import sqlite3
 
 ACME = "acme"
 GLOBEX = "globex"
@@ -93,3 +94,10 @@ class Clock:
     def seconds(self) -> float:
         """Return the moment as seconds since 1970."""
         return self.moment.timestamp()
+
+
+def without_trust(connection: sqlite3.Connection) -> None:
+    """Make vertices and edges of an embedded store as they were when they did not say whether they are trusted."""
+    connection.execute("DROP INDEX edges_by_evidence")
+    connection.execute("ALTER TABLE edges DROP COLUMN trusted")
+    connection.execute("ALTER TABLE vertices DROP COLUMN trusted")

@@ -132,6 +132,55 @@ class WritesContract:
         written(store, record("r", "a turbine hums", trusted=False), vertex("r"))
         assert trusted() == [False]
 
+    def test_an_edge_is_no_more_trusted_than_its_evidence_whichever_is_written_first(self, store: WriteStore) -> None:
+        def trusted() -> dict[str, bool]:
+            return {one.target: one.trusted for one in store.graph.relationships(ACME, ids=["a"])}
+
+        mail = record("mail", "a leads to b", trusted=False)
+        ends = [vertex(name) for name in ("a", "b", "c", "d", "e")]
+        edges = (edge("a", "d", evidence="own"), edge("a", "e", trusted=False))
+        written(store, *ends, record("own", "a leads to d"), *edges)
+        written(store, mail, edge("a", "b", evidence="mail"))
+        written(store, edge("a", "c", evidence="mail"))
+        assert trusted() == {"b": False, "c": False, "d": True, "e": False}
+        report = written(store, record("own", "a leads to d", trusted=False))
+        assert (report.relationships, report.unchanged_relationships) == (0, 0)
+        assert trusted() == {"b": False, "c": False, "d": False, "e": False}
+        written(store, record("own", "a leads to d"), edge("a", "d", evidence="own"))
+        assert trusted() == {"b": False, "c": False, "d": True, "e": False}
+
+    def test_what_is_not_trusted_replaces_no_edge_that_is(self, store: WriteStore) -> None:
+        own = edge("a", "b", evidence="own", confidence=0.9)
+        strange = edge("a", "b", evidence="mail", confidence=0.1)
+        mail, ends = record("mail", "a leads to b", trusted=False), (vertex("a"), vertex("b"))
+        written(store, *ends, record("own", "a leads to b"), own)
+        report = written(store, mail, strange)
+        assert (report.relationships, report.unchanged_relationships) == (1, 1)
+        assert store.graph.relationships(ACME, ids=["a"]) == [own]
+        written(store, own, strange)
+        assert store.graph.relationships(ACME, ids=["a"]) == [own]
+        store.graph.delete_relationships(ACME, [own])
+        written(store, strange)
+        assert [one.evidence for one in store.graph.relationships(ACME, ids=["a"])] == ["mail"]
+        written(store, own)
+        assert store.graph.relationships(ACME, ids=["a"]) == [own]
+
+    def test_an_edge_that_is_not_trusted_supersedes_nothing_that_is(self, store: WriteStore) -> None:
+        mail, own = record("mail", "not b but c", trusted=False), edge("a", "b")
+        written(store, vertex("a"), vertex("b"), vertex("c"), own, mail, record("old", "x"), record("new", "y"))
+        ending = edge("a", "c", evidence="mail", supersedes=(RelationshipKey(source="a", type="CAUSES", target="b"),))
+        (error,) = written(store, ending).errors
+        assert (error.id, error.field) == ("a", "supersedes")
+        assert error.message == (
+            "'a' CAUSES 'b' is trusted and 'a' CAUSES 'c', which supersedes it, is not; only what is trusted ends it"
+        )
+        (error,) = written(store, edge("new", "old", "SUPERSEDES", evidence="mail")).errors
+        assert error.message == (
+            "'old', which 'new' supersedes, is trusted and the edge that says so is not; only what is trusted ends it"
+        )
+        assert store.graph.relationships(ACME, ids=["a"]) == [own]
+        assert stored(store, "old").invalid_at is None
+
     def test_what_is_not_trusted_supersedes_nothing_that_is(self, store: WriteStore) -> None:
         written(store, record("own", "open at 8"), record("mail", "open at 9", trusted=False))
         report = written(store, record("new", "closed", trusted=False, supersedes=("mail", "own")))

@@ -26,6 +26,16 @@ def test_what_an_entity_is_related_to_is_a_table_with_paths(braid: Braid) -> Non
     assert [hit["id"] for hit in found["hits"]] == ["team:platform"]
 
 
+def test_relations_of_strangers_are_marked_and_left_out_where_asked(braid: Braid, tmp_path: Path) -> None:
+    file, tenant = tmp_path / "mail.jsonl", ("--tenant", "strangers")
+    edge = {"source": "keel", "type": "OWNED_BY", "target": "guild", "trusted": False}
+    entities = [{"entity": {"id": name, "name": name.title()}} for name in ("keel", "guild")]
+    file.write_text("\n".join(json.dumps(line) for line in (*entities, {"relationship": edge})), encoding="utf-8")
+    assert braid("ingest", str(file), *tenant).status == 0
+    assert "(not trusted)" in braid("related", "Keel", *tenant).out
+    assert "Nothing found" in braid("related", "Keel", *tenant, "--trusted-only").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

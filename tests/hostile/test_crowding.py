@@ -82,3 +82,56 @@ def test_no_name_that_a_stranger_gave_stands_in_an_answer_from_what_is_trusted(d
     assert answered.status == 200
     assert STRANGER not in answered.text
     assert "guild" not in answered.text
+
+
+@pytest.fixture
+def strangers_edge(door: FrontDoor) -> FrontDoor:
+    """Make a door behind which a mail is the evidence that Keelson is owned by the guild, and so by page 1."""
+    relationships = [
+        {"source": "keel", "type": "OWNED_BY", "target": "page1", "evidence": "mail"},
+        {"source": "keel", "type": "OWNED_BY", "target": "guild"},
+        {"source": "keel", "type": "MENTIONS", "target": "page2"},
+    ]
+    guild = {"id": "guild", "kind": "entity", "name": STRANGER, "content": "x", "trusted": False}
+    body = {"records": [{"id": "mail", "content": "We own her.", "trusted": False}, guild]}
+    for part in (body, {"relationships": relationships}):
+        answered = door.ask("POST", "/records", part, authorizer=claims(TENANT))
+        assert answered.status == 200, answered.text
+    return door
+
+
+def hits(door: FrontDoor, way: str, *, trusted_only: bool) -> dict[str, bool]:
+    """Ask for what Keelson is tied to, and return which of it is trusted."""
+    if way == "related":
+        query = {"trusted_only": "true"} if trusted_only else {}
+        answered = door.ask("GET", "/entities/Keelson/related", query=query, authorizer=claims(TENANT))
+    else:
+        asked: dict[str, Any] = {"start": {"names": ["Keelson"]}, "steps": [{}]}
+        body = asked | ({"trusted_only": True} if trusted_only else {})
+        answered = door.ask("POST", "/graph/query", body, authorizer=claims(TENANT))
+    assert answered.status == 200, answered.text
+    return {hit["id"]: hit.get("trusted", True) for hit in answered.json()["hits"]}
+
+
+@pytest.mark.parametrize("way", ["related", "graph query"])
+def test_relations_say_what_is_not_trusted_and_leave_it_out_where_asked(strangers_edge: FrontDoor, way: str) -> None:
+    trusted = {"log": True, "page2": True}
+    assert hits(strangers_edge, way, trusted_only=True) == trusted
+    assert hits(strangers_edge, way, trusted_only=False) == {**trusted, "page1": False, "guild": False}
+
+
+def test_an_entity_that_is_not_trusted_is_related_to_nothing_where_that_is_asked(strangers_edge: FrontDoor) -> None:
+    for entity, status in (("guild", 200), (STRANGER, 404)):
+        path, query = f"/entities/{entity}/related", {"trusted_only": "true"}
+        answered = strangers_edge.ask("GET", path, query=query, authorizer=claims(TENANT))
+        assert (answered.status, answered.json().get("hits", [])) == (status, [])
+
+
+def test_an_answer_from_what_is_trusted_is_reached_by_no_edge_of_a_strangers(strangers_edge: FrontDoor) -> None:
+    body = {"text": "Tell me about Keelson", "explain": True, "hints": {"strategy": "graph_only"}}
+    answered = strangers_edge.ask("POST", "/search", body, authorizer=claims(TENANT))
+    assert "OWNED_BY" in answered.text
+    body["filters"] = {"trusted_only": True}
+    answered = strangers_edge.ask("POST", "/search", body, authorizer=claims(TENANT))
+    assert answered.json()["results"]
+    assert "OWNED_BY" not in answered.text

@@ -19,6 +19,7 @@ from braid.ingestion.bulk import local_imports, steps
 from braid.ingestion.items import read_lines
 from braid.settings import Settings
 
+from braid_cli.serving import server
 from braid_cli.serving.connections import Connection
 from braid_cli.serving.server import Bounds
 from tests.front_door import FrontDoor, claims, jwt
@@ -26,7 +27,7 @@ from tests.served import served, token
 from tests.stages import DemoStages, demo_stages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 QUESTION = {"text": "What caused the Beacon text storm?", "top_k": 1}
@@ -119,6 +120,42 @@ def test_slow_bodies_of_three_tenants_leave_places_to_another(library: DemoStage
         assert _asked(address, "pellworth") == 200
 
 
+def _begin_bodies(address: str, tenants: Iterable[str], held: contextlib.ExitStack) -> list[socket.socket]:
+    """Begin a body of each tenant that goes no further than its first byte."""
+    clients = []
+    for tenant in tenants:
+        clients.append(held.enter_context(_connect(address)))
+        clients[-1].sendall(_post("/search", 1_000, bearer=token(tenant)) + b"{")
+    return clients
+
+
+def test_slow_bodies_of_however_many_tenants_keep_nobody_out(library: DemoStages) -> None:
+    tenants = [f"slow{number}" for number in range(6)]
+    with served(library, Bounds(at_once=4, per_tenant=3)) as address, contextlib.ExitStack() as held:
+        _begin_bodies(address, tenants * 3, held)
+        assert [_asked(address, "pellworth") for _ in range(5)] == [200] * 5
+
+
+def test_of_a_tenants_own_slow_bodies_the_slowest_makes_room(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "READ_AHEAD", 0)  # a body of one byte is slow from its first moment
+    with served(library, Bounds(at_once=4, per_tenant=3)) as address, contextlib.ExitStack() as held:
+        first, *_ = _begin_bodies(address, ["saltmarrow"] * 3, held)
+        assert _asked(address, "saltmarrow") == 200
+        status, _, problem = _answer(first)
+        assert (status, problem["type"]) == (408, "urn:braid:problem:request-timeout")
+
+
+def test_a_body_that_is_not_slow_keeps_its_place(library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "READ_RATE", 0)
+    with served(library, Bounds(at_once=4, per_tenant=3)) as address, contextlib.ExitStack() as held:
+        _begin_bodies(address, ["saltmarrow"] * 3, held)
+        assert _asked(address, "saltmarrow") == 429
+        _begin_bodies(address, [f"tenant{number}" for number in range(13)], held)
+        assert _asked(address, "pellworth") == 200  # one of three makes room for the first of another tenant
+
+
 def test_an_answer_is_read_to_its_end_whatever_strangers_connect(library: DemoStages) -> None:
     for number in range(5):
         record = {"id": f"long{number}", "content": "x" * 1_000_000}
@@ -141,6 +178,60 @@ def test_an_answer_is_read_to_its_end_whatever_strangers_connect(library: DemoSt
             part = reading.recv(1_000_000)
             assert part, f"cut after {read} bytes"
             read += len(part)
+
+
+@pytest.mark.parametrize("ahead", [1, 3], ids=["one request", "three requests sent ahead"])
+def test_answers_that_nobody_reads_are_bounded_in_bytes(library: DemoStages, ahead: int) -> None:
+    """A tenant's clients that read nothing lose their oldest answers, and another's keeps its own."""
+    for tenant in ("globex", "acme"):
+        records = [{"id": f"long{number}", "content": "x" * 900_000} for number in range(2)]
+        assert FrontDoor(library).ask("POST", "/records", {"records": records}, authorizer=claims(tenant)).status == 200
+    length = len(FrontDoor(library).ask("GET", "/records", authorizer=claims("globex")).text)
+    made: list[Connection] = []
+    most = 0
+
+    class Bounded(Connection):
+        unread_of_tenant = 3 * length
+
+        def connection_made(self, transport: Any) -> None:
+            made.append(self)
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+            super().connection_made(transport)
+
+        def on_response_complete(self) -> None:
+            nonlocal most
+            super().on_response_complete()
+            most = max(most, sum(one.transport.get_write_buffer_size() for one in made if one.tenant == "globex"))
+
+    with served(library, kind=Bounded) as address, contextlib.ExitStack() as held:
+        reading = _lazy(address, "acme", held)
+        clients = [_lazy(address, "globex", held, ahead) for _ in range(20)]
+        assert _asked(address) == 200
+        assert sum(_read_whole(client, length) for client in clients) <= 10
+        assert 0 < most <= 3 * length
+        assert _read_whole(reading, length)
+
+
+def _lazy(address: str, tenant: str, held: contextlib.ExitStack, ahead: int = 1) -> socket.socket:
+    """Ask for long answers and read the first byte of one alone."""
+    client = held.enter_context(socket.socket())
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    parts = urlsplit(address)
+    client.connect((parts.hostname, parts.port))
+    client.settimeout(15)
+    asked = f"GET /records HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token(tenant)}\r\n\r\n".encode()
+    client.sendall(asked * ahead)
+    assert client.recv(1) == b"H"
+    return client
+
+
+def _read_whole(client: socket.socket, length: int) -> bool:
+    """Read what there is of an answer, and return whether it was all of it."""
+    read = 1
+    with contextlib.suppress(ConnectionResetError):
+        while read < length and (part := client.recv(1_000_000)):
+            read += len(part)
+    return read >= length
 
 
 def test_requests_that_are_wrong_push_no_entry_out_of_the_audit_log(library: DemoStages, door: FrontDoor) -> None:

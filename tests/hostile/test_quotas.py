@@ -9,7 +9,7 @@ import pytest
 from braid.api.quotas import DAY_S, MINUTE_S, Quotas
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.embedded.cache import EmbeddedCache
-from braid.errors import ConfigurationError, InvalidRequest
+from braid.errors import ConfigurationError, InvalidRequest, QuotaExceeded
 from braid.models import Query, RerankerKind
 from braid.ports.cache import ResilientCache
 from braid.settings import Settings, load_settings
@@ -121,6 +121,27 @@ def test_items_are_counted_whether_they_are_written_or_removed(made: Make, clock
     assert door.ask("POST", "/search", QUESTION).status == 200
     clock.advance(MINUTE_S)
     assert door.ask("DELETE", "/records/n-4").status == 200
+
+
+def test_what_was_refused_at_the_end_of_a_minute_adds_nothing_to_the_next(
+    made: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = made(quota_writes_per_minute=10)
+    stages.quotas.take_writes("acme", 10)
+    count = stages.cache.count
+
+    def at_the_turn(*given: Any) -> int | None:
+        taken = count(*given)
+        clock.advance(MINUTE_S if given[2] > 0 else 0)
+        return taken
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stages.cache, "count", at_the_turn)
+        with pytest.raises(QuotaExceeded):
+            stages.quotas.take_writes("acme", 10)
+    stages.quotas.take_writes("acme", 10)
+    with pytest.raises(QuotaExceeded):
+        stages.quotas.take_writes("acme", 1)
 
 
 def test_a_request_above_the_whole_quota_is_told_so_and_not_to_come_again(made: Make) -> None:

@@ -17,11 +17,12 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.embedded.tables import forget_words, words_table
 from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
 
 from tests.contract.search_index import ask
-from tests.contract.shapes import ACME, AS_OF, DIMENSIONS, GLOBEX, Clock, edge, record, vertex
+from tests.contract.shapes import ACME, AS_OF, DIMENSIONS, GLOBEX, Clock, edge, record, vertex, without_trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -319,7 +320,7 @@ def old(tmp_path: Path) -> Path:
     for table in ("cache", "messages", "messages_sent", "objects", "notes"):
         connection.execute(f"DROP TABLE {table}")
     connection.execute("DROP INDEX untrusted_records")
-    connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
+    without_trust(connection)
     connection.execute("PRAGMA user_version = 1")
     connection.close()
     (tmp_path / "braid.db-commits").unlink()
@@ -347,7 +348,7 @@ def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> 
             # as it was written then
             connection.execute(f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)", row)  # noqa: S608
             connection.execute("DROP INDEX untrusted_records")
-            connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
+            without_trust(connection)
             connection.execute("PRAGMA user_version = 3")
     for _ in range(2):
         with EmbeddedStore(tmp_path) as store:
@@ -369,12 +370,34 @@ def test_an_older_store_is_read_as_it_is(old: Path) -> None:
 
 
 @pytest.mark.parametrize("read_only", [True, False])
+def test_an_edge_of_an_older_store_is_as_trusted_as_its_evidence(tmp_path: Path, *, read_only: bool) -> None:
+    ends = {"own": "near", "mail": "far", None: "next"}
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("own", "x"), record("mail", "x", trusted=False)])
+        edges = [edge("a", target, evidence=evidence) for evidence, target in ends.items()]
+        EmbeddedKnowledgeGraph(store).upsert([vertex(name) for name in ("a", *ends.values())], edges)
+        with store.transaction() as connection:
+            connection.execute("DROP INDEX edges_by_evidence")
+            connection.execute("ALTER TABLE edges DROP COLUMN trusted")
+            connection.execute("PRAGMA user_version = 6")
+    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+        graph = EmbeddedKnowledgeGraph(store)
+        assert {one.evidence: one.trusted for one in graph.relationships(ACME, ids=["a"])} == {
+            "own": True,
+            "mail": False,
+            None: True,
+        }
+        found = graph.expand(ExpandRequest(tenant_id=ACME, seeds=("a",), as_of=AS_OF, trusted_only=True))
+        assert {hit.id for hit in found.hits} == {"near", "next"}
+
+
+@pytest.mark.parametrize("read_only", [True, False])
 def test_a_vertex_of_an_older_store_is_as_trusted_as_its_record(tmp_path: Path, *, read_only: bool) -> None:
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("own", "x"), record("mail", "x", trusted=False)])
         EmbeddedKnowledgeGraph(store).upsert([vertex(name, name="Keelson") for name in ("own", "mail")], [])
         with store.transaction() as connection:
-            connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
+            without_trust(connection)
             connection.execute("PRAGMA user_version = 5")
     with EmbeddedStore(tmp_path, read_only=read_only) as store:
         graph = EmbeddedKnowledgeGraph(store)

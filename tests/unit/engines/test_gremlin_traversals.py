@@ -104,14 +104,17 @@ def test_what_a_caller_sends_is_an_argument_and_never_a_step() -> None:
     assert [step[0] for step in instructions(written.bytecode)].count("drop") == 1
 
 
-def test_rows_come_back_as_they_were_written() -> None:
-    described = vertex("a|1", entity_type="Event", name="Naïve | name", timestamp=day(3), has_record=False)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_rows_come_back_as_they_were_written(*, trusted: bool) -> None:
+    fields: dict[str, Any] = {"timestamp": day(3), "has_record": False, "trusted": trusted}
+    described = vertex("a|1", entity_type="Event", name="Naïve | name", **fields)
     (row,) = [
         step[3] for step in steps_named(elements.write_vertices(source(), [described]), "property") if step[2] == "row"
     ]
-    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name")
-    (row,) = rows(elements.write_edges(source(), [edge("a", "b", confidence=0.1 + 0.2, evidence="a|1")]))
-    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1")
+    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name", trusted)
+    related = edge("a", "b", confidence=0.1 + 0.2, evidence="a|1", trusted=trusted)
+    (row,) = rows(elements.write_edges(source(), [related]))
+    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", trusted)
 
 
 def test_times_before_1970_are_whole() -> None:

@@ -152,9 +152,12 @@ class Client:
         direction: Direction = Direction.BOTH,
         depth: int = 1,
         limit: int = 50,
+        trusted_only: bool = False,
     ) -> Related:
         """Return what stands in relation to an entity, by its id or name, the nearest first."""
         parameters = {"types": list(types), "direction": direction.value, "depth": depth, "limit": limit}
+        if trusted_only:
+            parameters["trusted_only"] = "true"
         return self._ask("GET", f"/entities/{_quoted(entity)}/related?{urlencode(parameters, doseq=True)}", Related)
 
     def write(self, writes: Writes, *, key: str | None = None) -> WriteSummary:

@@ -99,6 +99,7 @@ def _add_entities(api: Api) -> None:
         depth: Annotated[int, InQuery(ge=1, le=3)] = 1,
         limit: Annotated[int, InQuery(ge=1, le=200)] = 50,
         as_of: Annotated[Timestamp | None, InQuery()] = None,
+        trusted_only: Annotated[bool, InQuery()] = False,
     ) -> Related:
         library.quotas.take_question(api.tenant_id)
         try:
@@ -110,6 +111,7 @@ def _add_entities(api: Api) -> None:
                 limit=limit,
                 as_of=as_of,
                 fan_out=library.settings.fan_out,
+                trusted_only=trusted_only,
             )
         except InvalidRequest as error:
             if error.field != "entity":

@@ -72,9 +72,11 @@ class Quotas:
         if amount > limit:
             message = f"{limit} {what} a minute are this tenant's quota, and the request has {amount}; send fewer"
             raise QuotaExceeded(message, retry_after_s=None)
+        minute = self._clock() // MINUTE_S
         taken = self._cache.count(tenant_id, f"quota/{what}", amount, MINUTE_S)
         if taken is not None and taken > limit:
-            self._cache.count(tenant_id, f"quota/{what}", -amount, MINUTE_S)
+            if self._clock() // MINUTE_S == minute:  # else it would be given to the next one
+                self._cache.count(tenant_id, f"quota/{what}", -amount, MINUTE_S)
             left_s = math.ceil(MINUTE_S - self._clock() % MINUTE_S)
             message = f"{limit} {what} a minute are this tenant's quota; try again in {left_s} s"
             raise QuotaExceeded(message, retry_after_s=left_s)

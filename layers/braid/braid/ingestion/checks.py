@@ -6,7 +6,7 @@ import sys
 from array import array
 from dataclasses import dataclass, field
 from math import hypot, isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 from braid.errors import InvalidRequest
 from braid.ingestion.found_names import find_names, taken_over
@@ -44,6 +44,8 @@ class Accepted:
     """How many of them are there not only for names that were found."""
     edges: list[Relationship] = field(default_factory=list)
     """Those that are new or differ from the stored ones."""
+    distrusted: list[Relationship] = field(default_factory=list)
+    """Stored edges of other requests that are no longer trusted, as a record of this one is their evidence."""
     stated: set[Identity] = field(default_factory=set)
     """All valid edges, including those that are stored unchanged."""
     stubs: int = 0
@@ -100,11 +102,14 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     """
     _own(request)
     accepted = Accepted()
+    records = _once(request, "records", request.records, accepted.errors)
+    # Of equal edges the last counts, and one that is trusted more than any that is not.
+    edges = sorted(_as_trusted_as_evidence(request, records, store), key=lambda edge: edge.trusted)
     given = Given(
         request=request,
-        records=_once(request, "records", request.records, accepted.errors),
+        records=records,
         vertices=_once(request, "vertices", request.vertices, accepted.errors),
-        edges={edge.identity(): edge for edge in request.relationships},
+        edges={edge.identity(): edge for edge in edges},
         edge_places={
             edge.identity(): request.place("relationships", at) for at, edge in enumerate(request.relationships)
         },
@@ -141,6 +146,21 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     given.vertices |= found.vertices
     given.in_graph |= found.stored
     given.edges = passed | found.edges | given.edges
+
+
+def _as_trusted_as_evidence(
+    request: WriteRequest, records: Mapping[str, Record], store: WriteStore
+) -> list[Relationship]:
+    """Return the edges of a request; one whose evidence is not trusted is not trusted either."""
+    named = {edge.evidence for edge in request.relationships if edge.evidence and edge.trusted}
+    stored = named - set(records)
+    written = store.index.written(request.tenant_id, sorted(stored)) if stored else {}
+    trust = {name: one.trusted for name, one in written.items()}
+    trust |= {name: record.trusted for name, record in records.items()}
+    return [
+        edge if trust.get(edge.evidence or "", True) else edge.model_copy(update={"trusted": False})
+        for edge in request.relationships
+    ]
 
 
 def _refuse_astray(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
@@ -324,8 +344,11 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
             meant = ended(meant, before.invalid_at)
         if not edge.found:
             accepted.stated.add(identity)
+        if _kept(before, meant):
+            meant = accepted.supersession.edge(before)
         if rewrite or meant != before:
             accepted.edges.append(meant)
+    accepted.distrusted = _distrusted(given, store)
     vertices_meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
     accepted.vertices = [vertex for vertex in vertices_meant if rewrite or vertex != in_graph.get(vertex.id)]
     accepted.given_vertices = sum(vertex.id not in given.for_mentions for vertex in accepted.vertices)
@@ -337,6 +360,21 @@ def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Ver
     possible = [edge for edge in given.edges.values() if edge.source in in_graph and edge.target in in_graph]
     stored = store.graph.as_stored(given.request.tenant_id, possible) if possible else []
     return {edge.identity(): edge for edge in stored}
+
+
+def _kept(before: Relationship | None, meant: Relationship) -> TypeGuard[Relationship]:
+    """Whether a stored edge stays as it is: a stranger's word for the same does not replace what is trusted."""
+    if before is None or meant.trusted or not before.trusted or before.invalid_at is not None:
+        return False
+    return meant.evidence is not None and meant.evidence != before.evidence
+
+
+def _distrusted(given: Given, store: WriteStore) -> list[Relationship]:
+    """Return the stored edges that a request's records cease to be trusted evidence of."""
+    doubtful = [record.id for record in given.records.values() if not record.trusted]
+    said = store.graph.relationships(given.request.tenant_id, evidence=doubtful) if doubtful else []
+    others = [edge for edge in said if edge.trusted and edge.identity() not in given.edges]
+    return [edge.model_copy(update={"trusted": False}) for edge in others]
 
 
 def _has_record(in_graph: Mapping[str, Vertex], name: str) -> bool:

@@ -90,6 +90,7 @@ def find_names(
                 confidence=mention.confidence,
                 evidence=mention.text_id,
                 position=mention.position,
+                trusted=records[mention.text_id].trusted,
             )
             before = edges.get(edge.identity())
             if before is None or before.confidence < edge.confidence:

@@ -44,7 +44,8 @@ class Fault(StrEnum):
     OTHER_VALIDITY = "other_validity"
     """A vertex has another validity than its record: it gets the record's."""
     OTHER_TRUST = "other_trust"
-    """A vertex is trusted and its record is not, or the reverse: it gets the record's trust."""
+    """A vertex is trusted and its record is not, or the reverse: it gets the record's trust. Or an edge is, and the
+    record that is its evidence is not: it is no longer."""
     NO_RECORD = "no_record"
     """A vertex is marked as having a record that does not exist: the mark is removed."""
     NO_EDGE = "no_edge"
@@ -235,7 +236,7 @@ class _Repair:
     def compare_graph(self, page: GraphPage) -> None:
         claimed = [vertex.id for vertex in page.vertices if vertex.has_record]
         named = {edge.evidence for edge in page.relationships if edge.evidence}
-        there = set(self._store.index.written(self._tenant_id, sorted({*claimed, *named})))
+        there = self._store.index.written(self._tenant_id, sorted({*claimed, *named}))
         vertices: list[Vertex] = []
         edges: list[Relationship] = []
         gone: list[Relationship] = []
@@ -249,6 +250,10 @@ class _Repair:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: there is no record {edge.evidence!r}"
                 self._note(Fault.NO_EVIDENCE, edge.source, message)
                 edges += [] if edge.found else [edge.model_copy(update={"evidence": None})]
+            elif edge.evidence and edge.trusted and not there[edge.evidence].trusted:
+                message = f"{edge.source!r} {edge.type} {edge.target!r}: its evidence {edge.evidence!r} is not trusted"
+                self._note(Fault.OTHER_TRUST, edge.source, message)
+                edges.append(edge.model_copy(update={"trusted": False}))
         self._write(vertices, edges)
         self._remove(gone)
 

@@ -212,7 +212,7 @@ def _find_edges(
     if not pairs:
         return None
     absent = {key.identity() for _, key in pairs} - set(edges)
-    known = {edge.identity() for edge in _edges_named(absent, store, tenant_id)} | set(edges)
+    known = {edge.identity(): edge for edge in _edges_named(absent, store, tenant_id)} | dict(edges)
     edge_circle = _circle([(edge.identity(), key.identity()) for edge, key in pairs])
     for edge, key in pairs:
         if key.identity() not in known:
@@ -220,6 +220,12 @@ def _find_edges(
             return RefusedEdge(edge.identity(), message)
         if (edge.identity(), key.identity()) in edge_circle:
             message = f"{edge.source!r} {edge.type} {edge.target!r} would be superseded by itself"
+            return RefusedEdge(edge.identity(), message)
+        if known[key.identity()].trusted and not edge.trusted:
+            message = (
+                f"{key.source!r} {key.type} {key.target!r} is trusted and {edge.source!r} {edge.type} {edge.target!r},"
+                " which supersedes it, is not; only what is trusted ends it"
+            )
             return RefusedEdge(edge.identity(), message)
         at = edge.valid_at or edge.timestamp or store.now()
         supersession.edges[key.identity()] = min(supersession.edges.get(key.identity(), at), at)
@@ -255,10 +261,11 @@ def _wrong(link: Relationship, old: Record | None, refused: Collection[str]) -> 
 
 def _untrusted(link: Relationship, known: Mapping[str, Record]) -> str | None:
     new, old = known.get(link.source), known.get(link.target)
-    if new is None or old is None or new.trusted or not old.trusted:
+    if old is None or not old.trusted or (link.trusted and (new is None or new.trusted)):
         return None
+    doubtful = repr(link.source) if link.trusted else "the edge that says so"
     return (
-        f"{link.target!r}, which {link.source!r} supersedes, is trusted and {link.source!r} is not;"
+        f"{link.target!r}, which {link.source!r} supersedes, is trusted and {doubtful} is not;"
         " only what is trusted ends it"
     )
 

@@ -136,8 +136,9 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     records = [supersession.record(record) for record in embedded]
     for start in range(0, len(records), batch):
         store.index.upsert(records[start : start + batch])
-    if accepted.vertices or accepted.edges:
-        store.graph.upsert(accepted.vertices, accepted.edges)
+    edges = [*accepted.edges, *accepted.distrusted]
+    if accepted.vertices or edges:
+        store.graph.upsert(accepted.vertices, edges)
     if accepted.replaced:
         store.graph.delete(tenant_id, accepted.replaced)
     if accepted.stale:

@@ -98,6 +98,8 @@ class GraphHit(Frozen):
     entity_type: Label = "Concept"
     timestamp: Timestamp | None = None
     reason: str | None = None
+    trusted: Annotated[bool, Field(exclude_if=lambda trusted: trusted)] = True
+    """Whether the vertex, and every vertex and edge of its path, is trusted. Written where False only."""
 
 
 class Candidate(Frozen):

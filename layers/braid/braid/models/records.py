@@ -162,6 +162,8 @@ class NewRelationship(Frozen):
     invalid_at: Timestamp | None = None
     evidence: RecordId | None = None
     predicate: Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)] | None = None
+    trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
+    """Whether walks of what is trusted alone follow it; an edge whose evidence is not trusted is stored as False."""
     supersedes: Annotated[tuple[RelationshipKey, ...], Field(max_length=100), FailFast()] = ()
     """Edges that this one supersedes. An instruction to the write; no graph stores it."""
 

@@ -90,6 +90,8 @@ class GraphQuestion(Frozen):
     limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] = 50
     fan_out: Annotated[int, Field(strict=True, ge=1, le=MAX_FAN_OUT)] = 50
     """Edges followed from one vertex of those that a step asks for, the highest confidence first, then by identity."""
+    trusted_only: Annotated[bool, Field(strict=True)] = False
+    """Whether vertices and edges that are not trusted are neither walked nor returned."""
 
 
 class GraphQuery(GraphQuestion):

@@ -64,7 +64,7 @@ class ExpandRequest(Frozen):
     as_of: Timestamp
     """Superseded edges and vertices at this moment are neither walked nor returned."""
     trusted_only: bool = False
-    """Vertices that are not trusted are neither walked nor returned, nor do edges to them count."""
+    """Vertices and edges that are not trusted are neither walked nor returned, nor do edges to such vertices count."""
     fan_out: int = Field(default=200, ge=1)
     """Edges followed from one vertex, the highest confidence first, then by the edge's identity."""
 
@@ -95,7 +95,7 @@ class PropagateRequest(Frozen):
     as_of: Timestamp
     """Superseded edges and vertices at this moment are neither walked nor returned."""
     trusted_only: bool = False
-    """Vertices that are not trusted are neither walked nor returned, nor do edges to them count."""
+    """Vertices and edges that are not trusted are neither walked nor returned, nor do edges to such vertices count."""
 
     @model_validator(mode="after")
     def _is_bounded(self) -> PropagateRequest:

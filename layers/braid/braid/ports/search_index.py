@@ -74,13 +74,14 @@ class ScanPage(Frozen):
 
 
 class WrittenRecord(Frozen):
-    """Content hash and models of a stored record, by which a write finds out whether it is unchanged."""
+    """What a write has to know of a stored record: above all by what to find out whether it is unchanged."""
 
     id: RecordId
     content_hash: str | None = None
     """Of the record as it was given; None of one that was not written by :mod:`braid.ingestion.writing`."""
     model_ids: frozenset[str] = frozenset()
     """Models of which it has a vector."""
+    trusted: bool = True
 
 
 @runtime_checkable

@@ -25,6 +25,7 @@ class Node(NamedTuple):
     has_record: bool
     timestamp: datetime | None
     name: str | None
+    trusted: bool = True
 
 
 class WalkEdge(NamedTuple):
@@ -35,6 +36,7 @@ class WalkEdge(NamedTuple):
     confidence: float
     inward: bool
     evidence: str | None
+    trusted: bool = True
 
 
 class StoredEdge(NamedTuple):
@@ -45,6 +47,7 @@ class StoredEdge(NamedTuple):
     target: str
     confidence: float
     evidence: str | None
+    trusted: bool = True
     found: bool = False
     """Whether it was found in the text of its evidence, and not given."""
 
@@ -67,6 +70,8 @@ class _Walk(NamedTuple):
     types: tuple[str, ...]
     inward: tuple[bool, ...]
     evidence: tuple[str | None, ...]
+    trusted: bool
+    """Whether all its edges are."""
 
 
 def max_starts(query: GraphQuery) -> int:
@@ -76,7 +81,7 @@ def max_starts(query: GraphQuery) -> int:
 
 def answer_query(query: GraphQuery, gathered: GatheredGraph) -> GraphResult:
     """Walk what was gathered, and return the hits that the query asks for."""
-    walks = [_Walk(-1.0, (start,), (), (), ()) for start in gathered.starts]
+    walks = [_Walk(-1.0, (start,), (), (), (), trusted=True) for start in gathered.starts]
     truncated = gathered.truncated
     for place, edges in enumerate(gathered.edges, start=1):
         extended = _extend(walks, edges)
@@ -107,6 +112,7 @@ def _extend(walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]]) -> 
                 (*walk.types, edge.type),
                 (*walk.inward, edge.inward),
                 (*walk.evidence, edge.evidence),
+                walk.trusted and edge.trusted,
             )
 
 
@@ -158,4 +164,5 @@ def _hit(walk: _Walk, rank: int, nodes: Mapping[str, Node]) -> GraphHit:
         name=node.name,
         entity_type=node.entity_type,
         timestamp=node.timestamp,
+        trusted=walk.trusted and all(nodes[name].trusted for name in walk.ids),
     )

@@ -207,4 +207,5 @@ def _hit(rank: int, node: Node, score: float, way: _SeedPath, nodes: Mapping[str
         name=node.name,
         entity_type=node.entity_type,
         timestamp=node.timestamp,
+        trusted=all(tie.trusted for tie in way.ties) and all(nodes[identity].trusted for identity in way.ids),
     )

@@ -138,6 +138,7 @@ class Interface:
         limit: int = 50,
         as_of: datetime | None = None,
         fan_out: int = 200,
+        trusted_only: bool = False,
     ) -> Expansion:
         """Return the entities related to one, the nearest first, with or without records.
 
@@ -149,6 +150,8 @@ class Interface:
             Only these relationship types; none means any.
         depth
             Most hops, 1 to 3.
+        trusted_only
+            Whether entities and edges that are not trusted are neither walked nor returned.
 
         Raises
         ------
@@ -157,7 +160,7 @@ class Interface:
         """
         moment = self._moment(as_of)
         graph = self._library.graph
-        links = graph.link(self._tenant_id, [normalise(entity)], as_of=moment)
+        links = graph.link(self._tenant_id, [normalise(entity)], as_of=moment, trusted_only=trusted_only)
         request = related_request(
             self._tenant_id,
             entity,
@@ -168,9 +171,10 @@ class Interface:
             depth=depth,
             limit=limit,
             fan_out=fan_out,
+            trusted_only=trusted_only,
         )
         found = graph.expand(request)
-        if not links and not found.hits and not self._is_vertex(entity, moment):
+        if not links and not found.hits and not self._is_vertex(entity, moment, trusted_only=trusted_only):
             raise nothing_called(entity)
         return found
 
@@ -194,8 +198,9 @@ class Interface:
         except ValidationError as error:
             raise InvalidRequest.from_validation(error, {"request": "as_of"}) from error
 
-    def _is_vertex(self, entity: str, moment: datetime) -> bool:
-        return bool(self.graph_query(GraphQuestion.model_validate({"start": {"ids": [entity]}}), as_of=moment).hits)
+    def _is_vertex(self, entity: str, moment: datetime, *, trusted_only: bool) -> bool:
+        asked = {"start": {"ids": [entity]}, "trusted_only": trusted_only}
+        return bool(self.graph_query(GraphQuestion.model_validate(asked), as_of=moment).hits)
 
 
 def related_request(
@@ -209,6 +214,7 @@ def related_request(
     depth: int = 1,
     limit: int = 50,
     fan_out: int = 200,
+    trusted_only: bool = False,
 ) -> ExpandRequest:
     """Return the walk to the entities related to one, the nearest first, with or without records.
 
@@ -224,6 +230,8 @@ def related_request(
         Most hops, 1 to 3.
     limit
         Most entities returned, 1 to 200.
+    trusted_only
+        Whether entities and edges that are not trusted are neither walked nor returned.
 
     Raises
     ------
@@ -246,6 +254,7 @@ def related_request(
             fan_out=fan_out,
             records_only=False,
             as_of=as_of,
+            trusted_only=trusted_only,
         )
     except ValidationError as error:
         raise InvalidRequest.from_validation(error, _WALK_CALLED) from error

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-FORMAT = 7
+FORMAT = 8
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, 5, 6, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -178,19 +178,25 @@ UPDATE vertices SET trusted = 0 WHERE (tenant, id) IN (SELECT tenant, id FROM re
 """  # noqa: S608 - a condition from above
 """Which vertices walks of what is trusted leave out."""
 
-ADDED_IN_7 = """
+ADDED_IN_7 = f"""
+ALTER TABLE edges ADD COLUMN trusted INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX edges_by_evidence ON edges (tenant, evidence) WHERE evidence IS NOT NULL;
+UPDATE edges SET trusted = 0 WHERE (tenant, evidence) IN (SELECT tenant, id FROM records WHERE {UNTRUSTED});
+"""  # noqa: S608 - a condition from above
+"""Which edges they do not follow. The index finds those of a record that ceases to be trusted."""
+
+ADDED_IN_8 = """
 ALTER TABLE vertices ADD COLUMN found INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE edges ADD COLUMN position INTEGER;
 """
 """Which vertices were found in texts, and where the edges were."""
 
-_TRUST_BEFORE_6 = f"""NOT EXISTS (
-    SELECT 1 FROM records WHERE records.tenant = stored.tenant AND records.id = stored.id AND {UNTRUSTED}
-) AS trusted,"""  # noqa: S608 - a condition from above
-_TRUST_IN, _FOUND_IN = 6, 7
-"""Formats since which a vertex says whether it is trusted, and whether it was found."""
+_TRUST_SINCE = {"vertices": (6, "id"), "edges": (7, "evidence")}
+"""By table: the format since which a row says whether it is trusted, and where it names the record that decides."""
+_FOUND_SINCE, _FOUND = 8, {"vertices": "0 AS found", "edges": "NULL AS position"}
+"""Format since which a row says whether it was found, and by table what it says before."""
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7)
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7, ADDED_IN_8)
 """The tables and indexes that each format added."""
 
 _IDEOGRAPHS_SINCE = 4
@@ -245,11 +251,16 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 def read_as_it_is(connection: sqlite3.Connection) -> None:
     """Let a connection that cannot write see an older store's vertices and edges as they are read today."""
     found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found not in range(1, _FOUND_IN):
-        return
-    trusted = _TRUST_BEFORE_6 if found < _TRUST_IN else ""
-    connection.execute(f"CREATE TEMP VIEW vertices AS SELECT *, {trusted} 0 AS found FROM main.vertices AS stored")  # noqa: S608
-    connection.execute("CREATE TEMP VIEW edges AS SELECT *, NULL AS position FROM main.edges")
+    for table, (since, record) in _TRUST_SINCE.items():
+        if found in range(1, _FOUND_SINCE):
+            trusted = (
+                f" NOT EXISTS (SELECT 1 FROM records WHERE records.tenant = stored.tenant"  # noqa: S608 - names from above
+                f" AND records.id = stored.{record} AND {UNTRUSTED}) AS trusted,"
+            )
+            connection.execute(
+                f"CREATE TEMP VIEW {table} AS SELECT *,{trusted if found < since else ''} {_FOUND[table]}"  # noqa: S608
+                f" FROM main.{table} AS stored"
+            )
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:

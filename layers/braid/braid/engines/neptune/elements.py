@@ -36,7 +36,9 @@ SHOWN_NAME = "shown_name"
 """The name, or else the first alias."""
 HAS_RECORD = "has_record"
 UNTRUSTED = "untrusted"
-"""Whether a vertex is not trusted; one that an older Braid wrote says nothing, and so is."""
+"""Whether a vertex or edge is not trusted; one that an older Braid wrote says nothing, and so is."""
+FOUND = "found"
+"""Mark of a row of what was found in a text; an edge's is followed by its position."""
 TIMESTAMP = "timestamp"
 VALID_FROM = "valid_from"
 VALID_UNTIL = "valid_until"
@@ -90,8 +92,8 @@ def valid(steps: GraphTraversal, as_of: datetime) -> GraphTraversal:
     return steps.has(VALID_FROM, P.lte(now)).has(VALID_UNTIL, P.gt(now))
 
 
-def open_vertices(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> GraphTraversal:
-    """Keep the vertices that may be walked at a moment."""
+def walkable(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> GraphTraversal:
+    """Keep the vertices, or edges, that may be walked at a moment."""
     steps = valid(steps, as_of)
     return steps.not_(__.has(UNTRUSTED, True)) if trusted_only else steps
 
@@ -154,6 +156,7 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
             (TENANT, edge.tenant_id),
             (IDENTITY, _identity(edge)),
             (ROW, _edge_row(edge)),
+            (UNTRUSTED, not edge.trusted),
             (CONFIDENCE, float(edge.confidence)),
             (TIMESTAMP, microseconds(edge.timestamp, UNKNOWN_TIME)),
             (VALID_FROM, microseconds(edge.valid_at, FIRST_MOMENT)),
@@ -173,6 +176,7 @@ class Reached(NamedTuple):
     has_record: bool
     timestamp: datetime | None
     name: str
+    trusted: bool
     found: bool
 
 
@@ -185,36 +189,44 @@ class Step(NamedTuple):
     predicate: str
     confidence: float
     evidence: str
+    trusted: bool
     position: int | None
 
 
 def read_vertex(row: str) -> Reached:
     """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
-    record, entity_type, has_record, time, name, *found = row.split(_SEPARATOR)
+    record, entity_type, has_record, time, name, *marks = row.split(_SEPARATOR)
     moment = _EPOCH + int(time) * _MICROSECOND if time else None
-    return Reached(record, entity_type, has_record == "1", moment, name, bool(found))
+    return Reached(record, entity_type, has_record == "1", moment, name, UNTRUSTED not in marks, FOUND in marks)
 
 
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
-    source, kind, target, predicate, confidence, evidence, *position = row.split(_SEPARATOR)
-    return Step(source, kind, target, predicate, float(confidence), evidence, int(position[0]) if position else None)
+    source, kind, target, predicate, confidence, evidence, *marks = row.split(_SEPARATOR)
+    position = next((int(mark.removeprefix(FOUND)) for mark in marks if mark.startswith(FOUND)), None)
+    return Step(source, kind, target, predicate, float(confidence), evidence, UNTRUSTED not in marks, position)
 
 
 def node_of(vertex: Reached) -> Node:
     """Return a vertex as graph walks rank it."""
-    return Node(vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None)
+    return Node(vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None, vertex.trusted)
 
 
 def _vertex_row(vertex: Vertex) -> str:
     time = (vertex.timestamp - _EPOCH) // _MICROSECOND if vertex.timestamp else ""
     fields = (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", str(time), vertex.name or "")
-    return _SEPARATOR.join((*fields, *(("1",) if vertex.found else ())))  # what is given has the row that it always had
+    return _SEPARATOR.join((*fields, *_marks(trusted=vertex.trusted, found=FOUND if vertex.found else None)))
 
 
 def _edge_row(edge: Relationship) -> str:
     fields = (_identity(edge), repr(float(edge.confidence)), edge.evidence or "")
-    return _SEPARATOR.join((*fields, *(() if edge.position is None else (str(edge.position),))))
+    found = None if edge.position is None else f"{FOUND}{edge.position}"
+    return _SEPARATOR.join((*fields, *_marks(trusted=edge.trusted, found=found)))
+
+
+def _marks(*, trusted: bool, found: str | None) -> tuple[str, ...]:
+    """Return the last fields of a row of what is not trusted or was found; the others end without, as ever."""
+    return (*(() if trusted else (UNTRUSTED,)), *((found,) if found else ()))
 
 
 def _identity(edge: Relationship) -> str:
@@ -309,6 +321,7 @@ def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
         valid_at=_moment(row["from"], FIRST_MOMENT),
         invalid_at=_moment(row["until"], LAST_MOMENT),
         evidence=step.evidence or None,
+        trusted=step.trusted,
         position=step.position,
     )
 

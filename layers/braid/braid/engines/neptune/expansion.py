@@ -44,6 +44,8 @@ class Best(NamedTuple):
     place: int
     """Position of the last edge among those of its vertex; breaks ties."""
     evidence: tuple[str | None, ...]
+    trusted: bool
+    """Whether all its edges are."""
 
 
 def expansion_traversal(source: GraphTraversalSource, request: ExpandRequest) -> GraphTraversal:
@@ -55,14 +57,14 @@ def expansion_traversal(source: GraphTraversalSource, request: ExpandRequest) ->
     """
     seeds = [elements.vertex_id(request.tenant_id, seed) for seed in dict.fromkeys(request.seeds)]
     own = source.V(*seeds).has(elements.TENANT, request.tenant_id)
-    steps = elements.open_vertices(own, request.as_of, trusted_only=request.trusted_only)
+    steps = elements.walkable(own, request.as_of, trusted_only=request.trusted_only)
     steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     for _ in range(request.max_hops):
         is_hub = _edges(request).skip(request.fan_out)
         steps = steps.choose(is_hub, __.local(surest(request)), in_force(request)).aggregate(_EDGES).by(elements.ROW)
         steps = far_ends(steps, request.direction).dedup().where(P.without(_SEEN))
         steps = steps.has(elements.TENANT, request.tenant_id)
-        steps = elements.open_vertices(steps, request.as_of, trusted_only=request.trusted_only)
+        steps = elements.walkable(steps, request.as_of, trusted_only=request.trusted_only)
         steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     return steps.cap(_EDGES, _VERTICES)
 
@@ -73,8 +75,9 @@ def _edges(request: ExpandRequest) -> GraphTraversal:
 
 
 def in_force(request: ExpandRequest) -> GraphTraversal:
-    """Return a vertex's edges that are valid at the request's moment."""
-    return elements.valid(_edges(request).has(elements.TENANT, request.tenant_id), request.as_of)
+    """Return a vertex's edges that the request may walk."""
+    own = _edges(request).has(elements.TENANT, request.tenant_id)
+    return elements.walkable(own, request.as_of, trusted_only=request.trusted_only)
 
 
 def surest(request: ExpandRequest) -> GraphTraversal:
@@ -86,9 +89,9 @@ def surest(request: ExpandRequest) -> GraphTraversal:
     # Filters only as many edges as are needed. Without the limit, TinkerPop would filter before it sorts.
     steps = steps.limit(MOST_EDGES)
     if request.direction is not Direction.OUT:
-        steps = steps.filter_(elements.open_vertices(__.out_v(), request.as_of, trusted_only=request.trusted_only))
+        steps = steps.filter_(elements.walkable(__.out_v(), request.as_of, trusted_only=request.trusted_only))
     if request.direction is not Direction.IN:
-        steps = steps.filter_(elements.open_vertices(__.in_v(), request.as_of, trusted_only=request.trusted_only))
+        steps = steps.filter_(elements.walkable(__.in_v(), request.as_of, trusted_only=request.trusted_only))
     return steps.limit(request.fan_out + 1)
 
 
@@ -145,7 +148,7 @@ def best_paths(
     """
     seeds = set(request.seeds)
     best: dict[str, Best] = {}
-    frontier = {seed: Best(-1.0, 0, (seed,), (), (), 0, ()) for seed in seeds}
+    frontier = {seed: Best(-1.0, 0, (seed,), (), (), 0, (), trusted=True) for seed in seeds}
     truncated = False
     for hop in range(1, request.max_hops + 1):
         following: dict[str, Best] = {}
@@ -164,6 +167,7 @@ def best_paths(
                     (*way.inward, edge.source != vertex),
                     place,
                     (*way.evidence, edge.evidence or None),
+                    way.trusted and edge.trusted,
                 )
                 if target not in following or found < following[target]:
                     following[target] = found
@@ -204,6 +208,7 @@ def _hit(rank: int, way: Best, reached: Mapping[str, Reached]) -> GraphHit:
         name=vertex.name or None,
         entity_type=vertex.entity_type,
         timestamp=vertex.timestamp,
+        trusted=way.trusted and all(reached[name].trusted for name in way.ids),
     )
 
 
@@ -223,7 +228,7 @@ def propagation_traversal(source: GraphTraversalSource, request: PropagateReques
     )
     seeds = [elements.vertex_id(request.tenant_id, seed) for seed in walk.seeds]
     own = source.V(*seeds).has(elements.TENANT, request.tenant_id)
-    steps = elements.open_vertices(own, request.as_of, trusted_only=request.trusted_only)
+    steps = elements.walkable(own, request.as_of, trusted_only=request.trusted_only)
     steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     for hop in range(1, request.max_hops + 1):
         if hop == 1:
@@ -236,7 +241,7 @@ def propagation_traversal(source: GraphTraversalSource, request: PropagateReques
         steps = steps.aggregate(_EDGES).by(elements.ROW)
         steps = far_ends(steps, Direction.BOTH).dedup().where(P.without(_SEEN))
         steps = steps.has(elements.TENANT, request.tenant_id)
-        steps = elements.open_vertices(steps, request.as_of, trusted_only=request.trusted_only)
+        steps = elements.walkable(steps, request.as_of, trusted_only=request.trusted_only)
         steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
     return steps.cap(_EDGES, _VERTICES, _WALKED) if request.max_hops > 1 else steps.cap(_EDGES, _VERTICES)
 
@@ -280,4 +285,5 @@ def read_propagation(
 
 
 def _stored_edge(edge: Step) -> StoredEdge:
-    return StoredEdge(edge.source, edge.type, edge.target, edge.confidence, edge.evidence or None, edge.position is not None)
+    evidence, found = edge.evidence or None, edge.position is not None
+    return StoredEdge(edge.source, edge.type, edge.target, edge.confidence, evidence, edge.trusted, found)

@@ -75,8 +75,14 @@ def _starts(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal:
     if start.names:
         keys = [elements.link_key(query.tenant_id, normalise(name)) for name in start.names]
         steps = steps.has(elements.LINK_KEY, P.within(keys))
-    steps = elements.valid(steps.has(elements.TENANT, query.tenant_id), query.as_of)
+    steps = _walkable(steps, query)
     return _filtered(steps, start.entity_types, start.time_range)
+
+
+def _walkable(steps: GraphTraversal, query: GraphQuery) -> GraphTraversal:
+    """Keep the vertices, or edges, of the query's tenant that it may walk."""
+    own = steps.has(elements.TENANT, query.tenant_id)
+    return elements.walkable(own, query.as_of, trusted_only=query.trusted_only)
 
 
 def _filtered(steps: GraphTraversal, entity_types: Sequence[str], time_range: TimeRange | None) -> GraphTraversal:
@@ -93,7 +99,7 @@ def _filtered(steps: GraphTraversal, entity_types: Sequence[str], time_range: Ti
 
 def _targets(steps: GraphTraversal, step: QueryStep, query: GraphQuery) -> GraphTraversal:
     """Keep the vertices that meet a step's conditions."""
-    steps = elements.valid(steps.has(elements.TENANT, query.tenant_id), query.as_of)
+    steps = _walkable(steps, query)
     if step.name is not None:
         steps = steps.has(elements.LINK_KEY, elements.link_key(query.tenant_id, normalise(step.name)))
     return _filtered(steps, step.entity_types, step.time_range)
@@ -105,7 +111,7 @@ def _edges(step: QueryStep) -> GraphTraversal:
 
 def _walked(step: QueryStep, query: GraphQuery) -> GraphTraversal:
     """Return the edges that a step may follow, not filtered by their far ends."""
-    steps = elements.valid(_edges(step).has(elements.TENANT, query.tenant_id), query.as_of)
+    steps = _walkable(_edges(step), query)
     return steps.has(elements.CONFIDENCE, P.gte(float(step.min_confidence))) if step.min_confidence > 0 else steps
 
 
@@ -151,4 +157,5 @@ def _by_vertex(
 
 
 def _edge(edge: Step, *, inward: bool) -> WalkEdge:
-    return WalkEdge(edge.source if inward else edge.target, edge.type, edge.confidence, inward, edge.evidence or None)
+    target, evidence = edge.source if inward else edge.target, edge.evidence or None
+    return WalkEdge(target, edge.type, edge.confidence, inward, evidence, edge.trusted)

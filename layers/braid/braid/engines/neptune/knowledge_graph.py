@@ -210,7 +210,7 @@ class GremlinGraph:
         keys = list(wanted)
         rows = self._ask(
             lambda g: (
-                elements.open_vertices(
+                elements.walkable(
                     g.V().has(elements.LINK_KEY, P.within(keys)).has(elements.TENANT, tenant_id),
                     as_of,
                     trusted_only=trusted_only,

@@ -236,10 +236,10 @@ class OpenSearchIndex:
         return [found[record_id] for record_id in ids if record_id in found]
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
-        """Return content hash and models of the records that exist, including those not yet searchable."""
+        """Return content hash, models and trust of the records that exist, including those not yet searchable."""
         keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
         try:
-            found = self._fields(list(keys), [mapping.CONTENT_HASH, mapping.MODEL_IDS])
+            found = self._fields(list(keys), [mapping.CONTENT_HASH, mapping.MODEL_IDS, mapping.TRUSTED])
         except IndexMissing:
             return {}
         return {
@@ -247,6 +247,7 @@ class OpenSearchIndex:
                 id=keys[key],
                 content_hash=source.get(mapping.CONTENT_HASH),
                 model_ids=source.get(mapping.MODEL_IDS, ()),
+                trusted=source.get(mapping.TRUSTED, True),
             )
             for key, source in found.items()
         }

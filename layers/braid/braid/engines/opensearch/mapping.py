@@ -34,6 +34,8 @@ DIGEST = "digest"
 SPACES, MODEL_IDS = "spaces", "model_ids"
 """Embedding spaces and models of a record's vectors."""
 CONTENT_HASH = "content_hash"
+TRUSTED = "trusted"
+"""Written where it is false only."""
 DOCUMENT = "document"
 """Title of the source, as a keyword."""
 _ADDED = (DOCUMENT, "timestamp_us", "valid_from_us", "valid_until_us", "models", SPACES, MODEL_IDS, DIGEST)

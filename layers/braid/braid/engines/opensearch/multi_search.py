@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.opensearch.mapping import WORDS, floats, microseconds, vector_field
+from braid.engines.opensearch.mapping import TRUSTED, WORDS, floats, microseconds, vector_field
 from braid.models import Hit
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
@@ -139,7 +139,7 @@ def _conditions(request: SearchRequest, *, outdated: bool) -> list[dict[str, Any
 
 def _unwanted(request: SearchRequest) -> list[dict[str, Any]]:
     """Return the conditions that no hit may meet, validity aside."""
-    return [{"term": {"trusted": False}}] if request.filters.trusted_only else []
+    return [{"term": {TRUSTED: False}}] if request.filters.trusted_only else []
 
 
 def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False) -> dict[str, Any]:

@@ -69,6 +69,7 @@ class Adjacency:
     """Each edge's evidence."""
     found: Mask
     """Whether each edge was found in a text."""
+    edge_trusted: NDArray[np.bool_]
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
 
     def neighbours(self, direction: Direction) -> Neighbours:
@@ -86,6 +87,7 @@ class Adjacency:
             has_record=bool(self.has_record[vertex]),
             timestamp=None if time == NO_TIME else from_microseconds(time),
             name=self.names[vertex],
+            trusted=bool(self.trusted[vertex]),
         )
 
     def valid_at(self, as_of: int) -> Mask:
@@ -95,6 +97,11 @@ class Adjacency:
     def open_vertices(self, as_of: int, *, trusted_only: bool) -> Mask:
         """Return which vertices may be walked at a moment in microseconds since 1970."""
         return self.valid_at(as_of) & self.trusted if trusted_only else self.valid_at(as_of)
+
+    def open_edges(self, edges: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
+        """Return which of some edges may be walked at a moment in microseconds since 1970."""
+        keep: Mask = (self.edge_from[edges] <= as_of) & (self.edge_until[edges] > as_of)
+        return keep & self.edge_trusted[edges] if trusted_only else keep
 
     def matching(self, entity_types: Sequence[str], time_range: TimeRange | None) -> Mask:
         """Return which vertices are of one of the types, any if there are none, and have a time in the range."""
@@ -139,7 +146,7 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
     entity_types = sorted({row[3] for row in vertices})
     type_place = {name: number for number, name in enumerate(entity_types)}
     edges = connection.execute(
-        "SELECT source, type, target, predicate, confidence, valid_at, invalid_at, evidence,"
+        "SELECT source, type, target, predicate, confidence, valid_at, invalid_at, evidence, trusted,"
         " position IS NOT NULL FROM edges"
         " WHERE tenant = ?",
         (tenant,),
@@ -167,7 +174,8 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
         edge_from=_moments([row[5] for row in edges], ALWAYS_FROM),
         edge_until=_moments([row[6] for row in edges], ALWAYS_UNTIL),
         evidence=[row[7] for row in edges],
-        found=np.array([row[8] for row in edges], dtype=np.bool_),
+        edge_trusted=np.array([row[8] for row in edges], dtype=np.bool_),
+        found=np.array([row[9] for row in edges], dtype=np.bool_),
     )
 
 

@@ -28,7 +28,8 @@ _VERTEX_COLUMNS = (
     "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted, v.found"
 )
 _EDGE_COLUMNS = (
-    "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence, e.position"
+    "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence, e.trusted,"
+    " e.position"
 )
 
 
@@ -96,7 +97,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
                 raise InvalidRequest(message, field="relationships")
     connection.executemany(
         "INSERT OR REPLACE INTO edges (tenant, source, type, target, predicate, confidence, timestamp, valid_at,"
-        " invalid_at, evidence, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " invalid_at, evidence, trusted, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 tenant,
@@ -109,6 +110,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
                 to_microseconds(relationship.valid_at),
                 to_microseconds(relationship.invalid_at),
                 relationship.evidence,
+                relationship.trusted,
                 relationship.position,
             )
             for relationship in relationships
@@ -325,7 +327,8 @@ def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
         valid_at=from_microseconds(row[6]),
         invalid_at=from_microseconds(row[7]),
         evidence=row[8],
-        position=row[9],
+        trusted=bool(row[9]),
+        position=row[10],
     )
 
 

@@ -45,7 +45,7 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str
     for hop in range(1, request.max_hops + 1):
         check()
         parents, edges, targets = edges_of(neighbours, frontier)
-        in_force = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of)
+        in_force = graph.open_edges(edges, as_of, trusted_only=request.trusted_only)
         if request.trusted_only:  # else edges to untrusted vertices would make a hub of any vertex
             in_force &= graph.trusted[targets]
         parents, edges, targets = parents[in_force], edges[in_force], targets[in_force]
@@ -77,6 +77,7 @@ def _edge(graph: Adjacency, edge: int) -> StoredEdge:
         graph.ids[int(graph.targets[edge])],
         float(graph.confidence[edge]),
         graph.evidence[edge],
+        bool(graph.edge_trusted[edge]),
         bool(graph.found[edge]),
     )
 
@@ -99,8 +100,7 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
         Ids of the vertices that have a name or alias, for each of :func:`phrases`.
     """
     as_of = to_microseconds(query.as_of) or 0
-    in_force = graph.valid_at(as_of)
-    edge_in_force = (graph.edge_from <= as_of) & (graph.edge_until > as_of)
+    in_force = graph.open_vertices(as_of, trusted_only=query.trusted_only)
     start = query.start
     keep = in_force & graph.matching(start.entity_types, start.time_range)
     if start.ids:
@@ -119,7 +119,8 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
         if step.name is not None:
             wanted &= _among(graph, named.get(normalise(step.name), ()))
         parents, edges, targets = edges_of(graph.neighbours(step.direction), frontier)
-        kept = edge_in_force[edges] & wanted[targets] & _walkable(graph, step)[edges]
+        open_edges = graph.open_edges(edges, as_of, trusted_only=query.trusted_only)
+        kept = open_edges & wanted[targets] & _walkable(graph, step)[edges]
         parents, edges, targets = parents[kept], edges[kept], targets[kept]
         places = place_in_group(parents)
         followed = places < query.fan_out
@@ -162,6 +163,7 @@ def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers
                 confidence=float(graph.confidence[edge]),
                 inward=int(graph.sources[edge]) != vertex,
                 evidence=graph.evidence[edge],
+                trusted=bool(graph.edge_trusted[edge]),
             )
         )
     return found

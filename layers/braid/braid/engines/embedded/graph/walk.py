@@ -109,7 +109,7 @@ def _walk(
     for hop in range(1, max_hops + 1):
         check()
         parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
-        keep = (graph.edge_from[edges] <= as_of) & (graph.edge_until[edges] > as_of) & walkable[targets]
+        keep = graph.open_edges(edges, as_of, trusted_only=trusted_only) & walkable[targets]
         if types is not None:
             keep &= types[graph.edge_types[edges]]
         parents, edges, targets = parents[keep], edges[keep], targets[keep]
@@ -163,24 +163,27 @@ def _hits(graph: Adjacency, reached: WalkResult, rows: list[int]) -> tuple[Graph
     for rank, row in enumerate(rows, start=1):
         vertex = int(reached.vertices[row])
         node = graph.node(vertex)
+        path, trusted = _path(graph, reached, row)
         hits.append(
             GraphHit(
                 id=node.id,
                 score=clamp(float(reached.scores[row])),
                 rank=rank,
-                path=_path(graph, reached, row),
+                path=path,
                 has_record=node.has_record,
                 name=node.name,
                 entity_type=node.entity_type,
                 timestamp=node.timestamp,
+                trusted=trusted,
             )
         )
     return tuple(hits)
 
 
-def _path(graph: Adjacency, reached: WalkResult, row: int) -> Path:
-    """Return the best path to a vertex, given its place in the result."""
+def _path(graph: Adjacency, reached: WalkResult, row: int) -> tuple[Path, bool]:
+    """Return the best path to a vertex, given its place in the result, and whether all of it is trusted."""
     vertices: list[int] = []
+    edges: list[int] = []
     types: list[str] = []
     inward: list[bool] = []
     evidence: list[str | None] = []
@@ -189,15 +192,17 @@ def _path(graph: Adjacency, reached: WalkResult, row: int) -> Path:
         step = reached.steps[hop]
         vertices.append(int(step.vertices[place]))
         edge = int(step.edges[place])
+        edges.append(edge)
         types.append(graph.relationship_types[int(graph.edge_types[edge])])
         evidence.append(graph.evidence[edge])
         inward.append(bool(step.inward[place]))
         place = int(step.parents[place])
     vertices.append(int(reached.steps[0].vertices[place]))
-    return Path(
+    path = Path(
         ids=tuple(graph.ids[vertex] for vertex in reversed(vertices)),
         types=tuple(reversed(types)),
         names=tuple(graph.names[vertex] or graph.ids[vertex] for vertex in reversed(vertices)),
         inward=tuple(reversed(inward)),
         evidence=tuple(reversed(evidence)) if any(evidence) else (),
     )
+    return path, bool(graph.trusted[vertices].all() and graph.edge_trusted[edges].all())

@@ -166,7 +166,7 @@ class EmbeddedSearchIndex:
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
-        """Return the hash and the models of the records that exist."""
+        """Return the hash, the models and the trust of the records that exist."""
         with self._store.read() as connection:
             tenant = self._store.tenant_number(connection, tenant_id)
             return {} if tenant is None else rows.written(connection, tenant, ids)

@@ -202,18 +202,22 @@ def read_many(
 
 
 def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, WrittenRecord]:
-    """Return the hash and the models of the records that exist."""
+    """Return the hash, the models and the trust of the records that exist."""
     rows = connection.execute(
-        "SELECT r.id, json_extract(r.body, '$.content_hash'), json_group_array(v.model_id)"
+        "SELECT r.id, json_extract(r.body, '$.content_hash'), json_group_array(v.model_id),"
+        " json_extract(r.body, '$.trusted')"
         " FROM json_each(?) AS asked CROSS JOIN records AS r ON r.tenant = ? AND r.id = asked.value"
         " LEFT JOIN vectors AS v ON v.record = r.number GROUP BY r.number",
         (json.dumps(list(dict.fromkeys(ids))), tenant),
     )
     return {
         record_id: WrittenRecord(
-            id=record_id, content_hash=content_hash, model_ids=frozenset(json.loads(model_ids)) - {None}
+            id=record_id,
+            content_hash=content_hash,
+            model_ids=frozenset(json.loads(model_ids)) - {None},
+            trusted=trusted != 0,  # None where it is trusted
         )
-        for record_id, content_hash, model_ids in rows
+        for record_id, content_hash, model_ids, trusted in rows
     }
 
 
