@@ -97,7 +97,9 @@ class Clock:
 
 
 def without_trust(connection: sqlite3.Connection) -> None:
-    """Make vertices and edges of an embedded store as they were when they did not say whether they are trusted."""
+    """Make vertices and edges of an embedded store as they were before they said whether they are trusted and found."""
     connection.execute("DROP INDEX edges_by_evidence")
     connection.execute("ALTER TABLE edges DROP COLUMN trusted")
+    connection.execute("ALTER TABLE edges DROP COLUMN position")
+    connection.execute("ALTER TABLE vertices DROP COLUMN found")
     connection.execute("ALTER TABLE vertices DROP COLUMN trusted")

@@ -260,6 +260,11 @@ def _flush(run: Sequence[_Word], content: str) -> Iterator[_Candidate]:
         del words[-1]
     if not words or len(words) > MOST_NAME_WORDS:
         return
+    of = next((place for place, word in enumerate(words) if word.text == "of"), 0)
+    if of > 1:  # "Lothair II of Lotharingia" names Lothair II
+        yield from _flush(words[:of], content)
+    if of and len(words) - of > 2:  # noqa: PLR2004 - two words and more after "of"
+        yield from _flush([word for word in words[of + 1 :] if word.text != "the"], content)
     name = content[words[0].start : words[-1].start + len(words[-1].text)]
     name = re.sub(r"['\u2019]s?$", "", " ".join(name.split())).rstrip(".") or name
     key = name_key(name)
