@@ -109,7 +109,7 @@ def find_names(
         # The first spelling stays, so that no write of the same name changes it.
         trusted = vertex.trusted or vertices[identity].trusted
         vertices[identity] = vertex.model_copy(update={"trusted": trusted})
-    return FoundNames(vertices, edges, _stale(tenant_id, in_graph, records, edges, store), stored)
+    return FoundNames(vertices, edges, stale_mentions(tenant_id, in_graph, records, edges, store), stored)
 
 
 def _texts(records: Sequence[Record]) -> list[SourceText]:
@@ -149,13 +149,14 @@ def _known(tenant_id: str, names: Sequence[FoundName], store: WriteStore) -> dic
     return {key: next(iter(ids)) for key, ids in entities.items() if len(ids) == 1}
 
 
-def _stale(
+def stale_mentions(
     tenant_id: str,
     in_graph: Mapping[str, Vertex],
     records: Mapping[str, Record],
     edges: Collection[tuple[str, str, str, str]],
     store: WriteStore,
 ) -> list[Relationship]:
+    """Return the stored mentions that were found in some records, apart from these edges."""
     written = [identity for identity in in_graph if identity in records]
     if not written:
         return []

@@ -29,8 +29,9 @@ ABOUT, LEADS = 10.0, 5.0
 FIRST_HITS = 3
 HIT_POWER = 1.5
 """Of the weights of hits, which are squares of scores: so hits that stand out pull more."""
-LINKED_TEXTS = 0.05
-"""Share of a neighbourhood's texts whose title another one mentions, from which on the graph is trusted fully."""
+ALONE, LINKED_TEXTS = 0.02, 0.05
+"""Share of a neighbourhood's texts whose title another one mentions: up to which the graph is not trusted at all, and
+from which on it is fully."""
 SPECIFIC_NAME = 0.9
 """Weight of a question's name over the number of texts that mention it, from which on the graph is trusted fully."""
 
@@ -104,7 +105,8 @@ class FoundMentions:
         )
         names = ((identity, weight) for identity, weight in self._request.names if self._texts[identity])
         specific = max((weight / self._texts[identity] for identity, weight in names), default=0.0)
-        return min(1.0, linked / len(texts) / LINKED_TEXTS) * min(1.0, specific / SPECIFIC_NAME) if texts else 0.0
+        together = (linked / max(1, len(texts)) - ALONE) / (LINKED_TEXTS - ALONE)
+        return min(1.0, max(0.0, together)) * min(1.0, specific / SPECIFIC_NAME)
 
     def _mentions(self, identity: str) -> int:
         """Return how many texts mention a name; of a text, the name that is its title."""

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.ports.name_finder import FoundMention, FoundName
+from braid.understanding.linking import MIN_WORD_CHARACTERS
 from braid.understanding.name_forms import without_brackets
 from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, cased_words, normalise
 
@@ -103,6 +104,8 @@ class _Candidate(NamedTuple):
     start: int
     sure: bool = True
     """Whether it is a name for itself; else only where the same word stands as a name elsewhere in the document."""
+    bracketed: bool = False
+    """Whether it stands behind an opening bracket."""
 
 
 @dataclass
@@ -156,13 +159,14 @@ def _names_of_document(
     standing |= {name_key(name) for _, name in titles}
     for text, name in titles:
         _count(tallies, given.get(normalise(name), name_key(name)), name, NAME_TYPE, text.id, -1)
-    surnames = _surnames([*(each.name for _, found in candidates for each in found), *(name for _, name in titles)])
+    shorter = _short_forms([each for _, found in candidates for each in found])
+    shorter |= _surnames([*(each.name for _, found in candidates for each in found), *(name for _, name in titles)])
     for text, found in candidates:
         kept = 0
         for each in found:
-            if not each.sure and each.key not in standing and each.key not in surnames:
+            if not each.sure and each.key not in standing and each.key not in shorter:
                 continue
-            full = surnames.get(each.key)
+            full = shorter.get(each.key)
             key, name = (name_key(full), full) if full else (each.key, each.name)
             _count(tallies, given.get(normalise(name), given.get(key, key)), name, each.entity_type, text.id, each.start)
             kept += 1
@@ -198,6 +202,19 @@ def _confidence(start: int, times: int, first_sentence: int) -> float:
 
 def _first_sentence_end(content: str) -> int:
     return next((word.start for word in _words(content[: 4 * LONGEST_PIECE]) if word.begins and word.start), len(content))
+
+
+def _short_forms(found: Sequence[_Candidate]) -> dict[str, str]:
+    """Return the long forms of a document's abbreviations by their keys: "World Health Organization (WHO)"."""
+    return {
+        short.key: long.name
+        for long, short in pairwise(found)
+        if short.bracketed and short.name.isupper() and short.key == _initials(long.name)
+    }
+
+
+def _initials(name: str) -> str:
+    return "".join(word[0] for word in cased_words(name) if not word[0].islower()).casefold()
 
 
 def _surnames(names: Iterable[str]) -> dict[str, str]:
@@ -252,13 +269,14 @@ def _candidates(content: str) -> Iterator[_Candidate]:
 def _flush(run: Sequence[_Word], content: str) -> Iterator[_Candidate]:
     """Yield the name that a run of words is, if it is one."""
     words = list(run)
+    bracketed = bool(words) and words[0].opened
     begins = bool(words) and words[0].begins
     while words and _leads_no_name(words):
         del words[0]
         begins = False
     while words and _ends_no_name(words):
         del words[-1]
-    if not words or len(words) > MOST_NAME_WORDS:
+    if not words or len(words) > MOST_NAME_WORDS or (len(words) == 1 and _special(words[0].text)):
         return
     of = next((place for place, word in enumerate(words) if word.text == "of"), 0)
     if of > 1:  # "Lothair II of Lotharingia" names Lothair II
@@ -268,13 +286,19 @@ def _flush(run: Sequence[_Word], content: str) -> Iterator[_Candidate]:
     name = content[words[0].start : words[-1].start + len(words[-1].text)]
     name = re.sub(r"['\u2019]s?$", "", " ".join(name.split())).rstrip(".") or name
     key = name_key(name)
-    if not key or len(name) > LONGEST_NAME or (len(words) == 1 and not _single(key)):
+    if not key or len(name) > LONGEST_NAME or (len(words) == 1 and not (_single(key) or _is_acronym(name))):
         return
-    yield _Candidate(key, name, NAME_TYPE, words[0].start, sure=not (begins and len(words) == 1))
+    yield _Candidate(key, name, NAME_TYPE, words[0].start, not (begins and len(words) == 1), bracketed)
+
+
+def _is_acronym(word: str) -> bool:
+    return word.isupper() and len(word) >= MIN_WORD_CHARACTERS
 
 
 def _leads_no_name(words: Sequence[_Word]) -> bool:
     """Return whether a run is none, or one, without its first word."""
+    if _is_acronym(words[0].text):
+        return False
     first = re.split("['\u2019]", words[0].text.casefold())[0]
     if first in _DATES:
         return first not in _GIVEN_NAMES or len(words) == 1 or not words[1].text.isalpha()
@@ -283,6 +307,8 @@ def _leads_no_name(words: Sequence[_Word]) -> bool:
 
 
 def _ends_no_name(words: Sequence[_Word]) -> bool:
+    if _is_acronym(words[-1].text):
+        return False
     last = words[-1].text.casefold()
     dated = len(words) > 1 and words[-2].text.casefold() in _DATES and last.isdigit()
     return dated or last in _DATES or last in FUNCTION_WORDS or (last in _OPENERS and last != "i" and len(words) > 1)
