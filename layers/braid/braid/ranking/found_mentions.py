@@ -54,13 +54,16 @@ class FoundMentions:
         self._texts: Counter[str] = Counter()
         titled: defaultdict[str, set[str]] = defaultdict(set)
         seeds, self._given = request.seeds(), False
+        self._any = False
         for edge in edges:
-            if edge.found:
+            self._any = self._any or edge.found
+            if edge.type == MENTIONS:
                 self._texts[edge.source] += 1
-                if edge.confidence >= TITLE:
+                if edge.confidence >= TITLE and (edge.found or _same_name(nodes, edge)):
                     titled[edge.source].add(edge.target)
-            elif edge.source in seeds or edge.target in seeds:
+            if not edge.found and (edge.source in seeds or edge.target in seeds):
                 self._given = True
+        self._headed = dict(titled)
         self._titled = {entity: texts for entity, texts in titled.items() if len(texts) <= MOST_TITLED}
         self._titles: defaultdict[str, list[str]] = defaultdict(list)
         for entity, texts in titled.items():
@@ -69,11 +72,11 @@ class FoundMentions:
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
-        return bool(self._texts)
+        return self._any
 
     def weights(self, edge: StoredEdge) -> tuple[float, float]:
         """Return the weights of an edge from its source to its target, and back."""
-        if not edge.found or edge.type != MENTIONS:
+        if not self._any or edge.type != MENTIONS:
             return edge.confidence, edge.confidence
         about = self._titled.get(edge.source, frozenset())
         there = edge.confidence * (ABOUT if edge.target in about else 1.0)
@@ -109,6 +112,13 @@ class FoundMentions:
         return min(1.0, max(0.0, together)) * min(1.0, specific / SPECIFIC_NAME)
 
     def _mentions(self, identity: str) -> int:
-        """Return how many texts mention a name; of a text, the name that is its title."""
-        of_title = (self._texts[entity] for entity in self._titles.get(identity, ()))
-        return max(1, self._texts[identity], *of_title)
+        """Return how many texts mention a name, or one that heads the same text: a title gives a long and a short one."""
+        headed = {identity, *self._headed.get(identity, ())}
+        names = {identity, *(entity for text in headed for entity in self._titles.get(text, ()))}
+        return max(1, *(self._texts[entity] for entity in names))
+
+
+def _same_name(nodes: Mapping[str, Node], edge: StoredEdge) -> bool:
+    """Return whether a given mention is by a text that has the entity's name as its title."""
+    entity, text = nodes.get(edge.source), nodes.get(edge.target)
+    return bool(entity and text and entity.name and text.name and entity.name.casefold() == text.name.casefold())
