@@ -63,7 +63,6 @@ class FoundMentions:
                     titled[edge.source].add(edge.target)
             if not edge.found and (edge.source in seeds or edge.target in seeds):
                 self._given = True
-        self._headed = dict(titled)
         self._titled = {entity: texts for entity, texts in titled.items() if len(texts) <= MOST_TITLED}
         self._titles: defaultdict[str, list[str]] = defaultdict(list)
         for entity, texts in titled.items():
@@ -112,10 +111,8 @@ class FoundMentions:
         return min(1.0, max(0.0, together)) * min(1.0, specific / SPECIFIC_NAME)
 
     def _mentions(self, identity: str) -> int:
-        """Return how many texts mention a name, or one that heads the same text: a title gives a long and a short one."""
-        headed = {identity, *self._headed.get(identity, ())}
-        names = {identity, *(entity for text in headed for entity in self._titles.get(text, ()))}
-        return max(1, *(self._texts[entity] for entity in names))
+        """Return how many texts mention a name; of a text, the name that is its title."""
+        return max(1, self._texts[identity], *(self._texts[entity] for entity in self._titles.get(identity, ())))
 
 
 def _same_name(nodes: Mapping[str, Node], edge: StoredEdge) -> bool:
