@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from braid.models import Direction, Embedding, Filters, Kind
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
-from braid.retrieval.stages.graph_seeds import Budget
-from braid.understanding.planning import CAUSAL_TYPES, TEMPORAL_TYPES
+from braid.retrieval.stages.seeds_and_hits import Budget
+from braid.understanding.question import CAUSAL_TYPES, TEMPORAL_TYPES
 
 from bench.engine_process import FIRST_KINDS, PAGERANK, WARMING_UP, resident_mb
 from bench.synthetic import MODEL, NOW, SPACE, TENANT, Synthetic

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -47,6 +48,11 @@ class CheapEncoder:
     model_id: str
     dimension: int
     space: str
+    max_tokens: int = 256
+
+    def token_ends(self, text: str) -> list[int]:
+        """Return where each word ends."""
+        return [word.end() for word in re.finditer(r"\S+", text)]
 
     def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
         """Return one vector of length 1 a text."""
@@ -68,7 +74,12 @@ class Timed:
     model_id: str
     space: str
     dimension: int
+    max_tokens: int
     seconds: list[float] = field(default_factory=list)
+
+    def token_ends(self, text: str) -> Sequence[int]:
+        """Return where the encoder's tokens end."""
+        return self.inner.token_ends(text)
 
     def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
         """Return what the encoder makes of the texts."""
@@ -113,7 +124,7 @@ class BenchApplication(Application):
             else:
                 real = self.profiles.models[0] if model.id == SECOND_MODEL else model
                 inner = super().encoder_for(real, threads=threads or os.cpu_count())
-            self.timed[model.id] = Timed(inner, model.id, space, model.dimension)
+            self.timed[model.id] = Timed(inner, model.id, space, model.dimension, inner.max_tokens)
         return self.timed[model.id]
 
     def embedding_s(self) -> float:
@@ -179,7 +190,7 @@ def lines(application: BenchApplication, source: Path) -> int:
 def an_object(application: BenchApplication, _source: Path) -> int:
     """Write an object by the steps of the workflow, one after another; that it is put there first is not counted."""
     from braid.ingestion.bulk.local_imports import LocalImports
-    from braid.ports.imports import ImportAsked
+    from braid.ports.ingestion import ImportAsked
 
     imports = LocalImports(application)
     try:

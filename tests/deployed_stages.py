@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from braid.engines.embedded.cache import EmbeddedCache
+from braid.engines.embedded.key_value import EmbeddedCache
 from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.ports.cache import ResilientCache

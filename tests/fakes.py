@@ -179,11 +179,15 @@ class FakeEncoder:
 
     def __init__(self, model_id: str = "fake-model") -> None:
         self.model_id, self.space, self.dimension = model_id, model_id.replace("-", "_"), 2
+        self.max_tokens = 256
         self.encoded: list[tuple[tuple[str, ...], str]] = []
 
     def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
         self.encoded.append((tuple(texts), instruction))
         return [struct.pack("<2f", 1.0, 0.0) for _ in texts]
+
+    def token_ends(self, text: str) -> list[int]:
+        return list(range(1, len(text) + 1))
 
 
 def query(text: str = "scanner lockout", **fields: Any) -> Query:

@@ -13,7 +13,7 @@ from tests.contract.shapes import ACME
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from braid.ports.imports import Job, JobReport
+    from braid.ports.ingestion import Job, JobReport
 
     from tests.stages import DemoStages
 

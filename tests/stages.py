@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 import zlib
 from datetime import UTC, datetime
@@ -40,12 +41,18 @@ class WordEncoder:
         self.model_id = model.id
         self.space = space_of(model)
         self.dimension = model.dimension
+        self.max_tokens = model.max_tokens
+
+    def token_ends(self, text: str) -> list[int]:
+        """Return where each word ends."""
+        return [word.end() for word in re.finditer(r"\S+", text)]
 
     def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:  # noqa: ARG002 - the port's
         """Return one unit vector a text; an instruction makes no difference."""
         return [self._vector(f"{text}") for text in texts]
 
     def _vector(self, text: str) -> bytes:
+        text = " ".join(text.split()[: self.max_tokens])
         values = [0.0] * self.dimension
         for word in words(text) or ["nothing"]:
             values[zlib.crc32(word.encode()) % self.dimension] += 1.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from braid.errors import InvalidRequest
-from braid.settings.fusion_parameters import FILE_NAME
+from braid.settings.files import FITTED_FILE
 from rich.text import Text
 
 from braid_cli.evaluation.figures import METRICS
@@ -165,7 +165,7 @@ def tune(
             on_question=asking,
             on_fit=fitting,
         )
-    path = target or application.settings.fitted_weights or application.settings.home / FILE_NAME
+    path = target or application.settings.fitted_weights or application.settings.home / FITTED_FILE
     refusal = None if force else tuning.refusal()
     if refusal is None:
         write(tuning, path)

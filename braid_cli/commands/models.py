@@ -12,7 +12,7 @@ import typer
 from braid.engines.onnx.model_files import MANIFEST, ModelKind, Precision, open_model, read_manifest
 from braid.errors import ConfigurationError, ModelError
 from braid.settings import load_settings
-from braid.settings.config_files import load_profiles
+from braid.settings.files import load_profiles
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text

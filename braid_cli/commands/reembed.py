@@ -20,8 +20,8 @@ from braid_cli.question import check_tenant
 from braid_cli.terminal import EXIT_FAILED, counted, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
-    from braid.ports.index_migration import MigrationState
     from braid.ports.message_queue import Queue
+    from braid.ports.reembedding import MigrationState
     from braid.reembedding import Job, Services
 
 app = typer.Typer()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from braid_cli.datasets.staging import Item, Staging
 
-STORED_FORM = "names with their forms"
+STORED_FORM = "long texts in parts"
 """Version of how content is stored: a dataset that was written under another one is written again."""
 ITEMS_AT_ONCE = 1_024
 """Records and entities that are checked together, embedded in the order of their lengths, and written in one commit."""

@@ -9,17 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Source, Strategy
-from braid.ranking import schema_drift
+from braid.ranking import scoring
 from braid.ranking.fusion import append_below, best_scores, combine
 from braid.retrieval import pipeline
 from braid.retrieval.caches.graph import GraphCache
 from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
-from braid.retrieval.stages import graph_expand, path_coherence
+from braid.retrieval.stages import candidates, graph_expand
+from braid.retrieval.stages.candidates import MAX_HYDRATED, Mentions, hydrate
 from braid.retrieval.stages.fuse_rerank import method, strands, weigh
-from braid.retrieval.stages.hydration import MAX_HYDRATED, hydrate
-from braid.retrieval.stages.path_coherence import Mentions
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
-from braid.settings.fusion_parameters import Fitted
+from braid.settings.files import Fitted
 
 from braid_cli.evaluation.recording import RecordingStages
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from braid.app import Application
     from braid.models import GraphHit, Hit, Weights
-    from braid.retrieval.stages.hydration import Ranked
+    from braid.retrieval.stages.candidates import Ranked
     from braid.retrieval.stages.states import FuseRequest
 
     from braid_cli.datasets.dataset import JudgedQuery
@@ -157,14 +156,14 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
         return [one for _, one, _ in first[:DEPTH]]
     coherences = found.mentions.coherences([found.read[one].record for _, one, _ in first])
     cohered = sorted(
-        (-path_coherence.raised(scores[one], extra, parameters.coherence, found.read[one].drift), rank, one)
+        (-candidates.raised(scores[one], extra, parameters.coherence, found.read[one].drift), rank, one)
         for (_, one, rank), extra in zip(first, coherences, strict=True)
     )
     return [one for _, _, one in cohered[:DEPTH]]
 
 
 def _factor(found: Found, identity: str) -> float:
-    return schema_drift.FACTORS[found.read[identity].drift]
+    return scoring.DRIFT_FACTORS[found.read[identity].drift]
 
 
 def capture(

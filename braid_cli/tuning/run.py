@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from braid.errors import InvalidRequest
 from braid.models import Fusion, FusionParameters
 from braid.retrieval.stages.fuse_rerank import method
-from braid.settings.fusion_parameters import FittedFile
+from braid.settings.files import FittedFile
 
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation.figures import METRICS, Figures, bootstrap, difference, mean

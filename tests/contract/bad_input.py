@@ -16,7 +16,7 @@ from braid.ingestion.bulk.local_imports import LocalImports
 from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import MissingEnds
 from braid.lambda_runtime.fifo_batches import batch_handler
-from braid.ports.imports import ImportAsked, ImportStatus
+from braid.ports.ingestion import ImportAsked, ImportStatus
 
 from braid_cli.datasets.ingest_file import ingest_file
 from braid_cli.state_machine.invoke_endpoint import LocalContext

@@ -12,8 +12,8 @@ from braid.ingestion.repair import Fault, repair
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Kind
-from braid.ports.job_store import JobRecord
 from braid.ports.members import Membership
+from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.drifted_records import Reason, Reembed
 

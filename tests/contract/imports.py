@@ -7,11 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ports.imports import Import, ImportAsked, ImportStatus
-from braid.ports.ingestion import MissingEnds
+from braid.ports.ingestion import Import, ImportAsked, ImportStatus, MissingEnds
 
 if TYPE_CHECKING:
-    from braid.ports.imports import Imports
+    from braid.ports.ingestion import Imports
 
     from tests.stages import DemoStages
 

@@ -6,10 +6,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import DimensionMismatch, InvalidRequest
-from braid.ports.index_migration import IndexMigration, MigrationState, ReembeddedRecord
+from braid.ports.reembedding import IndexMigration, MigrationState, ReembeddedRecord
 from braid.ports.search_index import SearchIndex, SearchRequest
 
-from tests.contract.shapes import ACME, AS_OF, AXIS, GLOBEX, SPACE, WIDE_SPACE, at_cosine, embedding, packed, record
+from tests.contract.shapes import (
+    ACME,
+    AS_OF,
+    AXIS,
+    GLOBEX,
+    SPACE,
+    WIDE_SPACE,
+    at_cosine,
+    embedding,
+    in_parts,
+    packed,
+    record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,6 +138,32 @@ class IndexMovesContract:
         new = read.model_copy(update={"embeddings": (embedding(at_cosine(0.9)),)})
         moves.write_back(ACME, [ReembeddedRecord(read=read, write=new)])
         assert found(index, embedding(AXIS)) == ["a", "b"]
+
+    def test_the_parts_of_a_long_text_move_with_it_and_come_back(
+        self, index: SearchIndex, moves: IndexMigration
+    ) -> None:
+        index.upsert([record("short", cosine=0.5), record("long", embeddings=(in_parts(0.1, 0.9),))])
+        moves.begin("old", "new", SPACES)
+        parts = in_parts(0.2, 0.1, 0.8, space=WIDE_SPACE)
+        fill(moves, [each for each in pending(moves) if each.id == "short"])
+        long = [each for each in pending(moves) if each.id == "long"]
+        changes = [ReembeddedRecord(read=each, write=each.model_copy(update={"embeddings": (parts,)})) for each in long]
+        moves.fill(ACME, changes)
+        assert reconcile(moves) == 0
+        assert found(moves, wide(1.0)) == ["long", "short"]
+        moves.switch()
+        assert found(index, wide(1.0)) == ["long", "short"]
+        assert found(index, embedding(AXIS)) == ["long", "short"]
+        assert set(stored(index)["long"].embeddings) == {in_parts(0.1, 0.9), parts}
+
+    def test_parts_that_are_written_back_replace_those_of_their_space(
+        self, index: SearchIndex, moves: IndexMigration
+    ) -> None:
+        index.upsert([record("a", embeddings=(in_parts(0.1, 0.9, 0.2), in_parts(0.1, 0.3, space=WIDE_SPACE)))])
+        (read,) = index.get_many(ACME, ["a"])
+        write = read.model_copy(update={"embeddings": (in_parts(0.4, 0.5),)})
+        assert moves.write_back(ACME, [ReembeddedRecord(read=read, write=write)]).written == 1
+        assert set(stored(index)["a"].embeddings) == {in_parts(0.4, 0.5), in_parts(0.1, 0.3, space=WIDE_SPACE)}
 
     def test_a_record_that_changed_since_it_was_read_is_left(self, index: SearchIndex, moves: IndexMigration) -> None:
         index.upsert([record(name, "old", cosine=0.5) for name in ("changed", "gone", "same")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from braid.ports.job_store import JobRecord, JobStore
+from braid.ports.reembedding import JobRecord, JobStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from braid.ports.knowledge_graph import (
     PropagateRequest,
     WritableGraph,
 )
-from braid.understanding.linking import phrases
+from braid.understanding.names import phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import deadline
 from braid.errors import DimensionMismatch, InvalidRequest, StoreTooSlow
-from braid.models import Embedding, Filters, Kind, SourceRef, SourceType, TimeRange
+from braid.models import Embedding, Filters, FurtherPart, Kind, SourceRef, SourceType, TimeRange
 from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 from braid.retrieval.context.episodes import search_episodes
 
@@ -25,6 +25,7 @@ from tests.contract.shapes import (
     at_cosine,
     day,
     embedding,
+    in_parts,
     packed,
     random_vector,
     record,
@@ -189,6 +190,83 @@ class SearchIndexContract:
         index.upsert([record("old", cosine=0.5)])
         with pytest.raises(DimensionMismatch, match=r"small-space.*8.*3"):
             ask(index, vector=packed([1.0, 0.0, 0.0]))
+
+    # --- the parts of a long text -----------------------------------------------------------------------------------
+
+    def test_a_long_text_is_as_near_as_its_nearest_part_and_says_where_that_begins(self, index: SearchIndex) -> None:
+        index.upsert(
+            [
+                record("begin", "turbine", embeddings=(in_parts(0.8, 0.1),)),
+                record("end", "turbine", embeddings=(in_parts(0.1, 0.3, 0.9),)),
+                record("short", "turbine", cosine=0.5),
+            ]
+        )
+        hits = ask(index, "turbine", AXIS)
+        assert [(hit.id, hit.rank, hit.part_start) for hit in hits.vector] == [
+            ("end", 1, 200),
+            ("begin", 2, 0),
+            ("short", 3, 0),
+        ]
+        assert [hit.score for hit in hits.vector] == pytest.approx([0.9, 0.8, 0.5], abs=2e-3)
+        assert {hit.part_start for hit in hits.lexical} == {0}
+
+    def test_the_parts_of_one_text_leave_room_for_others(self, index: SearchIndex) -> None:
+        long = in_parts(*[0.9 - number / 10_000 for number in range(700)])
+        index.upsert([record("long", embeddings=(long,)), *(record(f"r{n}", cosine=n / 20) for n in range(9))])
+        hits = ask(index, vector=AXIS, k=10).vector
+        assert ids(hits) == ["long", *(f"r{number}" for number in reversed(range(9)))]
+        assert ids(ask(index, vector=AXIS, k=2).vector) == ["long", "r8"]
+
+    def test_parts_are_found_only_where_their_record_is(self, index: SearchIndex) -> None:
+        parts = (in_parts(0.1, 0.9),)
+        index.upsert(
+            [
+                record("plain", "turbine", embeddings=parts),
+                record("other", "turbine", tenant_id=GLOBEX, embeddings=parts),
+                record("fact", "turbine", kind=Kind.FACT, embeddings=parts),
+                record("mail", "turbine", trusted=False, embeddings=parts),
+                record("ended", "turbine", invalid_at=day(1), embeddings=parts),
+                record("old", "turbine", kind=Kind.FACT, embeddings=parts, task_id="t"),
+            ]
+        )
+        assert found(index) == {"plain", "fact", "mail", "old"}
+        assert found(index, filters=Filters(kinds=(Kind.FACT,))) == {"fact", "old"}
+        assert found(index, filters=Filters(trusted_only=True)) == {"plain", "fact", "old"}
+        assert found(index, filters=Filters(task_id="t")) == {"old"}
+        assert found(index, ids=("plain", "other")) == {"plain"}
+        assert found(index, tenant_id=GLOBEX) == {"other"}
+        assert ask(index, vector=AXIS).superseded == 1
+        assert index.stats(ACME).records == 5
+        assert scanned(index, space_missing=SPACE) == []
+
+    def test_the_parts_of_a_text_are_stored_and_go_with_it(self, index: SearchIndex) -> None:
+        long = record("a", "turbine", embeddings=(in_parts(0.1, 0.2, 0.9),))
+        index.upsert([long])
+        assert index.get_many(ACME, ["a"], with_vectors=True)[0].embeddings == long.embeddings
+        assert index.get_many(ACME, ["a"])[0].embeddings == ()
+        assert index.scan(ACME, with_vectors=True).records[0].embeddings == long.embeddings
+        index.upsert([record("a", "turbine", embeddings=(in_parts(0.1, 0.4),))])
+        assert [hit.score for hit in ask(index, vector=AXIS).vector] == pytest.approx([0.4], abs=2e-3)
+        index.upsert([record("a", "turbine", cosine=0.3)])
+        (hit,) = ask(index, vector=AXIS).vector
+        assert (hit.score, hit.part_start) == (pytest.approx(0.3, abs=2e-3), 0)
+        index.upsert([long])
+        assert index.delete(ACME, ["a"]) == 1
+        assert ask(index, vector=AXIS).vector == ()
+
+    def test_a_space_without_long_texts_is_searched_beside_one_with_them(self, index: SearchIndex) -> None:
+        index.upsert([record("wide", embeddings=(embedding(at_cosine(0.4, 16), WIDE_SPACE),))])
+        index.upsert([record("long", embeddings=(in_parts(0.1, 0.9), in_parts(0.2, 0.3, space=WIDE_SPACE)))])
+        wide = embedding(at_cosine(1.0, 16), WIDE_SPACE)
+        assert ids(ask(index, embedding=wide).vector) == ["wide", "long"]
+        assert [hit.score for hit in ask(index, vector=AXIS).vector] == pytest.approx([0.9], abs=2e-3)
+
+    def test_a_part_of_another_length_is_refused_and_nothing_is_written(self, index: SearchIndex) -> None:
+        part = FurtherPart(start=100, vector=packed([1.0, 0.0, 0.0]))
+        long = embedding(AXIS).model_copy(update={"further": (part,)})
+        with pytest.raises(DimensionMismatch, match=r"small-space.*8.*3"):
+            index.upsert([record("good", cosine=0.9), record("long", embeddings=(long,))])
+        assert index.get_many(ACME, ["good", "long"]) == []
 
     # --- words ------------------------------------------------------------------------------------------------------
 

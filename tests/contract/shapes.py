@@ -7,7 +7,7 @@ import struct
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from braid.models import Embedding, Record, Relationship, Vertex
+from braid.models import Embedding, FurtherPart, Record, Relationship, Vertex
 
 if TYPE_CHECKING:
     import random
@@ -60,6 +60,13 @@ def embedding(vector: bytes, space: str = SPACE) -> Embedding:
     return Embedding(space=space, model_id=f"model-of-{space}", vector=vector)
 
 
+def in_parts(*cosines: float, space: str = SPACE) -> Embedding:
+    """Return the vectors of a long text whose parts begin every hundred characters, by their cosines with an axis."""
+    first, *others = (at_cosine(cosine, DIMENSIONS[space]) for cosine in cosines)
+    further = tuple(FurtherPart(start=100 * number, vector=vector) for number, vector in enumerate(others, start=1))
+    return Embedding(space=space, model_id=f"model-of-{space}", vector=first, further=further)
+
+
 def record(record_id: str, content: str = "", *, cosine: float | None = None, **fields: Any) -> Record:
     """Return a record of tenant acme; ``cosine`` is that of its vector with :data:`AXIS`."""
     if cosine is not None:
@@ -94,6 +101,14 @@ class Clock:
     def seconds(self) -> float:
         """Return the moment as seconds since 1970."""
         return self.moment.timestamp()
+
+
+def without_parts(connection: sqlite3.Connection) -> None:
+    """Give a store the vectors of format 7, one of each text and space."""
+    connection.execute("DROP INDEX vectors_by_record")
+    connection.execute("ALTER TABLE vectors DROP COLUMN start")
+    connection.execute("CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space)")
+    connection.execute("PRAGMA user_version = 7")
 
 
 def without_trust(connection: sqlite3.Connection) -> None:

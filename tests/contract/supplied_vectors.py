@@ -17,7 +17,7 @@ from braid.ingestion.writing import WriteReport, WriteRequest, write
 from braid.models import Embedding, Query, Record
 from braid.reembedding.writing import refresh
 from braid.retrieval import pipeline
-from braid.retrieval.stages.hydration import SUPPLIED_FACTOR
+from braid.retrieval.stages.candidates import SUPPLIED_FACTOR
 from braid.settings import EngineKind
 
 from tests.contract.shapes import ACME, GLOBEX

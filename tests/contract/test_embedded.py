@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.cache import EmbeddedCache
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.key_value import EmbeddedCache, EmbeddedSchemaRegistry
 from braid.engines.embedded.message_queue import MAX_RECEIVES, EmbeddedQueue
 from braid.engines.embedded.object_store import PART_BYTES, EmbeddedObjectStore
-from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 

@@ -18,6 +18,7 @@ from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
 from tests.contract.found_names import FoundNamesContract
 from tests.contract.graph_keeping import GraphKeepingContract
+from tests.contract.long_texts import LongTextsContract
 from tests.contract.shapes import ACME, GLOBEX, edge, record, vertex
 from tests.contract.supplied_vectors import SuppliedVectorsContract
 from tests.contract.writes import WritesContract, found, written
@@ -50,6 +51,10 @@ class TestWrites(WritesContract):
 
 
 class TestSuppliedVectors(SuppliedVectorsContract):
+    pass
+
+
+class TestLongTexts(LongTextsContract):
     pass
 
 

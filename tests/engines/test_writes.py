@@ -12,6 +12,7 @@ from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
 from tests.contract.graph_keeping import GraphKeepingContract
+from tests.contract.long_texts import LongTextsContract
 from tests.contract.supplied_vectors import SuppliedVectorsContract
 from tests.contract.writes import WritesContract
 from tests.deployed_stages import DeployedStages
@@ -48,6 +49,10 @@ class TestWrites(WritesContract):
 
 
 class TestSuppliedVectors(SuppliedVectorsContract):
+    pass
+
+
+class TestLongTexts(LongTextsContract):
     pass
 
 

@@ -10,13 +10,13 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.job_store import EmbeddedJobStore
+from braid.engines.embedded.key_value import EmbeddedJobStore
 from braid.engines.embedded.search import hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreCorrupt, StoreError
 from braid.models import EmbeddingType
-from braid.ports.job_store import JobRecord
+from braid.ports.reembedding import JobRecord
 
 from tests.contract.shapes import ACME
 from tests.front_door import FrontDoor, claims

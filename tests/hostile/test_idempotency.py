@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from braid.ports.imports import ImportAsked
+    from braid.ports.ingestion import ImportAsked
 
 KEY = {"idempotency-key": "k1"}
 LINE = b'{"record": {"id": "late", "content": "Beacon was late."}}\n'

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.api import auth
+from braid.api.auth import InvalidToken, verify
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem
-from braid.api.signed_tokens import InvalidToken, verify
 from braid.engines.embedded.search.bm25 import match_expression
-from braid.engines.rerankers import texts
+from braid.engines.rerankers import requests
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.phases import phases_of
 from braid.ingestion.items import read_lines
 from braid.models import Intent, Name, QueryText, RecordId, TenantId, Timestamp
-from braid.ports import scan_cursor
+from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats
-from braid.ranking import citations
 from braid.retrieval.context import selection
-from braid.understanding import linking, multi_hop, name_forms, question, tokens, walk_preference
+from braid.retrieval.stages import presentation
+from braid.understanding import multi_hop, names, question, tokens
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def token(text: str) -> None:
 def cursor(text: str) -> None:
     for cursor in (text, base64.urlsafe_b64encode(text.encode()).decode()):
         with suppress(InvalidRequest):
-            scan_cursor.decode("saltmarrow", cursor)
+            keys.decode("saltmarrow", cursor)
 
 
 def caller(text: str) -> None:
@@ -152,9 +152,9 @@ def line(text: str) -> None:
 
 
 def cited(text: str) -> None:
-    citations._CHUNK.match(text)
-    citations._PAGE.search(text)
-    citations.excerpt(text)
+    presentation._CHUNK.match(text)
+    presentation._PAGE.search(text)
+    presentation.excerpt(text)
 
 
 QUESTIONS: dict[str, Read] = {
@@ -162,20 +162,20 @@ QUESTIONS: dict[str, Read] = {
     "its intent": question.detect_intent,
     "its model": lambda text: question.detect_embedding_type(text, Intent.LOOKUP),
     "its direction": lambda text: question.walk_direction(text, Intent.CAUSAL),
-    "its time": lambda text: walk_preference.time_relation(text, None),
-    "its ends": walk_preference.wants_ends,
+    "its time": lambda text: question.time_relation(text, None),
+    "its ends": question.wants_ends,
     "its steps": lambda text: multi_hop.parse_steps(text, GRAPH),
-    "its phrases": linking.phrases,
-    "its names": name_forms.lookup_keys,
+    "its phrases": names.phrases,
+    "its names": names.lookup_keys,
     "its words": lambda text: match_expression(tokens.search_words(text)),
     "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
-    "its tokens": lambda text: texts.prepare(text, [text], window=512),
+    "its tokens": lambda text: requests.prepare(text, [text], window=512),
 }
 """What is read of a question, which has 10,000 characters at most."""
 NAMES: dict[str, Read] = {
     "a name": tokens.normalise,
-    "its forms": name_forms.stored_forms,
+    "its forms": names.stored_forms,
     "a citation": cited,
     "an id": valid(RecordId),
     "a tenant": valid(TenantId),

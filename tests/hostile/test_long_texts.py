@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from braid.ranking.citations import excerpt
-from braid.retrieval.stages.presentation import MAX_ANSWER_BYTES, shortened
+from braid.retrieval.stages.presentation import MAX_ANSWER_BYTES, excerpt, shortened
 
 from tests.fakes import fused, query, record, searched
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.api.quotas import DAY_S, MINUTE_S, Quotas
 from braid.engines.aws.dynamodb_cache import DynamoCache
-from braid.engines.embedded.cache import EmbeddedCache
+from braid.engines.embedded.key_value import EmbeddedCache
 from braid.errors import ConfigurationError, InvalidRequest, QuotaExceeded
 from braid.models import Query, RerankerKind
 from braid.ports.cache import ResilientCache

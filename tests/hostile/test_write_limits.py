@@ -12,8 +12,8 @@ from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.inline_writes import write_message
 from braid.ingestion.items import read_lines
 from braid.ingestion.writing import WriteRequest
-from braid.models import Embedding, Record, Vertex, record_limits
-from braid.models.record_limits import (
+from braid.models import Embedding, Record, Vertex, records
+from braid.models.records import (
     MAX_ALIASES,
     MAX_CONTENT_BYTES,
     MAX_CONTENT_JSON,
@@ -35,8 +35,8 @@ MANY_KEYS = {f"key {number}": number for number in range(110_000)}
 TOO_MUCH: dict[str, dict[str, Any]] = {
     "metadata": {"metadata": dict(list(MANY_KEYS.items())[: strict_json.MAX_KEYS])},
     "metadata of one key too many": {"metadata": dict(list(MANY_KEYS.items())[: MAX_METADATA_KEYS + 1])},
-    "metadata of one long value": {"metadata": {"a": "é" * (record_limits.MAX_METADATA_VALUE_BYTES // 2 + 1)}},
-    "metadata of one long key": {"metadata": {"k" * (record_limits.MAX_METADATA_KEY_BYTES + 1): 1}},
+    "metadata of one long value": {"metadata": {"a": "é" * (records.MAX_METADATA_VALUE_BYTES // 2 + 1)}},
+    "metadata of one long key": {"metadata": {"k" * (records.MAX_METADATA_KEY_BYTES + 1): 1}},
     "metadata that is long in all": {"metadata": {str(at): "x" * 16_000 for at in range(5)}},
     "aliases": {"aliases": [f"alias {number}" for number in range(MAX_ALIASES + 1)]},
     "content": {"content": "x" * 1_900_000},
@@ -114,11 +114,11 @@ def test_an_episode_is_bounded_as_well(stages: DemoStages) -> None:
 
 def test_vertices_and_vectors_are_bounded_as_well() -> None:
     aliases = tuple(f"alias {number}" for number in range(MAX_ALIASES + 1))
-    found = record_limits.too_much(Vertex(id="v", tenant_id=TENANT, aliases=aliases))
+    found = records.too_much(Vertex(id="v", tenant_id=TENANT, aliases=aliases))
     assert found
     assert found.field == "aliases"
-    long = Embedding(space="s", model_id="m", vector=b"\0\0\x80?" * (record_limits.MAX_VECTOR_VALUES + 1))
-    found = record_limits.too_much(Record(id="r", tenant_id=TENANT, embeddings=(long,)))
+    long = Embedding(space="s", model_id="m", vector=b"\0\0\x80?" * (records.MAX_VECTOR_VALUES + 1))
+    found = records.too_much(Record(id="r", tenant_id=TENANT, embeddings=(long,)))
     assert found
     assert found.field == "embeddings"
 

@@ -11,7 +11,7 @@ from braid.errors import StoreError, TransientStoreError
 from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.jobs import Task
 from braid.lambda_runtime.observability import stage_handler
-from braid.ports.imports import ImportAsked, ImportStatus
+from braid.ports.ingestion import ImportAsked, ImportStatus
 from braid.settings import Settings
 
 from braid_cli.state_machine.interpreter import INGEST_DEFINITION, Workflow, definition

@@ -9,34 +9,31 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from braid import deadline
-from braid.engine_selection import Engines
 from braid.errors import StoreError
+from braid.model_selection import Models
 from braid.models import EmbeddingType
 from braid.models.model_profiles import AUTO, resolve
-from braid.ranking import schema_drift
-from braid.ranking.freshness import FOREVER
-from braid.retrieval.stages import embed, fuse_rerank, graph_expand, plan, vector_search
-from braid.retrieval.stages.graph_seeds import Budget
+from braid.ranking import scoring
+from braid.ranking.scoring import FOREVER
+from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
+from braid.retrieval.stages.seeds_and_hits import Budget
 from braid.settings import EngineKind, load_settings
-from braid.settings.fusion_parameters import load_fitted
+from braid.settings.files import load_fitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from braid.api.quotas import Quotas
-    from braid.engines.aws.ingest_function import IngestFunction
-    from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
+    from braid.engines.aws.step_functions import IngestFunction, ReembedWorkflow, RetrieveWorkflow
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, FusionParameters, Query
     from braid.models.model_profiles import ModelConfig
-    from braid.ports.imports import Imports
-    from braid.ports.ingestion import WriteReport, WriteRequest
+    from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
     from braid.reembedding.drifted_records import DriftedRecordQueue
-    from braid.retrieval.caches.answers import ContextCache
-    from braid.retrieval.caches.configured import Caches
+    from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
     from braid.retrieval.context.selection import Context, ContextRequest
     from braid.retrieval.stages.states import (
@@ -60,7 +57,7 @@ SHARE = 0.6
 """Largest share of a request's remaining time that one stage may take, so that time is left to answer without it."""
 
 
-class Application(Engines):
+class Application(Models):
     """The five stages and the library's services: answers, contexts, writes, imports, deletes and re-embedding.
 
     Attributes
@@ -76,7 +73,7 @@ class Application(Engines):
     @cached_property
     def caches(self) -> Caches:
         """The caches that are on."""
-        from braid.retrieval.caches.configured import Caches
+        from braid.retrieval.caches.answers import Caches
 
         return Caches(self)
 
@@ -106,7 +103,7 @@ class Application(Engines):
         model_ids = {kind: resolve(self.profiles, profile, kind, forced).id for kind in EmbeddingType}
         graph = self.caches.graph(request.query.tenant_id)
         since = self._validity_since(request.query, request.started_at)
-        return plan.run(
+        return plan_and_search.run_plan(
             request,
             graph=graph,
             model_ids=model_ids,
@@ -135,7 +132,7 @@ class Application(Engines):
     def embed(self, request: EmbedRequest) -> Embedded:
         """Run the embed stage."""
         with deadline.within(EMBED_S, share=SHARE):
-            return embed.run(
+            return plan_and_search.run_embed(
                 request,
                 model=self.model_for(request.plan.embedding_type, request.plan.model_id),
                 default=self._standby(request.plan.model_id),
@@ -154,7 +151,7 @@ class Application(Engines):
     def vector_search(self, request: SearchStageRequest) -> Searched:
         """Run the vector_search stage."""
         with deadline.within(SEARCH_S, share=SHARE):
-            return vector_search.run(
+            return plan_and_search.run_vector_search(
                 request,
                 index=self.index,
                 now=self.now(),
@@ -203,7 +200,7 @@ class Application(Engines):
 
     @property
     def _reach(self) -> int:
-        return schema_drift.reach(self.settings.schema_drift_threshold, self.settings.schema_window)
+        return scoring.schema_reach(self.settings.schema_drift_threshold, self.settings.schema_window)
 
     def outdated_counts(self) -> dict[str, int]:
         """Return how many outdated records were queued and how many were lost since the last call, by metric."""
@@ -244,10 +241,13 @@ class Application(Engines):
         """Answer by the deployed workflow where one is named, else by the stages of this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
             return self._workflow.answer(query)
-        from braid.retrieval import pipeline, slow_answers
+        from braid.retrieval import pipeline
+        from braid.retrieval.stages import presentation
 
         answer = pipeline.answer(query, self)
-        if why := slow_answers.described(answer, self.settings.slow_total_ms, with_text=self.settings.log_queries):
+        if why := presentation.slow_answer_fields(
+            answer, self.settings.slow_total_ms, with_text=self.settings.log_queries
+        ):
             _LOG.warning(
                 "slow answer: %s", json.dumps(why | ({"query": query.text} if self.settings.log_queries else {}))
             )
@@ -255,7 +255,7 @@ class Application(Engines):
 
     @cached_property
     def _ingest_function(self) -> IngestFunction:
-        from braid.engines.aws.ingest_function import IngestFunction
+        from braid.engines.aws.step_functions import IngestFunction
 
         return IngestFunction.connect(self.settings)
 
@@ -330,9 +330,6 @@ class Application(Engines):
 def application() -> Application:
     """Return this process's application, with the settings of the environment.
 
-    Raises
-    ------
-    ConfigurationError
-        If a setting is missing or malformed.
+    Raises ConfigurationError if a setting is missing or malformed.
     """
     return Application(load_settings())

@@ -30,15 +30,12 @@ _ENDS: ContextVar[float] = ContextVar("braid_deadline", default=math.inf)
 def within(seconds: float, *, share: float = 1.0) -> Iterator[None]:
     """Set the deadline of a block, never later than the enclosing one.
 
+    Raises StoreTooSlow if the enclosing deadline has passed.
+
     Parameters
     ----------
     share
         Largest share of the enclosing time left, so that some remains to answer without the block.
-
-    Raises
-    ------
-    StoreTooSlow
-        If the enclosing deadline has passed.
     """
     check()
     now = time.monotonic()
@@ -70,26 +67,14 @@ def is_over() -> bool:
 
 
 def check() -> None:
-    """Raise if the deadline has passed.
-
-    Raises
-    ------
-    StoreTooSlow
-        If it has.
-    """
+    """Raise StoreTooSlow if the deadline has passed."""
     if is_over():
         message = "the time that a request has is over"
         raise StoreTooSlow(message)
 
 
 def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
-    """Yield items, checking the deadline every few hundred of them.
-
-    Raises
-    ------
-    StoreTooSlow
-        If the deadline has passed.
-    """
+    """Yield items, checking the deadline every few hundred of them. Raises StoreTooSlow if the deadline has passed."""
     for place, item in enumerate(items):
         if not place % every:
             check()
@@ -100,10 +85,7 @@ def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
 def holding(lock: threading.Lock) -> Iterator[None]:
     """Hold a lock, waiting for it until the deadline at most.
 
-    Raises
-    ------
-    StoreTooSlow
-        If others held it until the deadline.
+    Raises StoreTooSlow if others held it until the deadline.
     """
     if not lock.acquire(timeout=min(left(), threading.TIMEOUT_MAX)):
         message = "others held what a request needs until its time was over"
@@ -112,3 +94,19 @@ def holding(lock: threading.Lock) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+class Stopwatch:
+    """Monotonic elapsed time in milliseconds."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def ms(self) -> float:
+        """Return elapsed milliseconds, to the microsecond."""
+        return round((time.perf_counter() - self._start) * 1000.0, 3)
+
+    def lap(self) -> float:
+        """Return elapsed milliseconds and start again."""
+        elapsed, self._start = self.ms(), time.perf_counter()
+        return elapsed

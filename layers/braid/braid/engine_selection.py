@@ -6,49 +6,37 @@ Each is imported and opened on first use, so that a function pays only for the e
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.errors import ConfigurationError
-from braid.models import RerankerKind
-from braid.models.model_profiles import AUTO, Profiles, models_of, resolve
 from braid.settings import EngineKind
-from braid.settings.config_files import load_profiles
+from braid.settings.files import load_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.engines.rerankers.selection import Rerankers
-    from braid.models import EmbeddingType
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.model_profiles import Profiles
     from braid.ports.cache import Cache, ResilientCache
-    from braid.ports.encoder import Encoder
-    from braid.ports.index_migration import IndexMigration, MigrationState
-    from braid.ports.job_store import JobStore
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
     from braid.ports.object_store import ObjectStore
-    from braid.ports.reranker import Reranker
+    from braid.ports.reembedding import IndexMigration, JobStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
-    from braid.reembedding import Services
-    from braid.reembedding.served_profiles import ServedProfiles
     from braid.models import GraphSource
     from braid.ports.name_finder import NameFinder
     from braid.settings import Settings
 
 
 class Engines:
-    """The engine of each port, and the models, opened on first use."""
+    """The engine of each port, opened on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._encoders: dict[str, Encoder] = {}
         self._opening = threading.RLock()
 
     def close(self) -> None:
@@ -121,7 +109,7 @@ class Engines:
     def schemas(self) -> SchemaRegistry:
         """The schema versions of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
-            from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
+            from braid.engines.embedded.key_value import EmbeddedSchemaRegistry
 
             return EmbeddedSchemaRegistry(self.store)
         from braid.engines.aws.dynamodb import DynamoSchemaRegistry
@@ -131,7 +119,7 @@ class Engines:
     @cached_property
     def cursor_key(self) -> Callable[[], bytes]:
         """Returns the key that signs cursors."""
-        from braid.engines.aws.secrets import signing_key
+        from braid.engines.aws.clients import signing_key
 
         return signing_key(
             self.settings.cursor_key,
@@ -145,7 +133,7 @@ class Engines:
         """Returns the key that the front door adds to requests; None where requests need none."""
         if not (self.settings.front_key.get_secret_value().strip() or self.settings.front_key_secret):
             return None
-        from braid.engines.aws.secrets import signing_key
+        from braid.engines.aws.clients import signing_key
 
         return signing_key(
             self.settings.front_key,
@@ -155,13 +143,7 @@ class Engines:
         )
 
     def _keep_here(self, setting: str) -> None:
-        """Refuse to store on this machine what belongs to shared stores.
-
-        Raises
-        ------
-        ConfigurationError
-            If the settings name shared stores; names the setting that is missing.
-        """
+        """Refuse to store on this machine what belongs to shared stores."""
         if self.settings.shared_stores():
             message = f"{setting}: is not set"
             raise ConfigurationError(message)
@@ -170,17 +152,14 @@ class Engines:
     def members(self) -> MembershipStore:
         """Memberships: which caller belongs to which tenant.
 
-        Raises
-        ------
-        ConfigurationError
-            If the stores are shared, and the settings name no table.
+        Raises ConfigurationError if the stores are shared, and the settings name no table.
         """
         if self.settings.members_table:
             from braid.engines.aws.dynamodb import DynamoMembers
 
             return DynamoMembers.connect(self.settings)
         self._keep_here("BRAID_MEMBERS_TABLE")
-        from braid.engines.embedded.members import EmbeddedMembers
+        from braid.engines.embedded.key_value import EmbeddedMembers
 
         return EmbeddedMembers(self.store)
 
@@ -191,7 +170,7 @@ class Engines:
 
         cache: Cache
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.cache import EmbeddedCache
+            from braid.engines.embedded.key_value import EmbeddedCache
 
             cache = EmbeddedCache(self.store)
         elif not self.settings.cache_table:
@@ -229,16 +208,6 @@ class Engines:
         """Every configured model and profile."""
         return load_profiles(self.settings.shared_dir)
 
-    @cached_property
-    def spaces(self) -> dict[str, ModelConfig]:
-        """Every embedding space that vectors may be stored in, with its model."""
-        return self.profiles.spaces()
-
-    @property
-    def allow_supplied_vectors(self) -> bool:
-        """Whether records may bring vectors of their own."""
-        return self.settings.allow_supplied_vectors
-
     @property
     def graph_source(self) -> GraphSource:
         """Where the graph comes from."""
@@ -268,135 +237,15 @@ class Engines:
 
     @cached_property
     def jobs(self) -> JobStore:
-        """Re-embedding jobs.
-
-        Raises
-        ------
-        ConfigurationError
-            If the stores are shared, and the settings name no table.
-        """
+        """Re-embedding jobs. Raises ConfigurationError if the stores are shared, and the settings name no table."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
             self._keep_here("BRAID_REEMBED_TABLE")
-            from braid.engines.embedded.job_store import EmbeddedJobStore
+            from braid.engines.embedded.key_value import EmbeddedJobStore
 
             return EmbeddedJobStore(self.store)
         from braid.engines.aws.dynamodb import DynamoJobStore
 
         return DynamoJobStore.connect(self.settings)
-
-    @cached_property
-    def _served(self) -> ServedProfiles:
-        from braid.reembedding.served_profiles import ServedProfiles
-
-        # Embedded, reading is cheap, and an answer is never a moment out of date.
-        keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
-
-        def read() -> MigrationState:
-            return self.moves.serving()  # opened here, where a store that cannot be opened is tolerated
-
-        return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)
-
-    def active_profile(self) -> str:
-        """Return the profile whose models embed questions: that of the last index migration, else the settings'."""
-        if self.settings.embedding_model != AUTO:
-            return self.settings.model_profile
-        return self._served.active()
-
-    def model_for(self, embedding_type: EmbeddingType, model_id: str | None = None) -> ModelConfig:
-        """Return the model that embeds a type of question: the one named, or the active profile's."""
-        forced = model_id or self.settings.embedding_model
-        if forced != AUTO:
-            return self.profiles.model(forced)
-        return resolve(self.profiles, self.active_profile(), embedding_type)
-
-    def models(self) -> tuple[ModelConfig, ...]:
-        """Return the distinct models in whose spaces a record is embedded when it is written.
-
-        Those of the active profile, and of a second one during a migration or while it can be undone. Ask per batch.
-        """
-        if self.settings.embedding_model != AUTO:
-            return (self.profiles.model(self.settings.embedding_model),)
-        found = [model for name in self._served.all() for model in models_of(self.profiles, name)]
-        return tuple({model.id: model for model in found}.values())
-
-    @cached_property
-    def reembedding(self) -> Services:
-        """What re-embedding works with."""
-        from braid.reembedding import Limits, Services
-
-        settings = self.settings
-        return Services(
-            index=self.index,
-            moves=self.moves,
-            jobs=self.jobs,
-            schemas=self.schemas,
-            advance=self.cache.advance,
-            encoder_for=self.encoder_for,
-            profiles=self.profiles,
-            profile=settings.model_profile,
-            now=lambda: datetime.now(UTC),
-            seconds=time.monotonic,
-            sleep=time.sleep,
-            forced_model=settings.embedding_model,
-            limits=Limits(
-                page=settings.reembed_page,
-                texts_per_s=settings.reembed_texts_per_s,
-                min_drift=settings.reembed_min_drift,
-                sample=settings.reembed_sample,
-                tolerance=settings.reembed_tolerance,
-            ),
-        )
-
-    def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
-        """Return a model's encoder, loaded once a process.
-
-        Raises
-        ------
-        ModelError
-            If its folder is missing, tampered with or not a model, or its vectors are not as long as configured.
-        """
-        from braid.engines.onnx.encoder import OnnxEncoder
-        from braid.engines.onnx.model_files import ModelKind, open_model
-
-        threads = threads or self.settings.encoder_threads
-        key = f"{model.id}/{threads}"
-        with self._opening:
-            if key not in self._encoders:
-                folder = self.settings.models_path() / model.id
-                open_model(folder, ModelKind.ENCODER, dimension=model.dimension)
-                self._encoders[key] = OnnxEncoder.load(folder, threads=threads)
-            return self._encoders[key]
-
-    @cached_property
-    def _rerankers(self) -> Rerankers:
-        from braid.engines.rerankers.selection import Rerankers
-
-        return Rerankers(self.settings)
-
-    def open_reranker(self) -> None:
-        """Open the reranker that the settings name, before the first question does.
-
-        Raises
-        ------
-        ConfigurationError, ModelError
-            If it cannot be opened.
-        """
-        if self.settings.reranker is not RerankerKind.NONE:
-            self._rerankers.open(self.settings.reranker)
-
-    def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
-        """Return the reranker that the question asks for, or the settings; None leaves the fused order.
-
-        Raises
-        ------
-        InvalidRequest
-            If it is hosted and not allowed.
-        """
-        from braid.api.quotas import check_reranker
-
-        check_reranker(asked, self.settings)
-        kind = self.settings.reranker if asked is None else asked
-        return None if kind is RerankerKind.NONE else self._rerankers.lazy(kind)
 
 
 def _import_numpy() -> None:

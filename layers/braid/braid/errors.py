@@ -88,8 +88,6 @@ class InvalidRequest(BraidError):
 
         Parameters
         ----------
-        error
-            What validation raised.
         names
             What a field is called where the caller wrote it, when that is not the model's own name.
         """

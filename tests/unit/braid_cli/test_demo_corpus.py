@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from braid.models import EntityLink, Kind, Record, Relationship, SourceType
-from braid.understanding import linking, planning, tokens
+from braid.understanding import names, tokens
 from braid.understanding import question as understanding
 
 from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
 
 DEMO = Path(__file__).parents[3] / "braid_cli" / "demo"
 MAIN, SECOND = "saltmarrow", "pellworth"
-CAUSAL, TEMPORAL = planning.CAUSAL_TYPES, planning.TEMPORAL_TYPES
+CAUSAL, TEMPORAL = understanding.CAUSAL_TYPES, understanding.TEMPORAL_TYPES
 WALKS = {"causal": (CAUSAL, 3), "temporal": (TEMPORAL, 3), "any": ((), 2)}
 KINDS = {"factual", "comparative", "exploratory", "entity-focused", "temporal", "causal", "code", "document"}
 SUFFIXES = ("ing", "ed", "es", "s")
@@ -48,7 +48,7 @@ def is_valid(item: Record | Relationship, at: datetime) -> bool:
 
 def content_words(text: str) -> set[str]:
     """Return the words of a text that carry meaning, without the commonest endings."""
-    told = {word for word in tokens.words(text) if linking.phrases(word)}
+    told = {word for word in tokens.words(text) if names.phrases(word)}
     return {_stem(word) for word in told}
 
 
@@ -79,14 +79,14 @@ def reached(tenant: str, start: str, types: tuple[str, ...], direction: str, hop
 
 def linked_ids(tenant: str, question: str) -> set[str]:
     """Return the vertices that the question names, as the product links them."""
-    offered = set(linking.phrases(question))
+    offered = set(names.phrases(question))
     links = [
         EntityLink(entity_id=vertex.id, name=name, entity_type=vertex.entity_type, phrase=phrase, score=1.0)
         for vertex in demo(tenant).vertices
         for name in (vertex.name, *vertex.aliases)
         if name and (phrase := tokens.normalise(name)) in offered
     ]
-    return {link.entity_id for link in linking.longest_match(question, links)}
+    return {link.entity_id for link in names.longest_match(question, links)}
 
 
 @pytest.mark.parametrize(("tenant", "searchable", "edges", "judged"), [(MAIN, 150, 300, 40), (SECOND, 30, 60, 8)])

@@ -10,13 +10,12 @@ import pytest
 from braid.errors import InvalidRequest
 from braid.models import Candidate, Fusion, FusionParameters, Intent, Source
 from braid.ranking.fusion import best_scores
-from braid.ranking.schema_drift import Drift
+from braid.ranking.scoring import Drift
 from braid.retrieval import pipeline
-from braid.retrieval.stages.hydration import Ranked
-from braid.retrieval.stages.path_coherence import Mentions
+from braid.retrieval.stages.candidates import Mentions, Ranked
 from braid.retrieval.stages.states import FuseRequest
 from braid.settings import Settings
-from braid.settings.fusion_parameters import Fitted, load_fitted, read_fitted
+from braid.settings.files import Fitted, load_fitted, read_fitted
 from rich.console import Console
 
 from braid_cli.datasets.dataset import JudgedQuery, read_dataset

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.lambda_runtime.answer_metrics import figures, lost_metric
+from braid.lambda_runtime.observability import figures, lost_metric
 from braid.reembedding.drifted_records import DriftedRecordQueue
 from braid.retrieval.caches.namespace import CacheCounts, CacheName
 from braid.retrieval.context.building import measures

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid.settings.config_files import load_profiles
+from braid.settings.files import load_profiles
 
 from braid_cli.servers import localstack_server
 

@@ -22,7 +22,7 @@ from braid.models import RerankerKind
 from braid.ports.cache import counter_key
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
-from braid.settings.config_files import load_profiles
+from braid.settings.files import load_profiles
 
 from make.templates import read_template
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 import pytest
-from braid.engines.onnx.cross_encoder import OnnxCrossEncoder
-from braid.engines.onnx.encoder import OnnxEncoder
 from braid.engines.onnx.model_files import ModelKind, Precision
+from braid.engines.onnx.models import OnnxCrossEncoder, OnnxEncoder
 from braid.engines.onnx.session import TokenisedText
 from braid.errors import ModelMissing, RerankFailed
-from braid.ports.reranker import Reranker
+from braid.ports.encoder import Reranker
 from tokenizers import Tokenizer
 
 from braid_cli.export.direct import export_direct

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.job_store import EmbeddedJobStore
+from braid.engines.embedded.key_value import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.search_index import SearchRequest
@@ -20,10 +20,10 @@ WRITER = """
 import sys
 from pathlib import Path
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.job_store import EmbeddedJobStore
+from braid.engines.embedded.key_value import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
-from braid.ports.job_store import JobRecord
+from braid.ports.reembedding import JobRecord
 from tests.contract.shapes import ACME, DIMENSIONS, edge, record, vertex
 
 store = EmbeddedStore(Path(sys.argv[1]))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.app import Application
-from braid.engines.embedded.cache import NO_WAIT_S, PUT_WAIT_MS, EmbeddedCache
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.key_value import NO_WAIT_S, PUT_WAIT_MS, EmbeddedCache
 from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
@@ -22,7 +22,20 @@ from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
 
 from tests.contract.search_index import ask
-from tests.contract.shapes import ACME, AS_OF, DIMENSIONS, GLOBEX, Clock, edge, record, vertex, without_trust
+from tests.contract.shapes import (
+    ACME,
+    AS_OF,
+    AXIS,
+    DIMENSIONS,
+    GLOBEX,
+    Clock,
+    edge,
+    in_parts,
+    record,
+    vertex,
+    without_parts,
+    without_trust,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -319,6 +332,7 @@ def old(tmp_path: Path) -> Path:
     connection = sqlite3.connect(tmp_path / "braid.db")
     for table in ("cache", "messages", "messages_sent", "objects", "notes"):
         connection.execute(f"DROP TABLE {table}")
+    without_parts(connection)
     connection.execute("DROP INDEX untrusted_records")
     without_trust(connection)
     connection.execute("PRAGMA user_version = 1")
@@ -347,6 +361,7 @@ def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> 
             forget_words(connection, table, [row])
             # as it was written then
             connection.execute(f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)", row)  # noqa: S608
+            without_parts(connection)
             connection.execute("DROP INDEX untrusted_records")
             without_trust(connection)
             connection.execute("PRAGMA user_version = 3")
@@ -377,6 +392,7 @@ def test_an_edge_of_an_older_store_is_as_trusted_as_its_evidence(tmp_path: Path,
         edges = [edge("a", target, evidence=evidence) for evidence, target in ends.items()]
         EmbeddedKnowledgeGraph(store).upsert([vertex(name) for name in ("a", *ends.values())], edges)
         with store.transaction() as connection:
+            without_parts(connection)
             connection.execute("DROP INDEX edges_by_evidence")
             connection.execute("ALTER TABLE edges DROP COLUMN trusted")
             connection.execute("PRAGMA user_version = 6")
@@ -397,6 +413,7 @@ def test_a_vertex_of_an_older_store_is_as_trusted_as_its_record(tmp_path: Path, 
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("own", "x"), record("mail", "x", trusted=False)])
         EmbeddedKnowledgeGraph(store).upsert([vertex(name, name="Keelson") for name in ("own", "mail")], [])
         with store.transaction() as connection:
+            without_parts(connection)
             without_trust(connection)
             connection.execute("PRAGMA user_version = 5")
     with EmbeddedStore(tmp_path, read_only=read_only) as store:
@@ -404,6 +421,31 @@ def test_a_vertex_of_an_older_store_is_as_trusted_as_its_record(tmp_path: Path, 
         assert [each.trusted for each in graph.get_many(ACME, ["own", "mail"])] == [True, False]
         links = graph.link(ACME, ["keelson"], as_of=AS_OF, trusted_only=True)
         assert [link.entity_id for link in links] == ["own"]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_the_vector_of_an_older_store_is_of_the_whole_text(tmp_path: Path, *, read_only: bool) -> None:
+    stored = record("a", "turbine", cosine=0.5)
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([stored])
+        with store.transaction() as connection:
+            without_parts(connection)
+    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+        index = EmbeddedSearchIndex(store, DIMENSIONS)
+        assert [(hit.id, hit.part_start) for hit in ask(index, vector=AXIS).vector] == [("a", 0)]
+        assert index.get_many(ACME, ["a"], with_vectors=True) == [stored]
+
+
+def test_a_long_text_of_an_older_store_gets_the_vectors_of_its_parts(tmp_path: Path) -> None:
+    long = record("a", "turbine", embeddings=(in_parts(0.1, 0.9),))
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a", "turbine", cosine=0.1)])
+        with store.transaction() as connection:
+            without_parts(connection)
+    with EmbeddedStore(tmp_path) as store:
+        index = EmbeddedSearchIndex(store, DIMENSIONS)
+        index.upsert([long])
+        assert index.get_many(ACME, ["a"], with_vectors=True) == [long]
 
 
 def test_several_threads_may_open_an_older_store_at_once(old: Path) -> None:

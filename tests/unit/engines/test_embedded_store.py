@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.engines.embedded import store as store_module
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.job_store import EmbeddedJobStore
-from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
+from braid.engines.embedded.key_value import EmbeddedJobStore, EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import (
@@ -25,8 +24,8 @@ from braid.errors import (
     StoreReadOnly,
     TransientStoreError,
 )
-from braid.ports.job_store import JobRecord
 from braid.ports.knowledge_graph import ExpandRequest, GraphStats
+from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion
 from braid.ports.search_index import IndexStats, SearchRequest
 

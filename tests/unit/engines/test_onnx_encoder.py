@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
-from braid.engines.onnx.encoder import OnnxEncoder
 from braid.engines.onnx.model_files import Precision, describe_file, open_model, read_manifest
+from braid.engines.onnx.models import OnnxEncoder
 from braid.engines.onnx.session import read_tokenizer
 from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered
 from braid.ports.encoder import Encoder
+from braid.understanding.parts import parts
 
 from braid_cli.export.direct import export_direct
 from tests.tiny_models import INSTRUCTION, SENTENCES, WORDS, write_bert, write_modules, write_t5
@@ -51,6 +53,22 @@ def arrays(vectors: Sequence[bytes]) -> np.ndarray[Any, Any]:
 def many(count: int) -> list[str]:
     chance = np.random.default_rng(4)
     return [" ".join(chance.choice(WORDS, size=chance.integers(0, 41))) for _ in range(count)]
+
+
+def test_it_says_where_the_tokens_of_a_text_end_however_long_it_is(encoder: OnnxEncoder) -> None:
+    text = "The outage was caused by a deploy. " * 40
+    words = [word.end() for word in re.finditer(r"\w+|\.", text)]
+    assert encoder.token_ends(text) == words
+    assert encoder.token_ends("") == []
+
+
+def test_the_parts_of_a_long_text_are_read_whole(encoder: OnnxEncoder) -> None:
+    text = "the outage was caused by a deploy of checkout service. " * 30
+    cut = list(parts(text, "the outage", encoder.token_ends(text), encoder.max_tokens))
+    assert len(cut) > 5
+    assert max(len(encoder.token_ends(part.text)) for part in cut) <= encoder.max_tokens
+    # What stands behind the window makes no difference to the first vector: it is that of the first part.
+    assert encoder.encode([text]) == encoder.encode([cut[0].text])
 
 
 def test_it_is_an_encoder_and_knows_its_space(encoder: OnnxEncoder) -> None:
@@ -218,7 +236,7 @@ def test_a_tokenizer_that_knows_more_words_than_the_model_is_an_error(folder: Pa
 
 def test_importing_the_module_imports_no_runtime() -> None:
     code = (
-        "import sys, braid.engines.onnx.encoder; "
+        "import sys, braid.engines.onnx.models; "
         "print([name for name in ('numpy', 'onnxruntime', 'tokenizers', 'onnx') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code

@@ -17,7 +17,7 @@ from braid.models import Filters, TimeRange
 from braid.ports.search_index import SearchRequest
 from braid.settings import OpenSearchService, Settings, VectorEngine
 
-from tests.contract.shapes import ACME, AS_OF, AXIS, day, embedding, record
+from tests.contract.shapes import ACME, AS_OF, AXIS, WIDE_SPACE, at_cosine, day, embedding, in_parts, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,13 +64,35 @@ def test_a_vector_of_zeros_has_no_cosine_and_is_not_indexed() -> None:
     assert mapping.has_direction(AXIS)
 
 
+def test_the_further_parts_of_a_long_text_are_nested_documents_that_come_back() -> None:
+    long = record("a", embeddings=(in_parts(0.1, 0.2, 0.3), embedding(at_cosine(1.0, 16), WIDE_SPACE)))
+    body = mapping.document(long)
+    assert [(part["start"], set(part)) for part in body["parts"]] == [
+        (100, {"start", "vector_small_space"}),
+        (200, {"start", "vector_small_space"}),
+    ]
+    assert mapping.record_of(json.loads(json.dumps(body))) == long
+    assert "parts" not in mapping.document(record("a", embeddings=(in_parts(0.1),)))
+
+
+def test_an_index_that_was_made_before_there_were_parts_gets_their_fields_with_the_next_write() -> None:
+    declared = mapping.vector_properties({"vector_a": {"type": "knn_vector", "dimension": 8}})
+    assert set(declared) == {"vector_a"}
+    both = {name: {"type": "knn_vector", "dimension": 8} for name in ("vector_a", "parts.vector_a")}
+    declared = mapping.vector_properties(both)
+    assert set(declared["parts"]["properties"]) == {"start", "vector_a"}
+    assert mapping.dimensions_of({"properties": declared}) == {"vector_a": 8, "parts.vector_a": 8}
+
+
 def test_the_filter_is_inside_the_vector_clause_and_names_the_tenant() -> None:
     clause = multi_search.filter_clause(request(filters=Filters(entity_types=("Event",))), valid=True)
     body = multi_search.knn(embedding(AXIS), 5, clause)
-    inner = body["query"]["knn"]["vector_small_space"]
-    assert inner["filter"] == clause
+    first, further = body["query"]["dis_max"]["queries"]
+    of_parts = further["nested"]["query"]
+    for inner in (first["knn"]["vector_small_space"], of_parts["knn"]["parts.vector_small_space"]):
+        assert inner["filter"] == clause
+        assert inner["k"] >= 5
     assert {"term": {"tenant_id": ACME}} in clause["bool"]["filter"]
-    assert inner["k"] >= 5
     assert body["size"] == 5
 
 

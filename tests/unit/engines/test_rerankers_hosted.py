@@ -12,12 +12,12 @@ import pytest
 from botocore.config import Config
 from botocore.stub import Stubber
 from braid.app import Application
-from braid.engines.aws.secrets import api_key
+from braid.engines.aws.clients import api_key
 from braid.engines.rerankers.bedrock import BedrockReranker
 from braid.engines.rerankers.voyage import VoyageReranker
 from braid.errors import ConfigurationError, RerankFailed
 from braid.models import Query, RerankerKind
-from braid.ports.reranker import Reranker
+from braid.ports.encoder import Reranker
 from braid.settings import Settings
 from moto import mock_aws
 from pydantic import SecretStr

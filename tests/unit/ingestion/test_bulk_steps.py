@@ -16,7 +16,7 @@ from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreErro
 from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.jobs import BatchPlace, BatchResult, Cursor, Finish, Lost, Page, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
-from braid.ports.imports import Job, JobReport, JobStatus
+from braid.ports.ingestion import Job, JobReport, JobStatus
 from braid.settings import Settings
 from moto import mock_aws
 

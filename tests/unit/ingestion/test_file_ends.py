@@ -12,7 +12,7 @@ from braid.ingestion.bulk.jobs import Lost, Phase
 from braid.ingestion.inline_writes import write_items
 from braid.ingestion.items import Items
 from braid.ingestion.writing import MissingEnds
-from braid.ports.imports import JobStatus
+from braid.ports.ingestion import JobStatus
 from braid.settings import Settings
 
 from braid_cli.datasets import ingest_file

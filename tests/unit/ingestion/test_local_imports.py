@@ -12,7 +12,7 @@ from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.errors import ObjectChanged, QueueFull, TransientStoreError
 from braid.ingestion.bulk import local_imports, steps
 from braid.ingestion.bulk.local_imports import LocalImports
-from braid.ports.imports import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
+from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.settings import Settings
 
 from tests.contract.imports import ACME, KEY, LINES, ImportsContract, ended, put

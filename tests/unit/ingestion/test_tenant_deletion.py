@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.app import Application
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.schema_registry import EmbeddedSchemaRegistry
+from braid.engines.embedded.key_value import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import ConfigurationError
 from braid.ingestion.tenant_deletion import delete_tenant
-from braid.ports.job_store import JobRecord
 from braid.ports.members import Membership
+from braid.ports.reembedding import JobRecord
 from braid.settings import EngineKind, Settings
 
 from tests.contract.shapes import ACME, DIMENSIONS, record

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import RerankFailed
 from braid.lambda_runtime import observability
-from braid.lambda_runtime.answer_metrics import figures, lost_metric
+from braid.lambda_runtime.observability import figures, lost_metric
 from braid.models import Answer, Query
 from braid.settings import load_settings
 

@@ -51,7 +51,7 @@ def modules_after(script: str) -> set[str]:
 
 
 def test_stages_and_functions_are_found() -> None:
-    assert {"plan", "embed", "vector_search", "graph_expand", "fuse_rerank"} <= set(STAGES)
+    assert {"plan_and_search", "graph_expand", "fuse_rerank"} <= set(STAGES)
     assert {"plan", "embed", "vector_search", "graph_expand", "fuse_rerank"} <= set(FUNCTIONS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from braid.models import SchemaWindow
-from braid.ranking.schema_drift import FACTORS, Drift, drift, oldest_searched, reach
+from braid.ranking.scoring import DRIFT_FACTORS, Drift, drift, oldest_searched, schema_reach
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +25,7 @@ def test_the_further_behind_a_record_the_less_it_counts(
     record: int, current: int, expected: Drift, factor: float
 ) -> None:
     assert drift(record, current) is expected
-    assert FACTORS[expected] == factor
+    assert DRIFT_FACTORS[expected] == factor
 
 
 def test_the_threshold_is_the_last_difference_that_is_searched() -> None:
@@ -47,5 +47,5 @@ def test_the_window_ends_at_the_first_version() -> None:
 
 
 def test_a_strict_window_reaches_to_the_version_before_the_current_one() -> None:
-    assert [reach(3), reach(3, SchemaWindow.STRICT), reach(0, SchemaWindow.STRICT)] == [3, 1, 0]
-    assert oldest_searched(9, reach(3, SchemaWindow.STRICT)) == 8
+    assert [schema_reach(3), schema_reach(3, SchemaWindow.STRICT), schema_reach(0, SchemaWindow.STRICT)] == [3, 1, 0]
+    assert oldest_searched(9, schema_reach(3, SchemaWindow.STRICT)) == 8

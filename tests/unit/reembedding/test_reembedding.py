@@ -74,6 +74,7 @@ def killing(services: Services, after_texts: int) -> Services:
         def __init__(self, encoder: WordEncoder) -> None:
             self._encoder = encoder
             self.model_id, self.space, self.dimension = encoder.model_id, encoder.space, encoder.dimension
+            self.max_tokens, self.token_ends = encoder.max_tokens, encoder.token_ends
 
         def encode(self, texts: list[str], *, instruction: str = "") -> list[bytes]:
             left[0] -= len(texts)
@@ -311,11 +312,14 @@ def test_a_move_whose_recall_falls_is_not_switched_and_can_be_tried_again(
     stages: DemoStages, services: Services
 ) -> None:
     class Blind:
-        model_id, space, dimension = SECOND_MODEL, SECOND_SPACE, 512
+        model_id, space, dimension, max_tokens = SECOND_MODEL, SECOND_SPACE, 512, 512
 
         def encode(self, texts: list[str], *, instruction: str = "") -> list[bytes]:
             del instruction
             return stages.encoder_for(stages.profiles.model(SECOND_MODEL)).encode(["the same"] * len(texts))
+
+        def token_ends(self, text: str) -> list[int]:
+            return [len(text)]
 
     def encoder_for(model: ModelConfig) -> Any:
         return Blind() if model.id == SECOND_MODEL else stages.encoder_for(model)

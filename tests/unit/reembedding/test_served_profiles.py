@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from braid.errors import TransientStoreError
-from braid.ports.index_migration import MigrationState
-from braid.reembedding.served_profiles import ServedProfiles
+from braid.model_selection import ServedProfiles
+from braid.ports.reembedding import MigrationState
 
 from tests.contract.shapes import Clock
 

@@ -11,8 +11,7 @@ import pytest
 from braid.errors import ModelError, StoreError, TransientStoreError
 from braid.models import Kind, Query, Ranking
 from braid.ports.cache import ResilientCache
-from braid.ranking.freshness import FOREVER, ScoredCandidate, order_stable_until
-from braid.ranking.scoring import final_score
+from braid.ranking.scoring import FOREVER, ScoredCandidate, final_score, order_stable_until
 from braid.retrieval.caches.namespace import WriteGenerations, embedding_key
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
 from hypothesis import example, given

@@ -8,7 +8,7 @@ import pytest
 from braid.errors import ModelMissing, TransientStoreError
 from braid.models import EmbeddingType, Plan, Query, TemporalContext, TimeRange
 from braid.models.model_profiles import ModelConfig
-from braid.retrieval.stages import embed
+from braid.retrieval.stages import plan_and_search
 from braid.retrieval.stages.states import Embedded, EmbedRequest
 
 from tests.fakes import FakeEncoder, plan, query
@@ -51,7 +51,7 @@ class Models:
 
 def run(models: Models, asked: Query | None = None, made: Plan | None = None, chosen: ModelConfig = CHOSEN) -> Embedded:
     request = EmbedRequest(query=asked or query(), plan=made or plan())
-    return embed.run(request, model=chosen, default=DEFAULT, encoder_for=models)
+    return plan_and_search.run_embed(request, model=chosen, default=DEFAULT, encoder_for=models)
 
 
 def test_the_vector_is_of_the_plans_model_and_its_space() -> None:

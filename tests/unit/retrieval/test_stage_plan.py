@@ -9,7 +9,7 @@ from braid.errors import StoreError, TransientStoreError
 from braid.models import EmbeddingType, GraphConstraint, Strategy
 from braid.ports.knowledge_graph import GraphStats
 from braid.ports.search_index import IndexStats
-from braid.retrieval.stages import plan
+from braid.retrieval.stages import plan_and_search
 from braid.retrieval.stages.states import Planned, PlanRequest
 
 from tests.fakes import NOW, FakeGraph, FakeIndex, query
@@ -25,7 +25,9 @@ def run(
     graph: FakeGraph, request: PlanRequest = REQUEST, count_records: Callable[[str], IndexStats] | None = None
 ) -> Planned:
     count_records = count_records or FakeIndex().stats
-    return plan.run(request, graph=graph, model_ids=MODEL_IDS, candidates=50, count_records=count_records)
+    return plan_and_search.run_plan(
+        request, graph=graph, model_ids=MODEL_IDS, candidates=50, count_records=count_records
+    )
 
 
 def test_a_plan_keeps_the_question_its_trace_and_its_beginning() -> None:

@@ -8,7 +8,7 @@ import pytest
 from braid.errors import TransientStoreError
 from braid.models import Filters, Hints, PlanStep, StepOperation
 from braid.ports.search_index import SearchHits
-from braid.retrieval.stages import vector_search
+from braid.retrieval.stages import plan_and_search
 from braid.retrieval.stages.states import Embedded, Searched, SearchStageRequest
 
 from tests.fakes import NOW, TENANT, FakeIndex, embedding, hits, plan, query
@@ -24,7 +24,9 @@ EMBEDDED = Embedded(embedding=embedding(1.0, 0.0), took_ms=1)
 
 
 def run(request: SearchStageRequest, index: FakeIndex, *, schema_version: int = 1, threshold: int = 3) -> Searched:
-    return vector_search.run(request, index=index, now=NOW, schema_version=schema_version, reach=threshold)
+    return plan_and_search.run_vector_search(
+        request, index=index, now=NOW, schema_version=schema_version, reach=threshold
+    )
 
 
 def test_one_call_asks_both_strands_for_the_plans_candidates() -> None:

@@ -12,7 +12,7 @@ from braid.models import FusionParameters, Intent, Mode
 from braid.retrieval.stages.fuse_rerank import Limits, weigh
 from braid.retrieval.stages.states import FuseRequest
 from braid.settings import Settings
-from braid.settings.fusion_parameters import Fitted, load_fitted
+from braid.settings.files import Fitted, load_fitted
 from braid.understanding.planning import adaptive_weights
 from pydantic import ValidationError
 

@@ -4,15 +4,14 @@
 
     handler.py        handles one request: authentication, routing, response, logs
     router.py         Powertools' router, one per thread
-    question_routes.py  record_routes.py  import_routes.py  service_routes.py      the routes
-    auth.py           authenticates the caller and resolves the tenant
+    question_routes.py  record_routes.py  service_routes.py      the routes
+    auth.py           authenticates the caller and resolves the tenant; signed tokens and cursors
     json_bodies.py    parses and validates request bodies
     schemas.py        request and response schemas
     problems.py       errors as RFC 9457 problem details
     idempotency.py    idempotency keys
     quotas.py         quotas of tenants
     audit.py          the audit log
-    signed_tokens.py  signed tokens and cursors
     traces.py         traces of answers
     openapi.py        the OpenAPI document
     client.py         a client of the API

@@ -155,13 +155,7 @@ class _File:
         self._lock = threading.Lock()
 
     def add(self, line: str) -> None:
-        """Append one line.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
+        """Append one line."""
         with self._lock:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._path.exists() and self._path.stat().st_size >= FILE_BYTES:

@@ -14,11 +14,10 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 
 from braid.api.audit import AuditEntry, audited, open_audit_log
 from braid.api.auth import TENANT_HEADER, Refused, authorise, check_firewall_key, identify, is_open
-from braid.api.import_routes import add_import_routes
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
 from braid.api.question_routes import add_question_routes
-from braid.api.record_routes import add_record_routes
+from braid.api.record_routes import add_import_routes, add_record_routes
 from braid.api.router import Api
 from braid.api.service_routes import add_service_routes
 from braid.deadline import within
@@ -144,13 +143,7 @@ class _Request:
         return {"Strict-Transport-Security": "max-age=31536000"}
 
     def respond(self, api: Api, context: LambdaContext) -> dict[str, Any]:
-        """Return the response.
-
-        Raises
-        ------
-        Exception
-            Errors, which are answered as problems.
-        """
+        """Return the response."""
         api.counted = None
         check_firewall_key(self.event, api.library.front_key)
         if not is_open(self.path):

@@ -52,18 +52,8 @@ def run_once(
 
     Parameters
     ----------
-    cache
-        Holds claims and answers.
-    tenant_id
-        Owner of the key.
     key
         As sent by the caller; None always runs the request.
-    asked
-        The request under the key.
-    do
-        Runs the request.
-    shape
-        Type of its answer.
 
     Raises
     ------
@@ -95,15 +85,7 @@ def run_once(
 
 
 def _answered(kept: bytes, same: str, shape: type[_Shape]) -> _Shape:
-    """Return the answer stored under a key.
-
-    Raises
-    ------
-    Problem
-        If the key was used for another request, or is claimed.
-    ValueError
-        If the stored value has another format.
-    """
+    """Return the answer stored under a key."""
     before, answer, *_ = json.loads(kept)
     if before != same:
         field = FieldProblem(field="Idempotency-Key", detail="stood for another request before")

@@ -59,14 +59,8 @@ class Problem(Exception):
 
     Parameters
     ----------
-    status
-        HTTP status.
     kind
         What follows ``urn:braid:problem:``.
-    detail
-        One sentence of explanation.
-    errors
-        Invalid fields.
     headers
         Headers of the response besides its type.
     """

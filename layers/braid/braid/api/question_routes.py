@@ -14,9 +14,9 @@ from braid.errors import InvalidRequest
 from braid.models import Answer, Direction, Label, Name, Query, Question, RecordId, Timestamp
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, GraphResult, QueryStart
-from braid.ranking.citations import cite
 from braid.retrieval.context.selection import Context, ContextQuestion, ContextRequest
 from braid.retrieval.library import Interface
+from braid.retrieval.stages.presentation import cite
 
 if TYPE_CHECKING:
     from braid.api.router import Api
@@ -136,13 +136,7 @@ def _add_entities(api: Api) -> None:
 
 
 def _found(api: Api, entity_id: str) -> Entity:
-    """Return an entity.
-
-    Raises
-    ------
-    Problem
-        404 if there is none.
-    """
+    """Return an entity."""
     found = _entity(api, entity_id)
     if found is None:
         raise not_found("no entity of this id")

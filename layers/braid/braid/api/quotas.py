@@ -35,8 +35,6 @@ class Quotas:
     ----------
     settings
         The quotas; 0 is no limit.
-    cache
-        Holds the counters.
     clock
         Returns seconds since 1970.
     """
@@ -47,13 +45,7 @@ class Quotas:
         self._clock = clock
 
     def take_question(self, tenant_id: str) -> None:
-        """Count one question.
-
-        Raises
-        ------
-        QuotaExceeded
-            If the tenant has none left in this minute.
-        """
+        """Count one question. Raises QuotaExceeded if the tenant has none left in this minute."""
         self._take(tenant_id, "questions", 1, self._settings.quota_questions_per_minute)
 
     def take_writes(self, tenant_id: str, items: int) -> None:
@@ -108,13 +100,7 @@ class Quotas:
 
 
 def check_reranker(asked: RerankerKind | None, settings: Settings) -> None:
-    """Refuse a hosted reranker that is not enabled.
-
-    Raises
-    ------
-    InvalidRequest
-        With the enabled rerankers.
-    """
+    """Refuse a hosted reranker that is not enabled. Raises InvalidRequest with the enabled rerankers."""
     if asked and asked.is_hosted and asked not in settings.hosted_rerankers:
         may = ", ".join(kind for kind in RerankerKind if not kind.is_hosted or kind in settings.hosted_rerankers)
         message = f"reranker: {asked.value} may not be asked here; one of {may} may"

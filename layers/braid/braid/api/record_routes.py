@@ -1,19 +1,24 @@
-"""Routes that write, list and delete records, register schema versions, and re-embed."""
+"""Routes that write, import, list and delete records, register schema versions, and re-embed."""
 
 from __future__ import annotations
 
 import json
+import secrets
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
+from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
+from braid.api.auth import InvalidToken, sign, verify
 from braid.api.idempotency import IdempotencyKey, run_once
-from braid.api.problems import FieldProblem, Problem
+from braid.api.problems import FieldProblem, Problem, not_found
 from braid.api.schemas import (
     MAX_RECORD_BYTES,
     Deletes,
+    ImportRequest,
+    ImportSummary,
     NewSchema,
     RecordPage,
     RecordSummary,
@@ -23,17 +28,17 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
-from braid.api.signed_tokens import InvalidToken, sign, verify
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Record, RecordId, Relationship, Vertex
-from braid.ports.ingestion import MissingEnds, WriteReport, WriteRequest
-from braid.ports.scan_cursor import encode
+from braid.ports.ingestion import ImportStatus, MissingEnds, WriteReport, WriteRequest
+from braid.ports.keys import check_object_key, encode
 from braid.ports.schema_registry import SchemaVersion
 
 if TYPE_CHECKING:
     from braid.api.router import Api
     from braid.ports.search_index import SearchIndex
+
 
 WRITE = ["write"]
 CURSOR: Final = "records"
@@ -160,13 +165,7 @@ def _request(tenant_id: str, writes: Writes) -> WriteRequest:
 
 
 def _written(report: WriteReport) -> WriteSummary:
-    """Return the summary of a write.
-
-    Raises
-    ------
-    Problem
-        422 that names each invalid item; nothing was written then.
-    """
+    """Return the summary of a write."""
     if report.errors:
         fields = [
             FieldProblem(field=".".join(filter(None, (_dotted(error.place), error.field))), detail=error.message)
@@ -206,13 +205,7 @@ def _dotted(place: str) -> str:
 
 
 def _opened(after: str, tenant_id: str, key: bytes, now: float) -> str | None:
-    """Return the cursor of a token.
-
-    Raises
-    ------
-    Problem
-        422 if the token is invalid, expired, or of another tenant.
-    """
+    """Return the cursor of a token."""
     try:
         content = verify(after, purpose=CURSOR, key=key, now=now)
     except InvalidToken:
@@ -222,3 +215,41 @@ def _opened(after: str, tenant_id: str, key: bytes, now: float) -> str | None:
         detail = "after: not what a page gave as its next, or too old"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=[field])
     return content["after"]
+
+
+ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="As the request for it was answered.")]
+
+
+def add_import_routes(api: Api) -> None:
+    """Add the routes of imports."""
+    library = api.library
+
+    @api.post(
+        "/records:import",
+        operation_id="importRecords",
+        summary="Have an object of many lines written",
+        tags=WRITE,
+        status_code=HTTPStatus.ACCEPTED.value,
+    )
+    def import_records(asked: ImportRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
+        api.caller.must_write()
+        check_object_key(asked.key)
+        api.counted = 1
+
+        def begin() -> ImportSummary:
+            library.quotas.take_writes(api.tenant_id, 1)
+            import_id = secrets.token_hex(16)
+            library.imports.start(api.tenant_id, import_id, asked.asked())
+            return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
+
+        begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
+        headers = {"Location": f"/imports/{begun.id}"}
+        return Response(HTTPStatus.ACCEPTED.value, "application/json", begun, headers=headers)
+
+    @api.get("/imports/<import_id>", operation_id="getImport", summary="How far an import is", tags=WRITE)
+    def get_import(import_id: ImportId) -> ImportSummary:
+        found = library.imports.find(api.tenant_id, import_id)
+        if found is None:
+            detail = "no import of this id"
+            raise not_found(detail)
+        return ImportSummary.of(found)

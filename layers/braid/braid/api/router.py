@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, Query
     from braid.ports.cache import ResilientCache
-    from braid.ports.imports import Imports
-    from braid.ports.ingestion import WriteReport, WriteRequest
+    from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.ports.members import MembershipStore
     from braid.ports.schema_registry import SchemaRegistry

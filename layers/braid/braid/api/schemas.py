@@ -29,8 +29,7 @@ from braid.models import (
     Weights,
 )
 from braid.ports.graph_query import GraphQuestion
-from braid.ports.imports import Import, ImportAsked, ImportStatus, JobName
-from braid.ports.ingestion import MissingEnds
+from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, MissingEnds
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Job, Phase, Status
 from braid.retrieval.stages.presentation import beginning

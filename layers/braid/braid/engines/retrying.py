@@ -67,10 +67,7 @@ def retrying(
 def too_slow_after(until: Deadline, message: str) -> Iterator[None]:
     """Convert transient errors after a deadline to StoreTooSlow.
 
-    Raises
-    ------
-    StoreTooSlow
-        With the message, if a transient error is raised after the deadline.
+    Raises StoreTooSlow with the message, if a transient error is raised after the deadline.
     """
     try:
         yield

@@ -12,7 +12,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.found_names import find_names, stale_mentions, taken_over
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
-from braid.models.record_limits import too_much
+from braid.models.records import too_much
 from braid.ports.ingestion import ItemError, MissingEnds
 
 if TYPE_CHECKING:
@@ -293,6 +293,8 @@ def _supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelCon
         return f"space {space} is that of the model {model.id}, not of {embedding.model_id!r}"
     if embedding.dimension != model.dimension:
         return f"space {space} holds vectors of {model.dimension} values, this has {embedding.dimension}"
+    if embedding.further:
+        return f"space {space} has vectors of further parts; supply one vector, of the whole text"
     values = array("f", embedding.vector)
     if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
         values.byteswap()

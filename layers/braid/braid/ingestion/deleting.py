@@ -54,19 +54,8 @@ class DeleteStore(Protocol):
 def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> DeleteReport:
     """Delete records with their vertices, those vertices' edges, and the edges that the records are evidence of.
 
-    Parameters
-    ----------
-    tenant_id
-        Owner of the records.
-    ids
-        Of records, or of vertices without one. An unknown id is no error.
-    store
-        Both stores.
-
-    Raises
-    ------
-    StoreError
-        As the engines; repeating the delete completes it.
+    ``ids`` are of records, or of vertices without one; an unknown id is no error. Raises StoreError as the engines do;
+    repeating the delete completes it.
     """
     return delete_pages(tenant_id, [list(dict.fromkeys(ids))], store)
 
@@ -74,15 +63,7 @@ def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> De
 def delete_document(tenant_id: str, document: str, store: DeleteStore) -> DeleteReport:
     """Delete every record of a document as :func:`delete_records` does.
 
-    Parameters
-    ----------
-    document
-        A record's id, the part before the ``#`` in the ids of its chunks, or the title of their source.
-
-    Raises
-    ------
-    StoreError
-        As the engines; repeating the delete completes it.
+    A document is a record's id, the part before the ``#`` in the ids of its chunks, or the title of their source.
     """
     return delete_pages(tenant_id, record_pages(tenant_id, store, document), store)
 

@@ -27,23 +27,10 @@ MAX_INLINE = 100
 
 
 def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fields: Any) -> WriteReport:  # noqa: ANN401 - WriteRequest checks them
-    """Write parsed items.
+    """Write parsed items, with further fields of :class:`~braid.ingestion.writing.WriteRequest`.
 
-    Parameters
-    ----------
-    items
-        The parsed items.
-    store
-        Both stores.
-    partial
-        Whether the valid items are written if others are invalid; otherwise nothing is.
-    fields
-        Further fields of :class:`~braid.ingestion.writing.WriteRequest`.
-
-    Raises
-    ------
-    StoreError, ModelError
-        As :func:`braid.ingestion.writing.write`.
+    If any is invalid, nothing is written, or with ``partial`` the valid ones are. Raises as
+    :func:`braid.ingestion.writing.write`.
     """
     if items.errors and not partial:
         return WriteReport(tenant_id=items.tenant_id, errors=tuple(items.errors))
@@ -101,12 +88,7 @@ def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLIN
 def write_body(body: Mapping[str, Any], tenant_id: str, store: WriteStore) -> WriteReport:
     """Write the body of one call, as :func:`read_body` parses it; if the report has errors, nothing was written.
 
-    Raises
-    ------
-    InvalidRequest
-        As :func:`read_body`.
-    StoreError, ModelError
-        As :func:`braid.ingestion.writing.write`.
+    Raises InvalidRequest as :func:`read_body`, and StoreError or ModelError as :func:`braid.ingestion.writing.write`.
     """
     items, options = read_body(body, tenant_id)
     return write_items(items, store, **options)

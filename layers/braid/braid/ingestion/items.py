@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import Kind, Record, Relationship, Vertex
-from braid.models.record_limits import too_much
+from braid.models.records import too_much
 from braid.ports.ingestion import ItemError, Places, WriteRequest
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json

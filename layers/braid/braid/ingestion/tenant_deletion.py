@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Protocol
 from braid.errors import ConfigurationError
 from braid.ingestion.bulk.manifest import unfinished
 from braid.ingestion.deleting import DeleteReport, DeleteStore, delete_pages, record_pages
-from braid.ports.job_store import refresh_job
+from braid.ports.reembedding import refresh_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.ports.cache import ResilientCache
-    from braid.ports.job_store import JobStore
     from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
     from braid.ports.object_store import ObjectStore
+    from braid.ports.reembedding import JobStore
     from braid.ports.schema_registry import SchemaRegistry
 
 _PAGE = 500
@@ -82,8 +82,6 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
 
     Parameters
     ----------
-    tenant_id
-        The tenant.
     store
         All stores. A store that the settings do not name is named in the report.
 

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
-from braid.models import Embedding, GraphSource, Record
+from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
+from braid.understanding.parts import embed, has_all_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from braid.ingestion.checks import Accepted
+    from braid.models import Embedding, Record
     from braid.ports.encoder import Encoder
     from braid.ports.search_index import WrittenRecord
 
@@ -41,8 +43,8 @@ __all__ = [
 
 BATCH = 512
 """Records that are embedded and sent to the index together."""
-_FORMAT = "1"
-"""Version of the stored form; a new one makes unchanged input be written again."""
+_FORMAT = "2"
+"""Version of the stored form; a new one makes unchanged input be written again. Before 2 a long text had one vector."""
 _NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
 """Fields that are not input: computed here, or counted later."""
 
@@ -229,7 +231,7 @@ class _Encoding:
             prepared.append(_Prepared(record, kept))
         began = time.perf_counter()
         for encoder in encoders:
-            self._encode(encoder, [one for one in prepared if encoder.model_id not in one.kept])
+            self._encode(encoder, [one for one in prepared if not _is_embedded(one, encoder)])
         self.seconds += time.perf_counter() - began
         return [
             one.record.model_copy(
@@ -242,15 +244,20 @@ class _Encoding:
         ]
 
     def _encode(self, encoder: Encoder, lacking: Sequence[_Prepared]) -> None:
-        """Add the encoder's vector to the records that lack it."""
+        """Add the encoder's vectors to the records that lack them."""
         new = [one for one in lacking if (encoder.model_id, one.record.id) not in self._made]
-        vectors = encoder.encode([one.record.text() for one in new]) if new else []
-        for one, vector in zip(new, vectors, strict=True):
-            made = Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector)
+        for one, made in zip(new, embed([one.record for one in new], encoder) if new else [], strict=True):
             self._made[encoder.model_id, one.record.id] = made
             self.asked.add(one.record.id)
         for one in lacking:
             one.kept[encoder.model_id] = self._made[encoder.model_id, one.record.id]
+
+
+def _is_embedded(prepared: _Prepared, encoder: Encoder) -> bool:
+    """Return whether the encoder has nothing to do: a supplied vector stands for the whole text."""
+    kept = prepared.kept.get(encoder.model_id)
+    supplied = any(embedding is kept for embedding in prepared.record.embeddings)
+    return kept is not None and (supplied or has_all_parts(prepared.record, kept, encoder))
 
 
 def _changed(records: Sequence[Record], stored: Mapping[str, WrittenRecord], models: frozenset[str]) -> list[Record]:

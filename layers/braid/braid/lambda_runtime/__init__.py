@@ -2,8 +2,7 @@
 
 ::
 
-    observability.py   handlers of stages with logs, metrics and traces; the log of HTTP requests
-    answer_metrics.py  metrics of answers
+    observability.py   handlers of stages with logs, metrics and traces; metrics of answers
     fifo_batches.py    handlers of FIFO queue batches
     warm_up.py         initialisation during a cold start
 """

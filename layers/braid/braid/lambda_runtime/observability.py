@@ -18,8 +18,8 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.parser import ValidationError, parse
 
 from braid.errors import BraidError, InvalidRequest
-from braid.models import Answer, Frozen, Plan, Query
-from braid.retrieval import slow_answers
+from braid.models import Answer, Frozen, Plan, Query, Source
+from braid.retrieval.stages import presentation
 from braid.settings import load_settings
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
     Handler: TypeAlias = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
+
 
 NAMESPACE = "Braid"
 """Namespace of metrics unless ``POWERTOOLS_METRICS_NAMESPACE`` sets another, as the template does."""
@@ -55,8 +56,6 @@ def stage_handler(
     ----------
     stage
         Name of the stage: the service of its logs, metrics and traces, and its key in ``slow_stage_ms``.
-    request
-        Model of the event.
     run
         Runs the stage; heavy imports happen in its first call.
     measure
@@ -170,10 +169,7 @@ class RequestLog:
 def request_log(service: str) -> RequestLog:
     """Return the request log of one function.
 
-    Raises
-    ------
-    ConfigurationError
-        If a setting is missing or malformed, so that it fails the cold start.
+    Raises ConfigurationError if a setting is missing or malformed, so that it fails the cold start.
     """
     load_settings()
     return RequestLog(service)
@@ -255,7 +251,7 @@ def _log_latency(logger: Logger, settings: Settings, stage: str, parsed: Frozen,
 
 
 def _log_slow_answer(logger: Logger, settings: Settings, parsed: Frozen, answer: Answer) -> None:
-    if why := slow_answers.described(answer, settings.slow_total_ms, with_text=settings.log_queries):
+    if why := presentation.slow_answer_fields(answer, settings.slow_total_ms, with_text=settings.log_queries):
         logger.warning("slow answer", extra={**_described(parsed, with_text=settings.log_queries), **why})
 
 
@@ -270,3 +266,34 @@ def _described(parsed: Frozen, *, with_text: bool) -> Mapping[str, object]:
     if with_text and isinstance(query, Query):
         fields["query"] = query.text
     return fields
+
+
+LOST_PREFIX = "Lost"
+
+
+def figures(answer: Answer) -> dict[str, int | float]:
+    """Return the metrics of one answer by name.
+
+    Returns
+    -------
+    dict
+        ``AnswerLatency`` in ms, end to end; ``AnswerDegraded`` and ``AnswerEmpty``, 0 or 1, so
+        that their means are shares; ``LostRerank`` and the like, 1 for each part that was lost and not there otherwise;
+        ``CandidatesVector`` and the like, hits by source; ``Superseded`` and ``OutdatedMet``, records;
+        ``RerankCostUsd``.
+    """
+    return {
+        "AnswerLatency": answer.latency_ms["total"],
+        "AnswerDegraded": int(bool(answer.degraded)),
+        "AnswerEmpty": int(not answer.results),
+        **{lost_metric(part): 1 for part in answer.degraded},
+        **{f"Candidates{source.value.title()}": answer.counts[source.value] for source in Source},
+        "Superseded": answer.superseded,
+        "OutdatedMet": answer.counts["outdated"],
+        "RerankCostUsd": answer.rerank_cost_usd,
+    }
+
+
+def lost_metric(part: str) -> str:
+    """Return the metric name of a lost part: ``LostVectorSearch`` for ``vector_search``."""
+    return LOST_PREFIX + part.title().replace("_", "")

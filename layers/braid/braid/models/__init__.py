@@ -4,39 +4,38 @@ All are frozen and refuse unknown fields. What stages hand to one another is in
 :mod:`braid.retrieval.stages.states`.
 """
 
-from braid.models.answer import LIKELY, Answer, Citation, Considered, RelatedEntity, Result
-from braid.models.enums import (
-    ContextRole,
-    Direction,
-    EmbeddingType,
-    Fusion,
-    GraphSource,
-    Intent,
-    Kind,
-    Mode,
-    Ranking,
-    RerankerKind,
-    SchemaWindow,
-    Source,
-    Strategy,
+from braid.models.answer import (
+    LIKELY,
+    Answer,
+    Candidate,
+    Citation,
+    Considered,
+    EntityLink,
+    GraphHit,
+    Hit,
+    Path,
+    RelatedEntity,
+    Result,
 )
-from braid.models.fusion_parameters import MAX_DAMPING, FusionParameters
-from braid.models.hits import Candidate, EntityLink, GraphHit, Hit, Path
-from braid.models.plan import Plan, Weights
 from braid.models.query import (
+    MAX_DAMPING,
     Filters,
+    FusionParameters,
     GraphConstraint,
     Hints,
+    Plan,
     PlanStep,
     Query,
     Question,
     StepOperation,
     TemporalContext,
     TimeRange,
+    Weights,
 )
 from braid.models.records import (
     MENTIONS,
     Embedding,
+    FurtherPart,
     NewRecord,
     NewRelationship,
     NewVertex,
@@ -49,12 +48,25 @@ from braid.models.records import (
 )
 from braid.models.scalars import (
     MAX_ID_BYTES,
+    ContextRole,
+    Direction,
+    EmbeddingType,
     Frozen,
+    Fusion,
+    GraphSource,
+    Intent,
+    Kind,
     Label,
+    Mode,
     Name,
     QueryText,
+    Ranking,
     RecordId,
+    RerankerKind,
+    SchemaWindow,
     Score,
+    Source,
+    Strategy,
     TenantId,
     Text,
     Timestamp,
@@ -78,6 +90,7 @@ __all__ = [
     "EntityLink",
     "Filters",
     "Frozen",
+    "FurtherPart",
     "Fusion",
     "FusionParameters",
     "GraphConstraint",

@@ -1,6 +1,6 @@
 """Model configurations, and the model profiles that choose one for each type of question.
 
-They are configured in ``models/profiles.json`` of the shared folder, which :mod:`braid.settings.config_files` reads.
+They are configured in ``models/profiles.json`` of the shared folder, which :mod:`braid.settings.files` reads.
 Nothing here loads a model.
 """
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, StringConstraints, model_validator
 
 from braid.errors import ConfigurationError
-from braid.models.enums import EmbeddingType
-from braid.models.scalars import Frozen
+from braid.models.scalars import EmbeddingType, Frozen
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -96,23 +95,9 @@ class Profiles(Frozen):
 
 
 def resolve(profiles: Profiles, profile: str, embedding_type: EmbeddingType, forced_model: str = AUTO) -> ModelConfig:
-    """Choose the model that embeds a question.
+    """Choose the model that embeds a question: the forced one, or where that is ``auto`` the profile's for its type.
 
-    Parameters
-    ----------
-    profiles : Profiles
-        What is configured.
-    profile : str
-        Name of the profile (``BRAID_MODEL_PROFILE``).
-    embedding_type : EmbeddingType
-        Kind of question.
-    forced_model : str
-        ``auto``, or the id of a configured model that then serves every type (``BRAID_EMBEDDING_MODEL``).
-
-    Raises
-    ------
-    ConfigurationError
-        If the profile or the model is unknown; the message names the known ones.
+    Raises ConfigurationError if the profile or the model is unknown; the message names the known ones.
     """
     if forced_model != AUTO:
         return profiles.model(forced_model)
@@ -126,10 +111,7 @@ def resolve(profiles: Profiles, profile: str, embedding_type: EmbeddingType, for
 def models_of(profiles: Profiles, profile: str, forced_model: str = AUTO) -> tuple[ModelConfig, ...]:
     """Return the distinct models that serve a profile, in the order of the embedding types.
 
-    Raises
-    ------
-    ConfigurationError
-        As :func:`resolve`.
+    Raises ConfigurationError as :func:`resolve`.
     """
     chosen = [resolve(profiles, profile, kind, forced_model) for kind in EmbeddingType]
     return tuple({model.id: model for model in chosen}.values())

@@ -1,4 +1,4 @@
-"""Questions, with their filters, graph constraint and hints."""
+"""A question, its plan, and the parameters of its fusion."""
 
 from __future__ import annotations
 
@@ -7,8 +7,25 @@ from typing import Annotated, Self
 
 from pydantic import FailFast, Field, model_validator
 
-from braid.models.enums import Direction, Fusion, Intent, Kind, Ranking, RerankerKind, Strategy
-from braid.models.scalars import Frozen, Label, Name, QueryText, Score, TenantId, Timestamp, Weight
+from braid.models.scalars import (
+    Direction,
+    EmbeddingType,
+    Frozen,
+    Fusion,
+    Intent,
+    Kind,
+    Label,
+    Mode,
+    Name,
+    QueryText,
+    Ranking,
+    RerankerKind,
+    Score,
+    Strategy,
+    TenantId,
+    Timestamp,
+    Weight,
+)
 
 MAX_TYPES = 100
 """Entity types that one condition may name; bounded because the question travels in the workflow's state."""
@@ -120,3 +137,90 @@ class Query(Question):
     """One question of one tenant."""
 
     tenant_id: TenantId
+
+
+MAX_DAMPING = 0.95
+"""Above it PageRank hardly depends on its seeds, and needs thousands of iterations to converge."""
+Shift = Annotated[float, Field(ge=-1.0, le=1.0)]
+"""Added to the text's weight and taken from the graph's."""
+
+
+class FusionParameters(Frozen):
+    """The numbers of fusion; the documentation states the defaults."""
+
+    vector_weight: Weight = 0.5
+    """Base weight of text, vectors and words together, for a question that states none."""
+    graph_weight: Weight = 0.5
+    lexical_share: Weight = 0.4
+    """Share of the words in the text strand; the vectors have the rest."""
+    temporal_shift: Shift = -0.10
+    causal_shift: Shift = -0.15
+    lookup_shift: Shift = 0.10
+    exploratory_shift: Shift = 0.0
+    entity_shift: Shift = -0.15
+    """For questions about entities and how they are related, beside the shift of their intent."""
+    count_shift: Weight = 0.1
+    """Added to the weight of a strand with many hits while the other has few."""
+    hit_share: Weight = 0.5
+    """Weight of a walk from a hit of the text search, where a walk from a name answers already."""
+    name_weight: Annotated[float, Field(ge=0, le=100)] = 3.0
+    """Seeds of propagation: weight of a certain name; all hits of the text search together have 1."""
+    damping: Annotated[float, Field(gt=0, le=MAX_DAMPING)] = 0.7
+    """Damping factor of PageRank: the probability of following an edge rather than returning to a seed."""
+    bridging: Weight = 0.5
+    """Boost of a record that shares an entity with a better one, scaled by its similarity to the question."""
+    coherence: Weight = 0.4
+    """Boost of a record that a better one mentions in the question's own words."""
+    rank_constant: Annotated[int, Field(ge=1, le=10_000)] = 60
+    """Of reciprocal rank fusion."""
+
+    @model_validator(mode="after")
+    def _something_counts(self) -> Self:
+        if self.vector_weight + self.graph_weight <= 0:
+            message = "vector_weight and graph_weight are both 0"
+            raise ValueError(message)
+        return self
+
+    def intent_shift(self, intent: Intent) -> float:
+        """Return what an intent adds to the text's weight."""
+        return {
+            Intent.TEMPORAL: self.temporal_shift,
+            Intent.CAUSAL: self.causal_shift,
+            Intent.LOOKUP: self.lookup_shift,
+            Intent.EXPLORATORY: self.exploratory_shift,
+        }[intent]
+
+
+class Weights(Frozen):
+    """How much each strand counts; they sum to 1. Lexical is the words' share of the text strand."""
+
+    vector: Weight
+    lexical: Weight
+    graph: Weight
+
+    @model_validator(mode="after")
+    def _sum_to_one(self) -> Weights:
+        total = self.vector + self.lexical + self.graph
+        if abs(total - 1.0) > 1e-6:  # noqa: PLR2004 - rounding of three floats
+            message = f"weights sum to {total}, not 1"
+            raise ValueError(message)
+        return self
+
+
+class Plan(Frozen):
+    """How one question is answered, and why."""
+
+    strategy: Strategy
+    mode: Mode
+    intent: Intent
+    embedding_type: EmbeddingType
+    model_id: Name | None = None
+    """Model that embeds the question; None leaves the choice to the embed stage's own default."""
+    direction: Direction = Direction.OUT
+    """Which way causal and temporal edges are walked."""
+    fusion: Fusion = Fusion.WEIGHTED
+    """How the strands are combined. Propagation gives way to a weighted sum where a causal or temporal walk found
+    something, unless the caller asked for it."""
+    candidates: Annotated[int, Field(ge=1, le=200)] = 50
+    steps: tuple[PlanStep, ...] = ()
+    reasons: tuple[str, ...] = ()

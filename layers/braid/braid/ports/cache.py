@@ -89,13 +89,7 @@ class Cache(Protocol):
 
 
 def check_value_key(key: str) -> str:
-    """Return a key of a value in a cache.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is empty, too long, not text, or a counter's.
-    """
+    """Return a key of a value in a cache. Raises InvalidRequest if it is empty, too long, not text, or a counter's."""
     if check_key(key).startswith(COUNTER):
         message = f"key: begins with {COUNTER}, as those of counters do"
         raise InvalidRequest(message, field="key")
@@ -103,13 +97,7 @@ def check_value_key(key: str) -> str:
 
 
 def check_ttl(ttl_s: int) -> int:
-    """Return for how many seconds something is kept.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is none.
-    """
+    """Return for how many seconds something is kept. Raises InvalidRequest if it is none."""
     if ttl_s < 1:
         message = f"ttl_s: {ttl_s} is below 1"
         raise InvalidRequest(message, field="ttl_s")
@@ -119,10 +107,7 @@ def check_ttl(ttl_s: int) -> int:
 def counter_key(key: str, window_s: int, now: float) -> str:
     """Return the key of a counter in the window that is open at a moment, in seconds since 1970.
 
-    Raises
-    ------
-    InvalidRequest
-        If there is no such window.
+    Raises InvalidRequest if there is no such window.
     """
     if window_s < 1:
         message = f"window_s: {window_s} is below 1"
@@ -152,13 +137,7 @@ class NoCache:
         return expected
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:  # noqa: ARG002 - the port's signature
-        """Refuse: a sum that is not kept would let everything through.
-
-        Raises
-        ------
-        StoreError
-            Always.
-        """
+        """Refuse: a sum that is not kept would let everything through."""
         message = "BRAID_CACHE_TABLE: is not set, and nothing is counted without it"
         raise StoreError(message)
 
@@ -171,13 +150,7 @@ class NoCache:
         return 0
 
     def forget(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
-        """Refuse: others may keep what this process does not know of.
-
-        Raises
-        ------
-        ConfigurationError
-            Always.
-        """
+        """Refuse: others may keep what this process does not know of."""
         message = "BRAID_CACHE_TABLE: is not set"
         raise ConfigurationError(message)
 
@@ -190,8 +163,6 @@ class ResilientCache:
 
     Parameters
     ----------
-    cache
-        What is asked.
     rest_s
         Seconds without a question after a failure.
     clock

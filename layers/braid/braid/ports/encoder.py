@@ -1,4 +1,4 @@
-"""Port of an embedding model: texts in, L2-normalised vectors out."""
+"""Ports of the models: encoders and rerankers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,30 @@ class Encoder(Protocol):
     model_id: str
     space: str
     dimension: int
+    max_tokens: int
+    """Tokens of a text that it reads, those that it adds itself left out."""
 
     def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
         """Return one L2-normalised vector a text, as little-endian float32 bytes, in the order of ``texts``."""
+
+    def token_ends(self, text: str) -> Sequence[int]:
+        """Return the character at which each token of a text ends, without those that the encoder adds itself."""
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """A model that reads question and text together."""
+
+    name: str
+
+    def cost_usd(self, query: str, texts: Sequence[str]) -> float:
+        """Return the estimated price in US dollars of one such call; 0 for a model of one's own."""
+
+    def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
+        """Return one score in [0, 1] a text, in the order of ``texts``.
+
+        Raises
+        ------
+        RerankFailed
+            If it fails or needs more than ``timeout_s`` seconds.
+        """

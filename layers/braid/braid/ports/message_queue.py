@@ -82,13 +82,7 @@ class Queue(Protocol):
 
 
 def check_receive(max_messages: int, visibility_s: int) -> None:
-    """Check how much is asked of a queue.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is nothing, or for too long.
-    """
+    """Check how much is asked of a queue. Raises InvalidRequest if it is nothing, or for too long."""
     if max_messages < 1:
         message = f"max_messages: {max_messages} is below 1"
         raise InvalidRequest(message, field="max_messages")
@@ -100,10 +94,7 @@ def check_receive(max_messages: int, visibility_s: int) -> None:
 def encode_messages(messages: Sequence[QueueMessage]) -> list[str]:
     """Return messages as they are sent: JSON in ASCII, because SQS refuses some characters that text may hold.
 
-    Raises
-    ------
-    InvalidRequest
-        If one is too long.
+    Raises InvalidRequest if one is too long.
     """
     encoded = [json.dumps(message.model_dump()) for message in messages]
     for message, text in zip(messages, encoded, strict=True):

@@ -35,15 +35,7 @@ class ObjectLines(Protocol):
         """What is known of the object without reading it."""
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield lines without their line feed.
-
-        Raises
-        ------
-        ObjectChanged
-            If the object is replaced or removed before its last part was read; what was yielded is of one version.
-        StoreError
-            If a line is longer than :data:`MAX_LINE_BYTES`; the message has its number.
-        """
+        """Yield lines without their line feed."""
 
 
 @runtime_checkable
@@ -98,13 +90,7 @@ class ObjectStore(Protocol):
 
 
 def check_range(info: ObjectInfo, start: int, end: int) -> None:
-    """Check which part of an object is asked for.
-
-    Raises
-    ------
-    InvalidRequest
-        If there is no such part.
-    """
+    """Check which part of an object is asked for. Raises InvalidRequest if there is no such part."""
     if not 0 <= start <= end <= info.size_bytes:
         message = f"start, end: bytes {start} to {end} are no part of {info.size_bytes}"
         raise InvalidRequest(message, field="start")

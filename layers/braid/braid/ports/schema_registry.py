@@ -128,8 +128,6 @@ def report(
 
     Parameters
     ----------
-    proposed
-        The version in question.
     versions
         Those that are registered, oldest first.
     records

@@ -7,15 +7,18 @@ Every request carries its tenant; an implementation filters by it inside the que
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from pydantic import Field
 
+from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, RecordId, TenantId, Timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
+
+_FLOAT_BYTES: Final = 4
 
 MAX_OUTDATED = 10
 """Most records outside the schema window that one search reports."""
@@ -159,3 +162,33 @@ class SearchIndex(Protocol):
 
         Searches as of two moments with the same next change, and no write between them, find the same.
         """
+
+
+def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
+    """Require that every vector is of a configured space and as long as that space's.
+
+    Only the configuration counts, not what is stored, so that no tenant decides what another one can write. Raises
+    InvalidRequest if a space is not configured, and DimensionMismatch if a vector is longer or shorter.
+
+    Parameters
+    ----------
+    spaces
+        Length of the vectors of each configured embedding space.
+    """
+    for record in records:
+        for embedding in record.embeddings:
+            dimension = spaces.get(embedding.space)
+            if dimension is None:
+                known = ", ".join(sorted(spaces))
+                message = (
+                    f"embeddings: record {record.id} has a vector of the unknown space {embedding.space!r};"
+                    f" the configured models have {known}"
+                )
+                raise InvalidRequest(message, field="embeddings")
+            for vector in (embedding.vector, *(part.vector for part in embedding.further)):
+                if len(vector) != _FLOAT_BYTES * dimension:
+                    message = (
+                        f"embeddings: space {embedding.space} holds vectors of {dimension} values, record {record.id}"
+                        f" has one of {len(vector) // _FLOAT_BYTES}; embed with the model of that space"
+                    )
+                    raise DimensionMismatch(message, field="embeddings")

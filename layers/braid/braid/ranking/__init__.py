@@ -1,8 +1,7 @@
-"""From several lists to one. Pure functions.
+"""From several ranked lists to one. Pure functions.
 
-- ``scoring``: maps of engines' scores onto [0, 1], recency, and the final score by ranking profile
-- ``fusion``: weighted sum and reciprocal rank fusion of the strands
-- ``pagerank``, ``shared_entity_boost``: propagation over the neighbourhood of names and hits
-- ``graph_walks``: the answer of a declarative graph query
-- ``schema_drift``, ``freshness``, ``confidence``, ``citations``: what else an answer says of its results
+- ``fusion``: the strands' hits as one list of candidates
+- ``pagerank``: propagation over the neighbourhood of names and hits, and the boost of shared entities
+- ``graph_walks``: the best path to each vertex
+- ``scoring``: comparable scores, ranking profiles, schema drift, freshness, confidence
 """

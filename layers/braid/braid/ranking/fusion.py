@@ -84,11 +84,13 @@ def fuse(
         own = (hit for hit in graph if hit.source is source and (hit.path.types or source is Source.KNOWLEDGE))
         for identity, rank in _ranks(best_scores(own)).items():
             ranks[identity][source] = rank
+    part_starts = {hit.id: hit.part_start for hit in vector}
     candidates = [
         Candidate(
             id=identity,
             combined_score=score,
             vector_score=strands[Source.VECTOR].get(identity),
+            part_start=part_starts.get(identity, 0),
             lexical_score=strands[Source.LEXICAL].get(identity),
             graph_score=strands[Source.GRAPH].get(identity),
             ranks={source: ranks[identity][source] for source in Source if source in ranks[identity]},

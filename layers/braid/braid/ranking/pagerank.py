@@ -16,12 +16,12 @@ from braid.ports.knowledge_graph import Expansion
 from braid.ranking.found_mentions import FoundMentions
 from braid.ranking.graph_walks import Node, StoredEdge
 from braid.ranking.scoring import clamp
-from braid.ranking.shared_entity_boost import boost_shared_entities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from braid.ports.knowledge_graph import PropagateRequest
+
 
 TOLERANCE = 1e-12
 DIGITS = 9
@@ -47,12 +47,10 @@ def personalised_pagerank(
     number of ties; that a text mentions many things says nothing against it, and mentions of a record are not counted.
     A hit's score is the root of what remains relative to the best record's: shares fall steeply, and the root, which
     changes no order, keeps the tenth in sight of the first. What a bridge leads to is then raised
-    (:mod:`braid.ranking.shared_entity_boost`).
+    (:mod:`braid.ranking.pagerank`).
 
     Parameters
     ----------
-    request
-        What was asked.
     nodes
         Every vertex of the neighbourhood, seeds included, by id.
     edges
@@ -209,3 +207,49 @@ def _hit(rank: int, node: Node, score: float, way: _SeedPath, nodes: Mapping[str
         timestamp=node.timestamp,
         trusted=all(tie.trusted for tie in way.ties) and all(nodes[identity].trusted for identity in way.ids),
     )
+
+
+BOOSTING_RECORDS = 3
+"""How many of the best records raise others."""
+
+
+def boost_shared_entities(
+    scores: Mapping[str, float], request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[StoredEdge]
+) -> dict[str, float]:
+    """Return the scores of records, raised where a bridge leads to one.
+
+    A score becomes ``score + (1 − score) × bridging × likeness × bridge``. Likeness is what the request's texts say,
+    and a bridge counts the score of the record that it leads from over the root of how many others of the neighbourhood
+    mention the entity. The best bridge counts. Names of the question are none, since what mentions them is reached from
+    them, nor are entities with a record, which are reached themselves.
+
+    Parameters
+    ----------
+    scores
+        Of every record that was reached, best first, 0 to 1.
+    nodes
+        Every vertex of the neighbourhood by id.
+    """
+    if not request.bridging or not request.texts:
+        return dict(scores)
+    records = {identity for identity, node in nodes.items() if node.has_record}
+    entities = nodes.keys() - records - {identity for identity, _ in request.names}
+    shared: dict[str, set[str]] = {}
+    counts: Counter[str] = Counter()
+    for one, another in {(edge.source, edge.target) for edge in edges if edge.type == MENTIONS}:
+        for entity, other in ((one, another), (another, one)):
+            if entity in entities and other in records:
+                shared.setdefault(other, set()).add(entity)
+                counts[entity] += 1
+    texts, first = dict(request.texts), [*scores.items()][:BOOSTING_RECORDS]
+    raised = dict(scores)
+    for record in shared.keys() & scores.keys() & texts.keys():
+        bridges = [
+            score / math.sqrt(counts[entity] - 1)
+            for other, score in first
+            if other != record
+            for entity in shared[record] & shared.get(other, set())
+        ]
+        gain = request.bridging * texts[record] * max(bridges, default=0.0)
+        raised[record] = scores[record] + (1 - scores[record]) * gain
+    return raised

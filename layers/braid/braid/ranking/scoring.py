@@ -1,18 +1,21 @@
-"""The scoring contract: every score is in [0, 1] and higher is better.
-
-Each function here maps one engine's number onto that scale, or combines numbers that are on it already. All are
-monotone, so that no order changes on the way.
-"""
+"""Scores of one record: comparable scales, ranking profiles, schema drift, freshness, and an answer's confidence."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
-from braid.models import Ranking
+from braid.models import Ranking, SchemaWindow
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Iterable, Sequence
+
+    from braid.models import Answer, RelatedEntity, Result
+
 
 BM25_HALF = 10.0
 """The BM25 score that becomes 0.5."""
@@ -28,10 +31,7 @@ MAX_L2_DISTANCE = 0.3
 def clamp(value: float) -> float:
     """Bring a number that rounding pushed just outside [0, 1] back in.
 
-    Raises
-    ------
-    ValueError
-        If the value is NaN or infinite, which no rounding explains.
+    Raises ValueError if the value is NaN or infinite, which no rounding explains.
     """
     if not math.isfinite(value):
         message = f"score {value} is not a number in [0, 1]"
@@ -133,21 +133,13 @@ def final_score(
     access: float = 0.0,
     hops: int = 0,
 ) -> float:
-    """Combine one record's scores by a ranking profile.
+    """Combine one record's scores, in [0, 1], by a ranking profile.
+
+    ``relevance``: relevance alone. ``memory``: .5 similarity + .2 importance + .1 recency + .1 access + .1 distance.
+    ``recency``: relevance and recency in shares that depend on the kind of record.
 
     Parameters
     ----------
-    ranking
-        ``relevance``: relevance alone. ``memory``: .5 similarity + .2 importance + .1 recency + .1 access + .1
-        distance. ``recency``: relevance and recency in shares that depend on the kind of record.
-    relevance, importance
-        In [0, 1].
-    kind
-        The record's kind.
-    at
-        When the record was last updated, or happened.
-    now
-        The moment of asking.
     access
         How often it was read, as a share of the most read candidate.
     hops
@@ -160,3 +152,129 @@ def final_score(
         return clamp(MEMORY_RELEVANCE * relevance + 0.2 * importance + fresh + 0.1 * access + 0.1 / (1 + hops))
     relevance_share, recency_share = RECENCY_SHARE.get(kind, OTHER_SHARE)
     return clamp(relevance_share * relevance + recency_share * recency(at, now))
+
+
+class Drift(StrEnum):
+    """How far a record's schema is behind the tenant's current one."""
+
+    NONE = "none"
+    MINOR = "minor"
+    MODERATE = "moderate"
+    SEVERE = "severe"
+
+
+DRIFT_FACTORS: Final = {Drift.NONE: 1.0, Drift.MINOR: 0.95, Drift.MODERATE: 0.85, Drift.SEVERE: 0.0}
+
+
+def drift(record_version: int, current_version: int, threshold: int = 3) -> Drift:
+    """Classify the difference: 0 none, 1 minor, up to ``threshold`` moderate, more severe.
+
+    A record newer than the current version is not behind, and so has no drift; writing it is what gets refused.
+    """
+    behind = max(0, current_version - record_version)
+    if behind > threshold:
+        return Drift.SEVERE
+    if behind == 0:
+        return Drift.NONE
+    return Drift.MINOR if behind == 1 else Drift.MODERATE
+
+
+def schema_reach(threshold: int = 3, window: SchemaWindow = SchemaWindow.THRESHOLD) -> int:
+    """Return how many versions behind the current one a record may be and still be found."""
+    return min(1, threshold) if window is SchemaWindow.STRICT else threshold
+
+
+def oldest_searched(current_version: int, reach: int = 3) -> int:
+    """Return the lowest schema version inside the search window."""
+    return max(1, current_version - reach)
+
+
+FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
+"""Expiry of what never expires."""
+_ROUNDING = 1e-9
+"""Scores closer than this count as equal: a tie is ordered by something other than age."""
+
+
+@dataclass(frozen=True)
+class ScoredCandidate:
+    """What a ranking profile needs to know of one candidate."""
+
+    final: float
+    kind: str
+    at: datetime | None
+
+
+def order_stable_until(ordered: Sequence[ScoredCandidate], *, shown: int, ranking: Ranking, now: datetime) -> datetime:
+    """Return until when age cannot change which candidates come first, or their order.
+
+    Freshness only falls, and by at most ``f (1 - exp(-t / tau))`` in the time ``t``. So one candidate stays before
+    another until its own share of that could eat up what is between them; two of the same age and share fall alike.
+
+    Parameters
+    ----------
+    ordered
+        All candidates, as they are ordered at ``now``.
+    shown
+        How many of them are the answer.
+    """
+    first = list(ordered[:shown])
+    pairs = [*pairwise(first), *((first[-1], rest) for rest in ordered[shown:] if first)]
+    lasting = min((_seconds_before_overtaken(one, other, ranking, now) for one, other in pairs), default=math.inf)
+    if lasting >= (FOREVER - now).total_seconds():
+        return FOREVER
+    return now + timedelta(seconds=lasting)
+
+
+def _seconds_before_overtaken(one: ScoredCandidate, other: ScoredCandidate, ranking: Ranking, now: datetime) -> float:
+    """Return for how many seconds at least."""
+    share = freshness_share(ranking, one.kind)
+    if one.at is None or (one.at == other.at and share == freshness_share(ranking, other.kind)):
+        return math.inf
+    left = share * freshness(ranking, one.at, now)
+    floor = 0.0 if ranking is Ranking.MEMORY else share * RECENCY_FLOOR
+    between = one.final - other.final
+    if left <= floor or between > left - floor + _ROUNDING:
+        return math.inf  # even at the floor it stays before the other
+    if between >= left:
+        return math.inf
+    tau_s = 86_400.0 / MEMORY_DECAY_PER_DAY if ranking is Ranking.MEMORY else 3_600.0 * RECENCY_HOURS
+    return -tau_s * math.log1p(-max(0.0, between) / left)
+
+
+def refreshed(answer: Answer, ranking: Ranking, now: datetime) -> Answer:
+    """Return an answer as it is at a later moment before it ends: ages and final scores are of then."""
+    return answer.model_copy(
+        update={
+            "results": tuple(_refreshed(result, ranking, answer.answered_at, now) for result in answer.results),
+            "answered_at": now,
+        }
+    )
+
+
+def _refreshed(result: Result, ranking: Ranking, before: datetime, now: datetime) -> Result:
+    share = freshness_share(ranking, result.kind.value)
+    lost = freshness(ranking, result.aged_from, before) - freshness(ranking, result.aged_from, now)
+    return result.model_copy(
+        update={"recency": recency(result.aged_from, now), "final": clamp(result.final - share * lost)}
+    )
+
+
+def confidence(results: Sequence[Result], related: Iterable[RelatedEntity]) -> float:
+    """Return the strongest evidence that a question is about what is stored: similarity, words or a name in it.
+
+    Fusion tells which record is the best of those there are, and not how good that is; what one strand says of one
+    record by itself does.
+
+    Returns
+    -------
+    float
+        The best, in [0, 1], of the results' similarities and scores of words, and of the certainty with which the
+        question names an entity; 0 without results, and 1 where they were reached from what the caller gave.
+    """
+    if not results:
+        return 0.0
+    named = [entity.certainty for entity in related]  # only what the question names has one
+    # Of a vector that came with its record nobody knows that it is the text's.
+    similar = [0.0 if result.vector_supplied else result.vector_score for result in results]
+    found = [*similar, *(result.lexical_score for result in results)]
+    return max((score for score in (*named, *found) if score is not None), default=1.0)

@@ -5,11 +5,10 @@ only if nobody changed them since they were read.
 """
 
 from braid.reembedding.jobs import Check, Job, JobKind, Phase, Status
-from braid.reembedding.migration import drop_previous, rollback, run_to_end, switch, verify
+from braid.reembedding.migration import Question, drop_previous, rollback, switch, verify
 from braid.reembedding.planning import MOVE, outdated, pause, plan, status
 from braid.reembedding.services import Budget, Limits, Services, raise_version
-from braid.reembedding.steps import batch
-from braid.reembedding.verification import Question
+from braid.reembedding.workflow import batch, run_to_end
 from braid.reembedding.writing import drain, reembed, refresh
 
 __all__ = [

@@ -10,13 +10,12 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from braid.errors import InvalidRequest, TakenOver
 from braid.models import Frozen, TenantId, Timestamp
-from braid.ports.index_migration import ProfileName
-from braid.ports.job_store import JobName, JobRecord
+from braid.ports.reembedding import JobName, JobRecord, ProfileName
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from braid.ports.job_store import JobStore
+    from braid.ports.reembedding import JobStore
 
 
 _ATTEMPTS: Final = 20
@@ -130,12 +129,7 @@ def read(jobs: JobStore, name: str) -> Job | None:
 def require(jobs: JobStore, name: str, run: int | None = None) -> Job:
     """Return a job.
 
-    Raises
-    ------
-    InvalidRequest
-        If there is none.
-    TakenOver
-        If another worker took it over since ``run``.
+    Raises InvalidRequest if there is none, and TakenOver if another worker took it over since ``run``.
     """
     job = read(jobs, name)
     if job is None:
@@ -147,13 +141,7 @@ def require(jobs: JobStore, name: str, run: int | None = None) -> Job:
 
 
 def save(jobs: JobStore, job: Job, *, now: datetime, **changes: object) -> Job:
-    """Save a job with changes and return it.
-
-    Raises
-    ------
-    TakenOver
-        If another worker saved it since it was read.
-    """
+    """Save a job with changes and return it. Raises TakenOver if another worker saved it since it was read."""
     following = Job.model_validate({**job.model_dump(), **changes, "revision": job.revision + 1, "updated_at": now})
     record = JobRecord(name=job.name, revision=following.revision, body=following.model_dump_json())
     if not jobs.put(record):
@@ -164,10 +152,7 @@ def save(jobs: JobStore, job: Job, *, now: datetime, **changes: object) -> Job:
 def stop(jobs: JobStore, name: str, status: Status, *, now: datetime) -> None:
     """Save a status and a new run, so that workers on the job stop; no effect if there is no job.
 
-    Raises
-    ------
-    TakenOver
-        If others keep saving the job between its read and its write.
+    Raises TakenOver if others keep saving the job between its read and its write.
     """
     for attempt in Retrying(stop=stop_after_attempt(_ATTEMPTS), retry=retry_if_exception_type(TakenOver), reraise=True):
         with attempt:

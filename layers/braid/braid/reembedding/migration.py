@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Final
 
-from braid.reembedding import jobs, verification
-from braid.reembedding.jobs import Job, Phase, Status, require, save
+from braid.models import Embedding, EmbeddingType, Frozen, RecordId, TenantId, Text
+from braid.models.model_profiles import resolve
+from braid.ports.search_index import SearchRequest
+from braid.reembedding import jobs
+from braid.reembedding.jobs import Check, Job, Phase, Status, require, save
 from braid.reembedding.planning import MOVE
-from braid.reembedding.services import Budget
-from braid.reembedding.steps import batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from datetime import datetime
 
-    from braid.ports.index_migration import MigrationState
+    from braid.models import Record
+    from braid.ports.reembedding import MigrationState
+    from braid.ports.search_index import SearchHits
     from braid.reembedding.services import Services
-    from braid.reembedding.verification import Question
+
 
 MAX_ROUNDS: Final = 5
 """Most further passes of a move; if records are left after them, they change faster than they are embedded."""
@@ -54,7 +59,7 @@ def verify(
             return save(services.jobs, job, now=services.now(), status=Status.FAILED, message=message)
         return save(services.jobs, job, now=services.now(), phase=Phase.FILL, rounds=job.rounds + 1)
     services.moves.prepare()
-    check = verification.compare(services, services.active_profile(), job.profile, questions)
+    check = compare(services, services.active_profile(), job.profile, questions)
     allowed = services.limits.tolerance if tolerance is None else tolerance
     if check.recall_after < check.recall_before - allowed - _ROUNDING:
         message = (
@@ -77,10 +82,7 @@ def _left(services: Services, job: Job) -> int:
 def switch(services: Services, name: str, run: int) -> Job:
     """Atomically make a verified move's profile the active one; a sweep of records without its vectors follows.
 
-    Raises
-    ------
-    TakenOver
-        If another worker has taken the job over.
+    Raises TakenOver if another worker has taken the job over.
     """
     job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
@@ -98,42 +100,6 @@ def _outdate_answers(services: Services) -> None:
         for tenant in tenants:
             services.advance(tenant)
         after = tenants[-1]
-
-
-def run_to_end(
-    services: Services,
-    job: Job,
-    *,
-    budget: Budget | None = None,
-    on_progress: Callable[[Job], None] | None = None,
-    questions: Sequence[Question] = (),
-    tolerance: float | None = None,
-) -> Job:
-    """Run the remaining steps of a job in this process; the deployed workflow runs the same ones.
-
-    Parameters
-    ----------
-    budget
-        Bounds of the work before this returns; the job stays open if they are reached.
-    on_progress
-        Called with the job after every page.
-    questions, tolerance
-        As :func:`verify`.
-    """
-    budget = budget or Budget()
-    began, seen = services.seconds(), job.seen
-    while job.status is Status.RUNNING and job.phase is not Phase.DONE:
-        if job.phase is Phase.VERIFY:
-            job = verify(services, job.name, job.run, questions=questions, tolerance=tolerance)
-        elif job.phase is Phase.SWITCH:
-            job = switch(services, job.name, job.run)
-        else:
-            job = batch(services, job.name, job.run, Budget(seconds=0))
-        if on_progress:
-            on_progress(job)
-        if budget.spent(texts=job.seen - seen, seconds=services.seconds() - began):
-            break
-    return job
 
 
 def rollback(services: Services) -> MigrationState:
@@ -171,10 +137,7 @@ def rollback(services: Services) -> MigrationState:
 def drop_previous(services: Services) -> MigrationState:
     """Delete the index from before the last switch, and the vectors of its profile alone; it cannot be undone.
 
-    Raises
-    ------
-    InvalidRequest
-        If there is none, or a roll-back to it is running.
+    Raises InvalidRequest if there is none, or a roll-back to it is running.
     """
     serving = services.moves.serving()
     serving.rolled_back()  # raises where there is no previous one
@@ -187,3 +150,100 @@ def _drop(services: Services) -> MigrationState:
     kept = set(services.spaces_of(services.active_profile()))
     beside = services.spaces_of(serving.mirrored) if serving.mirrored else []
     return services.moves.drop([space for space in beside if space not in kept])
+
+
+FIRST: Final = 10
+_WORDS: Final = 12
+_TENANTS: Final = 20
+_LOOKED_AT: Final = 500
+
+
+class Question(Frozen):
+    """A question and the ids of the records that answer it."""
+
+    tenant_id: TenantId
+    text: Text
+    relevant: tuple[RecordId, ...]
+
+
+def compare(services: Services, before: str, after: str, questions: Sequence[Question] = ()) -> Check:
+    """Ask both profiles, by vectors alone, and return the recall at ten of each and their overlap.
+
+    Parameters
+    ----------
+    before, after
+        The active profile and the next one.
+    questions
+        Judged questions; without any, a sample of the records is searched for, each by its first words.
+    """
+    judged = bool(questions)
+    asked = list(questions) or sample(services)
+    if not asked:
+        return Check(asked=0, recall_before=1.0, recall_after=1.0, overlap=1.0)
+    now = services.now()
+    recalls: list[tuple[float, float]] = []
+    overlaps: list[float] = []
+    old, new = _vectors(services, before, asked), _vectors(services, after, asked)
+    for question, old_vector, new_vector in zip(asked, old, new, strict=True):
+        found_before = _ids(services.index.search(_request(question, old_vector, now)))
+        found_after = _ids(services.moves.search_next(_request(question, new_vector, now)))
+        relevant = set(question.relevant)
+        recalls.append((len(relevant & found_before) / len(relevant), len(relevant & found_after) / len(relevant)))
+        most = max(len(found_before), len(found_after))
+        overlaps.append(len(found_before & found_after) / most if most else 1.0)
+    return Check(
+        asked=len(asked),
+        recall_before=sum(recall for recall, _ in recalls) / len(asked),
+        recall_after=sum(recall for _, recall in recalls) / len(asked),
+        overlap=sum(overlaps) / len(asked),
+        judged=judged,
+    )
+
+
+def sample(services: Services) -> list[Question]:
+    """Return questions derived from the records; deterministic for the same records.
+
+    They are spread over the tenants; from each, the first records by the hash of their ids are taken.
+    """
+    tenants = services.moves.tenants(limit=_LOOKED_AT)
+    tenants = tenants[:: max(1, len(tenants) // _TENANTS)][:_TENANTS]
+    if not tenants:
+        return []
+    each = -(-services.limits.sample // len(tenants))
+    now = services.now()
+    questions: list[Question] = []
+    for tenant in tenants:
+        records = [record for record in services.index.scan(tenant, limit=_LOOKED_AT).records if _answers(record, now)]
+        records.sort(key=lambda record: hashlib.sha256(record.id.encode()).digest())
+        questions += [
+            Question(tenant_id=tenant, text=_said(record), relevant=(record.id,)) for record in records[:each]
+        ]
+    return questions[: services.limits.sample]
+
+
+def _answers(record: Record, now: datetime) -> bool:
+    """Whether a question could find the record: it is currently valid and has text."""
+    begun = record.valid_at is None or record.valid_at <= now
+    return begun and (record.invalid_at is None or now < record.invalid_at) and bool(_said(record))
+
+
+def _said(record: Record) -> str:
+    """Return a question for a record: the first words of its content, or of its text if it has none."""
+    return " ".join((record.content or record.text()).split()[:_WORDS])
+
+
+def _vectors(services: Services, profile: str, questions: Sequence[Question]) -> list[Embedding]:
+    model = resolve(services.profiles, profile, EmbeddingType.GENERAL)
+    encoder = services.encoder_for(model)
+    vectors = encoder.encode(
+        [question.text for question in questions], instruction=model.instruction(EmbeddingType.GENERAL)
+    )
+    return [Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector) for vector in vectors]
+
+
+def _request(question: Question, embedding: Embedding, now: datetime) -> SearchRequest:
+    return SearchRequest(tenant_id=question.tenant_id, embedding=embedding, k=FIRST, as_of=now)
+
+
+def _ids(hits: SearchHits) -> set[str]:
+    return {hit.id for hit in hits.vector}

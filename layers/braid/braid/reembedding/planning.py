@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models.model_profiles import AUTO, models_of, space_of
-from braid.ports.job_store import refresh_job
+from braid.ports.reembedding import refresh_job
 from braid.reembedding import jobs
 from braid.reembedding.jobs import Job, JobKind, Phase, Status, require, save
 

@@ -1,4 +1,4 @@
-"""The services and limits of re-embedding."""
+"""The services and limits of re-embedding, and the model profile that is served."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from braid.models import Record
     from braid.models.model_profiles import ModelConfig, Profiles
     from braid.ports.encoder import Encoder
-    from braid.ports.index_migration import IndexMigration
-    from braid.ports.job_store import JobStore
+    from braid.ports.reembedding import IndexMigration, JobStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
 

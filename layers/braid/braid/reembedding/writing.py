@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.errors import BraidError
-from braid.models import Embedding
 from braid.models.model_profiles import models_of
-from braid.ports.index_migration import ReembeddedRecord, WriteBackResult
+from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
 from braid.reembedding.drifted_records import Reason, Reembed
 from braid.reembedding.services import Budget
+from braid.understanding.parts import embed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.models import Record
+    from braid.models import Embedding, Record
     from braid.models.model_profiles import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.message_queue import Queue
@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 def _embed(
     records: Sequence[Record], models: Sequence[ModelConfig], encoder_for: Callable[[ModelConfig], Encoder]
 ) -> list[Record]:
-    """Return records with one vector per model."""
-    texts = [record.text() for record in records]
-    vectors: list[list[Embedding]] = [[] for _ in texts]
+    """Return records with their vectors of each model."""
+    vectors: list[list[Embedding]] = [[] for _ in records]
     for model in models:
-        encoder = encoder_for(model)
-        for held, vector in zip(vectors, encoder.encode(texts), strict=True):
-            held.append(Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector))
+        for held, embedding in zip(vectors, embed(records, encoder_for(model)), strict=True):
+            held.append(embedding)
     made = {embedding.space for held in vectors for embedding in held}
     return [
         record.model_copy(

@@ -79,12 +79,7 @@ DEFAULT_PLAN = Plan(
 def answer(query: Query, stages: Stages, *, trace_id: str | None = None) -> Answer:
     """Answer one question.
 
-    Raises
-    ------
-    InvalidRequest
-        If the question is wrong.
-    StoresUnavailable
-        If neither store answered.
+    Raises InvalidRequest if the question is wrong, and StoresUnavailable if neither store answered.
     """
     return _Run(stages, query, trace_id or str(uuid.uuid4())).answer()
 

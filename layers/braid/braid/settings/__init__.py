@@ -15,6 +15,12 @@ from braid.models import ContextRole, GraphSource, RerankerKind, SchemaWindow
 
 _HERE = Path(__file__).resolve()
 
+StateMachineArn = Annotated[str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")]
+SecretArn = Annotated[
+    str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
+]
+TableName = Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")]
+"""Of DynamoDB; empty where there is none, as the names above."""
 DEPLOYED_RERANK_LIMIT_S = 8.0
 """Most seconds of a reranker in the workflow, whose task has 10 for reading the candidates, reranking and the rest."""
 
@@ -124,9 +130,7 @@ class Settings(BaseSettings):
     bedrock_usd_per_1000_queries: Annotated[float, Field(ge=0)] | None = None
     """Price of 1,000 queries of up to 100 texts; an assumed price of the model when not set."""
     voyage_api_key: SecretStr = SecretStr("")
-    voyage_api_key_secret: Annotated[
-        str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
-    ] = ""
+    voyage_api_key_secret: SecretArn = ""
     """ARN of a secret whose string is the key, instead of the key."""
     voyage_rerank_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = "rerank-2.5"
     voyage_url: Annotated[str, Field(pattern=r"^(https://|http://(127\.0\.0\.1|localhost)(:[0-9]+)?/)[^\s@]+$")] = (
@@ -189,34 +193,28 @@ class Settings(BaseSettings):
     neptune_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
     """Bound on all attempts together where a question waits: below what the workflow gives a stage of it."""
 
-    retrieve_state_machine_arn: Annotated[
-        str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")
-    ] = ""
+    retrieve_state_machine_arn: StateMachineArn = ""
     """Workflow that a context asks; this process's own stages when not set."""
     retrieve_timeout_s: Annotated[float, Field(gt=0, le=300)] = 15.0
 
     ingest_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
     """Lambda function that writes for those that carry no model; this process's own models when not set."""
     ingest_timeout_s: Annotated[float, Field(gt=0, le=900)] = 20.0
-    ingest_state_machine_arn: Annotated[
-        str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")
-    ] = ""
+    ingest_state_machine_arn: StateMachineArn = ""
     """Workflow that writes the objects whose import is asked for; a thread of this process when not set."""
-    reembed_state_machine_arn: Annotated[
-        str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")
-    ] = ""
+    reembed_state_machine_arn: StateMachineArn = ""
     """Workflow that works off what is asked to be embedded again; the schedule does when not set."""
     states_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
     """Bound on connecting to Step Functions and on each wait, where a workflow is started and not waited for."""
     states_attempts: Annotated[int, Field(ge=1, le=10)] = 2
 
-    schema_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    schema_table: TableName = ""
     """DynamoDB table of schema versions; ``home`` keeps them when not set, which only local stores allow."""
     dynamodb_timeout_s: Annotated[float, Field(gt=0, le=60)] = 1.0
     """Bound on connecting, and on each wait for an answer."""
     dynamodb_attempts: Annotated[int, Field(ge=1, le=10)] = 2
 
-    cache_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    cache_table: TableName = ""
     """DynamoDB table of cached values; nothing is cached when not set."""
     cache_timeout_s: Annotated[float, Field(gt=0, le=60)] = 0.3
     """Bound on one attempt of one request to the cache: waiting longer costs more than a miss."""
@@ -252,7 +250,7 @@ class Settings(BaseSettings):
     """By how much recall may be lower in the new profile."""
     reembed_step_s: Annotated[float, Field(gt=0, le=800)] = 480.0
     """Seconds after which one step of the deployed workflow ends and the next begins."""
-    reembed_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    reembed_table: TableName = ""
     """DynamoDB table of re-embedding jobs; ``home`` keeps them when not set, which only local stores allow."""
     reembed_queue_url: str = ""
     """SQS FIFO queue of what is to be embedded again."""
@@ -266,21 +264,17 @@ class Settings(BaseSettings):
     tenant_claim: Annotated[str, Field(pattern=r"^[A-Za-z0-9_:./-]{1,128}$")] = "tenant_id"
     """Claim of a verified token that names the caller's tenant, or several."""
     membership: Membership = Membership.CLAIMS
-    members_table: Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")] = ""
+    members_table: TableName = ""
     """DynamoDB table of memberships; ``home`` keeps them when not set."""
     api_max_body_bytes: Annotated[int, Field(ge=1_024, le=6_000_000)] = 2_000_000
     """Longest body that is read; Lambda takes no more than 6 MB."""
     cursor_key: SecretStr = SecretStr("")
     """Signs what pages of a list give as their next; without it or its secret, a key of this process alone does."""
-    cursor_key_secret: Annotated[
-        str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
-    ] = ""
+    cursor_key_secret: SecretArn = ""
     """ARN of a secret whose string is the key, instead of the key."""
     front_key: SecretStr = SecretStr("")
     """What each HTTP request has to carry in the header ``Braid-Front``, as the firewall adds it; empty: none."""
-    front_key_secret: Annotated[
-        str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
-    ] = ""
+    front_key_secret: SecretArn = ""
     """ARN of a secret whose string is that, instead of it."""
     quota_questions_per_minute: Annotated[int, Field(ge=0)] = 0
     """Most questions of one tenant over HTTP in a minute; 0 sets no limit, here and below."""

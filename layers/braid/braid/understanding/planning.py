@@ -9,7 +9,6 @@ from braid.models import (
     Fusion,
     FusionParameters,
     Intent,
-    Label,
     Mode,
     Plan,
     PlanStep,
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from braid.ports.search_index import IndexStats
     from braid.understanding.selectivity import Estimate
 
-CAUSAL_TYPES: Final[tuple[Label, ...]] = ("CAUSES", "ENABLES", "PREVENTS")
-TEMPORAL_TYPES: Final[tuple[Label, ...]] = ("BEFORE", "AFTER", "DURING")
 MODES: Final = {
     Mode.DOCUMENT: "the question asks for a part of a document",
     Mode.ENTITY: "the question asks how things relate or compare; the graph counts for more",
@@ -107,8 +104,6 @@ def make_plan(
 
     Parameters
     ----------
-    query
-        The question.
     model_ids
         Model that embeds each type of question.
     candidates

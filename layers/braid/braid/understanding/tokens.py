@@ -1,8 +1,7 @@
-"""Tokens of a text: normalised words, search words, stop words, and ideographs of scripts without spaces.
+"""Unicode normalisation in time linear in the length of a text.
 
-Han characters, and the hiragana that Japanese writes between them, have no spaces around words. Each character is a
-token of the index, as OpenSearch's ``standard`` tokenizer has it, and a question searches for bigrams: most words of
-these languages have two characters, and one alone is in every text.
+Normalising sorts each run of combining marks, which Python does by insertion: a text of nothing but marks takes time
+with the square of its length.
 """
 
 from __future__ import annotations
@@ -12,7 +11,34 @@ import unicodedata
 from itertools import pairwise
 from typing import Final
 
-from braid.understanding.unicode_forms import composed, without_marks
+LONGEST_RUN: Final = 30
+"""Combining marks in a row, as of Unicode's Stream-Safe Text Format (UAX #15); no language writes ten."""
+
+
+def composed(text: str) -> str:
+    """Return a text in the form NFC; of a run of combining marks the first :data:`LONGEST_RUN`."""
+    if text.isascii():
+        return text
+    kept: list[str] = []
+    run = 0
+    for character in text:
+        run = run + 1 if unicodedata.combining(character) else 0
+        if run <= LONGEST_RUN:
+            kept.append(character)
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def without_marks(text: str) -> str:
+    """Return a text in the form NFKD, without combining marks such as accents."""
+    if text.isascii():
+        return text
+    # Marks are dropped before as well: what is left decomposes into runs of a few.
+    return _unmarked(unicodedata.normalize("NFKD", _unmarked(text)))
+
+
+def _unmarked(text: str) -> str:
+    return "".join(character for character in text if not unicodedata.combining(character))
+
 
 _HAN: Final = "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _HIRAGANA: Final = "\u3041-\u3096\u309d-\u309f"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import code_of, named_errors, open_client
-from braid.ports.job_store import JobRecord
 from braid.ports.members import Membership, Role
+from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion, check_next
 
 if TYPE_CHECKING:
@@ -33,15 +33,7 @@ class DynamoClient(Protocol):
 
 
 class DynamoTable:
-    """A DynamoDB table.
-
-    Parameters
-    ----------
-    client
-        A DynamoDB client.
-    table
-        Name of the table.
-    """
+    """A DynamoDB table."""
 
     def __init__(self, client: DynamoClient, table: str) -> None:
         self._client = client
@@ -56,13 +48,7 @@ class DynamoTable:
         return named_errors(f"table {self._table}")
 
     def _items(self, read: Callable[..., dict[str, Any]], **request: object) -> Iterator[dict[str, Any]]:
-        """Yield the items that the client's ``query`` or ``scan`` finds, page by page and consistently.
-
-        Raises
-        ------
-        StoreError
-            If a page could not be read; see :func:`braid.engines.aws.clients.named_errors`.
-        """
+        """Yield the items that the client's ``query`` or ``scan`` finds, page by page and consistently."""
         request |= {"TableName": self._table, "ConsistentRead": True}
         while True:
             with self._errors():
@@ -102,13 +88,7 @@ class DynamoSchemaRegistry(DynamoTable):
         return cls._open(settings, settings.schema_table)
 
     def register(self, schema: SchemaVersion) -> None:
-        """Write the next version; writing one again with the same content does nothing.
-
-        Raises
-        ------
-        InvalidRequest
-            If the version is registered with other content, or is not the next one.
-        """
+        """Write the next version; writing one again with the same content does nothing."""
         if not check_next(schema, self.versions(schema.tenant_id)):
             return
         item = {**_version_key(schema), "body": {"S": schema.model_dump_json()}}
@@ -149,7 +129,7 @@ class DynamoSchemaRegistry(DynamoTable):
 
 
 class DynamoJobStore(DynamoTable):
-    """Re-embedding jobs, one item each, in a table; implements :class:`braid.ports.job_store.JobStore`.
+    """Re-embedding jobs, one item each, in a table; implements :class:`braid.ports.reembedding.JobStore`.
 
     The table's partition key is ``name``, a string. Each write is conditional on the job's previous revision.
     """

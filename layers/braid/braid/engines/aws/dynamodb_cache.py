@@ -28,8 +28,6 @@ class DynamoCache(DynamoTable):
 
     Parameters
     ----------
-    client
-        A DynamoDB client.
     table
         Name of the table: partition key ``id``, a string; time to live on ``expires_at``, a number.
     clock
@@ -128,13 +126,7 @@ class DynamoCache(DynamoTable):
         return 0 if found is None else int(found[_GENERATION]["N"])
 
     def advance(self, tenant_id: str) -> int:
-        """Advance the tenant's write generation and return it.
-
-        Raises
-        ------
-        TransientStoreError
-            If the table did not answer within the attempts.
-        """
+        """Advance the tenant's write generation and return it."""
         for attempt in retrying(self._advance_attempts):
             with attempt, self._errors():
                 answer = self._client.update_item(

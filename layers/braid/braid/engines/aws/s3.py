@@ -14,7 +14,7 @@ from braid.ports.keys import check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from braid.settings import Settings
 
@@ -29,25 +29,16 @@ _PRECONDITION_FAILED = 412
 class _Client(Protocol):
     """The calls of an S3 client that are made here."""
 
-    def put_object(self, **request: object) -> dict[str, Any]: ...
-
-    def head_object(self, **request: object) -> dict[str, Any]: ...
-
-    def get_object(self, **request: object) -> dict[str, Any]: ...
-
-    def delete_object(self, **request: object) -> dict[str, Any]: ...
-
-    def delete_objects(self, **request: object) -> dict[str, Any]: ...
-
-    def list_objects_v2(self, **request: object) -> dict[str, Any]: ...
-
-    def create_multipart_upload(self, **request: object) -> dict[str, Any]: ...
-
-    def upload_part(self, **request: object) -> dict[str, Any]: ...
-
-    def complete_multipart_upload(self, **request: object) -> dict[str, Any]: ...
-
-    def abort_multipart_upload(self, **request: object) -> dict[str, Any]: ...
+    put_object: Callable[..., dict[str, Any]]
+    head_object: Callable[..., dict[str, Any]]
+    get_object: Callable[..., dict[str, Any]]
+    delete_object: Callable[..., dict[str, Any]]
+    delete_objects: Callable[..., dict[str, Any]]
+    list_objects_v2: Callable[..., dict[str, Any]]
+    create_multipart_upload: Callable[..., dict[str, Any]]
+    upload_part: Callable[..., dict[str, Any]]
+    complete_multipart_upload: Callable[..., dict[str, Any]]
+    abort_multipart_upload: Callable[..., dict[str, Any]]
 
 
 class S3ObjectStore:
@@ -57,8 +48,6 @@ class S3ObjectStore:
     ----------
     client
         An S3 client.
-    bucket
-        Name of the bucket.
     part_bytes
         Bytes read or written at once.
     read_attempts
@@ -75,10 +64,7 @@ class S3ObjectStore:
     def connect(cls, settings: Settings) -> S3ObjectStore:
         """Return the store that the settings name. No request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no bucket.
+        Raises ConfigurationError if the settings name no bucket.
         """
         if not settings.objects_bucket:
             message = "BRAID_OBJECTS_BUCKET: is not set"
@@ -112,13 +98,7 @@ class S3ObjectStore:
         return ObjectInfo(key=key, size_bytes=size, version=etag)
 
     def open(self, tenant_id: str, key: str) -> StoredLines:
-        """Open an object for reading.
-
-        Raises
-        ------
-        ObjectMissing
-            If there is none.
-        """
+        """Open an object for reading."""
         place = self._place(tenant_id, key)
         with named_errors(self._name(key)):
             try:
@@ -157,15 +137,7 @@ class S3ObjectStore:
             self._client.delete_object(**self._place(tenant_id, key))
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
-        """Remove objects in batches of the size that S3 takes.
-
-        Raises
-        ------
-        TransientStoreError
-            If some were not removed for a transient reason.
-        StoreError
-            If S3 refused some; the others of the request are removed.
-        """
+        """Remove objects in batches of the size that S3 takes."""
         folder = f"{check_tenant(tenant_id)}/"
         places = [{"Key": folder + key} for key in keys]
         for start in range(0, len(places), DELETED_AT_ONCE):

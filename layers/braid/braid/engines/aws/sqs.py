@@ -10,7 +10,7 @@ from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.ports.message_queue import Delivery, check_receive, decode_message, encode_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from braid.ports.message_queue import QueueMessage
     from braid.settings import Settings
@@ -27,13 +27,10 @@ _LOG = logging.getLogger(__name__)
 class _Client(Protocol):
     """The calls of an SQS client that are made here."""
 
-    def send_message_batch(self, **request: object) -> dict[str, Any]: ...
-
-    def receive_message(self, **request: object) -> dict[str, Any]: ...
-
-    def delete_message_batch(self, **request: object) -> dict[str, Any]: ...
-
-    def get_queue_attributes(self, **request: object) -> dict[str, Any]: ...
+    send_message_batch: Callable[..., dict[str, Any]]
+    receive_message: Callable[..., dict[str, Any]]
+    delete_message_batch: Callable[..., dict[str, Any]]
+    get_queue_attributes: Callable[..., dict[str, Any]]
 
 
 class SqsQueue:
@@ -44,8 +41,6 @@ class SqsQueue:
 
     Parameters
     ----------
-    client
-        An SQS client.
     url
         Address of a FIFO queue with a redrive policy.
     """
@@ -59,10 +54,7 @@ class SqsQueue:
     def connect(cls, settings: Settings) -> SqsQueue:
         """Return the queue that the settings name. No request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no queue, or one that is not FIFO.
+        Raises ConfigurationError if the settings name no queue, or one that is not FIFO.
         """
         url = settings.reembed_queue_url
         if not url.endswith(".fifo"):
@@ -71,13 +63,7 @@ class SqsQueue:
         return cls(open_client("sqs", timeout_s=settings.sqs_timeout_s, attempts=settings.sqs_attempts), url)
 
     def send(self, messages: Sequence[QueueMessage]) -> None:
-        """Send messages; they are durable when this returns.
-
-        Raises
-        ------
-        TransientStoreError
-            If some or all were not accepted; sending all of them again makes no duplicates.
-        """
+        """Send messages; they are durable when this returns."""
         bodies = encode_messages(messages)
         for batch in _batches(list(zip(messages, bodies, strict=True))):
             entries = [
@@ -122,13 +108,7 @@ class SqsQueue:
         return deliveries
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Remove processed messages; an expired receipt is ignored.
-
-        Raises
-        ------
-        TransientStoreError
-            If some were not removed; removing all of them again is no error.
-        """
+        """Remove processed messages; an expired receipt is ignored."""
         for start in range(0, len(receipts), BATCH):
             batch = receipts[start : start + BATCH]
             entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(batch)]

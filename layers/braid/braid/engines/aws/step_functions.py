@@ -1,24 +1,34 @@
-"""State machines of Step Functions: retrieval (synchronous), imports and re-embedding (asynchronous)."""
+"""What one function starts in another: state machines of Step Functions, and the function that writes."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from botocore.exceptions import ClientError
 
+from braid import errors
 from braid.engines.aws.clients import code_of, named_errors, open_client
-from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
+from braid.errors import (
+    BraidError,
+    ConfigurationError,
+    InvalidRequest,
+    StoreError,
+    StoresUnavailable,
+    TransientStoreError,
+)
 from braid.models import Answer
-from braid.ports.imports import Import, ImportStatus, JobReport
+from braid.ports.ingestion import Import, ImportStatus, JobReport, WriteReport
 
 if TYPE_CHECKING:
+    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_stepfunctions import SFNClient
 
     from braid.models import Query
-    from braid.ports.imports import ImportAsked
+    from braid.ports.ingestion import ImportAsked, WriteRequest
     from braid.settings import Settings
+
 
 _ERRORS = {"InvalidRequest": InvalidRequest, "StoresUnavailable": StoresUnavailable}
 """Errors that the retrieval workflow raises, by name."""
@@ -30,8 +40,6 @@ class _StateMachine:
 
     Parameters
     ----------
-    client
-        A Step Functions client.
     arn
         The state machine's ARN.
     """
@@ -58,10 +66,7 @@ class RetrieveWorkflow(_StateMachine):
     def connect(cls, settings: Settings) -> RetrieveWorkflow:
         """Return the workflow that the settings name. No request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no state machine.
+        Raises ConfigurationError if the settings name no state machine.
         """
         if not settings.retrieve_state_machine_arn:
             message = "BRAID_RETRIEVE_STATE_MACHINE_ARN: names no state machine"
@@ -95,7 +100,7 @@ class RetrieveWorkflow(_StateMachine):
 
 
 class IngestWorkflow(_StateMachine):
-    """The Standard workflow that imports one object per execution; implements :class:`braid.ports.imports.Imports`."""
+    """The Standard workflow that imports one object an execution; implements :class:`braid.ports.ingestion.Imports`."""
 
     @classmethod
     def connect(cls, settings: Settings) -> IngestWorkflow:
@@ -104,15 +109,7 @@ class IngestWorkflow(_StateMachine):
         return cls._open(arn, timeout_s=settings.states_timeout_s, attempts=settings.states_attempts)
 
     def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
-        """Start an import; repeating the call starts no second execution.
-
-        Raises
-        ------
-        TransientStoreError
-            If Step Functions was throttled, unreachable or failed internally.
-        StoreError
-            If it refused the request.
-        """
+        """Start an import; repeating the call starts no second execution."""
         self._start(import_id, {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value})
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:
@@ -149,11 +146,77 @@ class ReembedWorkflow(_StateMachine):
     def start(self, tenant_id: str) -> None:
         """Start a re-embedding of one tenant, which resumes the tenant's job if one is open.
 
-        Raises
-        ------
-        TransientStoreError
-            If Step Functions was throttled, unreachable or failed internally.
-        StoreError
-            If it refused the request.
+        Raises TransientStoreError if Step Functions was throttled, unreachable or failed internally, and StoreError if
+        it refused the request.
         """
         self._start(str(uuid.uuid4()), {"tenant_id": tenant_id})
+
+
+_NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
+
+
+class IngestFunction:
+    """The Lambda function that embeds and writes; invoked synchronously.
+
+    Parameters
+    ----------
+    name
+        The function's name or ARN.
+    """
+
+    def __init__(self, client: LambdaClient, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    @classmethod
+    def connect(cls, settings: Settings) -> IngestFunction:
+        """Return the function that the settings name. No request is sent yet."""
+        # One attempt: the caller may repeat the write, and would wait twice as long for two.
+        client = open_client("lambda", timeout_s=settings.ingest_timeout_s, attempts=1)
+        return cls(client, settings.ingest_function)
+
+    def write(self, request: WriteRequest) -> WriteReport:
+        """Validate and write a request.
+
+        Raises
+        ------
+        InvalidRequest
+            If the request as a whole is invalid; errors of single items are in the report.
+        TransientStoreError
+            If the function was throttled, unreachable or took too long.
+        BraidError
+            The error that the function raised.
+        """
+        task = {"name": "write", "tenant_id": request.tenant_id, "body": _body(request)}
+        with named_errors(f"function {self._name}"):
+            answer = self._client.invoke(FunctionName=self._name, Payload=json.dumps({"task": task}).encode())
+        said = json.loads(answer["Payload"].read())
+        if "FunctionError" in answer:
+            raise _error(str(said.get("errorType")), str(said.get("errorMessage")))
+        return WriteReport.model_validate(said)
+
+
+def _body(request: WriteRequest) -> dict[str, Any]:
+    """Return a request in the function's format; vertices are its ``entities``, whose type it calls ``type``."""
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for kind, items in (
+        ("records", request.records),
+        ("entities", request.vertices),
+        ("relationships", request.relationships),
+    ):
+        shown[kind] = [
+            item.model_dump(mode="json", exclude=_NOT_SENT, exclude_unset=True, exclude_none=True) for item in items
+        ]
+    for entity in shown["entities"]:
+        entity["type"] = entity.pop("entity_type", "Concept")
+    return {**shown, "missing": request.missing.value, "partial": request.partial}
+
+
+def _error(kind: str, message: str) -> BraidError:
+    """Return the error that the function raised, by its name."""
+    found = getattr(errors, kind, None)
+    if kind == "InvalidRequest":
+        return InvalidRequest(message, field=message.partition(":")[0])
+    if isinstance(found, type) and issubclass(found, BraidError):
+        return found(message)
+    return StoreError(f"the function that writes failed: {kind}")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import rows
 from braid.engines.embedded.tables import read_global, write_global
-from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
-from braid.ports.scan_cursor import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
 from braid.ports.search_index import ScanPage
 
 if TYPE_CHECKING:
@@ -23,19 +23,17 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.index import EmbeddedSearchIndex
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
-    from braid.ports.index_migration import ReembeddedRecord
+    from braid.ports.reembedding import ReembeddedRecord
     from braid.ports.search_index import SearchHits, SearchRequest
 
 _SERVING = "serving"
 
 
 class EmbeddedIndexMigration:
-    """Migration between model profiles in SQLite; implements :class:`braid.ports.index_migration.IndexMigration`.
+    """Migration between model profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMigration`.
 
     Parameters
     ----------
-    store
-        Store of the rows.
     index
         The search index over the same store.
     """
@@ -79,13 +77,7 @@ class EmbeddedIndexMigration:
             )
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write each record that has not changed since it was read, all in one transaction.
-
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space; nothing is written.
-        """
+        """Write each record that has not changed since it was read, all in one transaction."""
         self._index.check_vectors(change.write for change in changes)
         ids = [change.read.id for change in changes]
         with self._store.transaction() as connection:
@@ -111,13 +103,7 @@ class EmbeddedIndexMigration:
         return WriteBackResult(written=len(same), lost=tuple(record_id for record_id in ids if record_id not in kept))
 
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:  # noqa: ARG002 - rows need no declaring
-        """Begin a migration, or continue the one to the same profile.
-
-        Raises
-        ------
-        InvalidRequest
-            If another migration is open, or the previous profile was not dropped.
-        """
+        """Begin a migration, or continue the one to the same profile."""
         with self._store.transaction() as connection:
             now = _serving(connection)
             if now.next == target:

@@ -33,8 +33,6 @@ class EmbeddedQueue:
 
     Parameters
     ----------
-    store
-        Store of the messages.
     clock
         Returns the present moment, in UTC.
     """

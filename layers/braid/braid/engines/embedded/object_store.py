@@ -73,13 +73,7 @@ class EmbeddedObjectStore:
         return ObjectInfo(key=key, size_bytes=size, version=version)
 
     def open(self, tenant_id: str, key: str) -> StoredLines:
-        """Open an object for reading.
-
-        Raises
-        ------
-        ObjectMissing
-            If there is none.
-        """
+        """Open an object for reading."""
         check_tenant(tenant_id)
         check_object_key(key)
         found = self._find(tenant_id, key)

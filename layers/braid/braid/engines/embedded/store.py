@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from braid.deadline import suspended
-from braid.engines.embedded.connections import connect, translated_errors
-from braid.engines.embedded.files import StoreFiles
+from braid.engines.embedded.files import StoreFiles, connect, translated_errors
 from braid.engines.embedded.tables import (
     FORMAT,
     READABLE,
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from braid.engines.embedded.connections import Connection
-    from braid.engines.embedded.files import LastCommit
+    from braid.engines.embedded.files import Connection, LastCommit
 
 DATABASE = "braid.db"
 VECTORS = "vectors"

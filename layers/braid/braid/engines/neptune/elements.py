@@ -18,7 +18,7 @@ from gremlin_python.statics import long
 
 from braid.models import Relationship, Vertex
 from braid.ranking.graph_walks import Node
-from braid.understanding.name_forms import stored_forms
+from braid.understanding.names import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from braid.engines.neptune import elements, expansion, graph_query
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
+from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats
-from braid.ports.scan_cursor import check_limit, decode, encode
 from braid.ranking import graph_walks
-from braid.understanding.name_forms import match_score
+from braid.understanding.names import match_score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -30,10 +30,7 @@ _MAX_DEPTH = 64
 def external_tensor(path: Path) -> str | None:
     """Return the name of the first tensor whose data is outside the file, or None.
 
-    Raises
-    ------
-    ValueError
-        If the file is not well-formed protocol buffers.
+    Raises ValueError if the file is not well-formed protocol buffers.
     """
     with path.open("rb") as stream:
         if path.stat().st_size == 0:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
 from braid.engines.opensearch.client import IndexMissing, R, call, change_timeout_s, refusal
-from braid.ports.index_migration import WriteBackResult
+from braid.ports.reembedding import WriteBackResult
 from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opensearchpy import OpenSearch
 
     from braid.models import Embedding, Record
-    from braid.ports.index_migration import ReembeddedRecord
+    from braid.ports.reembedding import ReembeddedRecord
     from braid.settings import Settings
 
 _READ_AT_ONCE = 200

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.client import IndexMissing, P, R, call, call_until, change_timeout_s
-from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch, StoreError
+from braid.ports.search_index import check_vectors
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class EmbeddingSpaces:
         """
         check_vectors(records, self._expected)
         spaces = {embedding.space for record in records for embedding in record.embeddings}
-        wanted = {mapping.vector_field(space): self._expected[space] for space in spaces}
+        wanted = _with_parts({mapping.vector_field(space): self._expected[space] for space in spaces})
         missing = _missing(wanted, self._known(refresh=False, create=create))
         if missing:
             self._declare(missing)
@@ -139,22 +139,14 @@ class EmbeddingSpaces:
     def _declare(self, wanted: Mapping[str, int]) -> None:
         """Add the missing vector fields; another process may have added some meanwhile."""
         known = self._known(refresh=True, create=True)
-        missing = _missing(wanted, known)
+        # A search asks for the parts wherever there are any: no space may lack their field once another one has it.
+        missing = _missing({**_with_parts(_without_parts(known)), **wanted}, known)
         if not missing:
             return
-        properties: dict[str, Any] = {
-            field: mapping.vector_mapping(
-                dimension,
-                engine=self._settings.opensearch_engine,
-                on_disk=self._settings.opensearch_on_disk,
-                serverless=self._settings.opensearch_service is OpenSearchService.SERVERLESS,
-            )
-            for field, dimension in missing.items()
-        }
         self._call(
             self._client.indices.put_mapping,
             index=self._alias,
-            body={"properties": properties},
+            body={"properties": vector_properties(missing, self._settings)},
             request_timeout=change_timeout_s(self._settings),
         )
         self._dimensions = {**known, **missing}
@@ -162,6 +154,35 @@ class EmbeddingSpaces:
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         with self.forgotten_on_failure():
             return call(self._settings.opensearch_attempts, function, *args, **kwargs)
+
+
+def vector_properties(fields: Mapping[str, int], settings: Settings) -> dict[str, Any]:
+    """Return the properties that declare vector fields of these dimensions."""
+    declared = {
+        field: mapping.vector_mapping(
+            dimension,
+            engine=settings.opensearch_engine,
+            on_disk=settings.opensearch_on_disk,
+            serverless=settings.opensearch_service is OpenSearchService.SERVERLESS,
+        )
+        for field, dimension in fields.items()
+    }
+    return mapping.vector_properties(declared)
+
+
+def properties_of(spaces: Mapping[str, int], settings: Settings) -> dict[str, Any]:
+    """Return the properties of a new index for embedding spaces of these dimensions."""
+    fields = {mapping.vector_field(space): dimension for space, dimension in spaces.items()}
+    return vector_properties(_with_parts(fields), settings)
+
+
+def _with_parts(fields: Mapping[str, int]) -> dict[str, int]:
+    """Return vector fields, each with the field of its further parts."""
+    return {**fields, **{mapping.part_field(field): dimension for field, dimension in fields.items()}}
+
+
+def _without_parts(fields: Mapping[str, int]) -> dict[str, int]:
+    return {field: dimension for field, dimension in fields.items() if not field.startswith(f"{mapping.PARTS}.")}
 
 
 def _missing(wanted: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:

@@ -29,7 +29,7 @@ from braid.engines.opensearch.dual_write import dual_write, indexes_by_alias
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.multi_search import strands
 from braid.errors import StoreError
-from braid.ports.scan_cursor import check_limit, decode, encode
+from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
 from braid.settings import OpenSearchService, Refresh
 

@@ -1,7 +1,8 @@
 """Conversion of records to OpenSearch documents and back, and the index's field mappings.
 
 A document is the record's JSON with additional fields: times in microseconds, because OpenSearch's dates have
-milliseconds, and one ``knn_vector`` field per embedding space.
+milliseconds, and one ``knn_vector`` field per embedding space. The vectors of a long text's further parts are in nested
+documents, which OpenSearch writes and deletes together with their document.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import ConfigurationError
-from braid.models import Embedding, Record
+from braid.models import Embedding, FurtherPart, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,10 @@ TRUSTED = "trusted"
 """Written where it is false only."""
 DOCUMENT = "document"
 """Title of the source, as a keyword."""
-_ADDED = (DOCUMENT, "timestamp_us", "valid_from_us", "valid_until_us", "models", SPACES, MODEL_IDS, DIGEST)
+PARTS = "parts"
+"""Further parts of a long text: each a nested document with its ``start`` and its vector of one space."""
+PART_START = f"{PARTS}.start"
+_ADDED = (DOCUMENT, "timestamp_us", "valid_from_us", "valid_until_us", "models", SPACES, MODEL_IDS, PARTS, DIGEST)
 _PLAIN_SPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -72,9 +76,19 @@ def vector_field(space: str) -> str:
     return f"{_VECTOR}x_{hashlib.sha256(space.encode()).hexdigest()[:24]}"
 
 
+def part_field(field: str) -> str:
+    """Return the name of the field with the vectors of further parts beside a vector field."""
+    return f"{PARTS}.{field}"
+
+
 def floats(vector: bytes) -> tuple[float, ...]:
     """Read little-endian float32 values."""
     return struct.unpack(f"<{len(vector) // 4}f", vector)
+
+
+def _short_floats(vector: bytes) -> list[float]:
+    """Return float32 values in as few digits as tell them apart: a long text's vectors are most of its document."""
+    return [float(f"{value:.9g}") for value in floats(vector)]
 
 
 def packed(values: Sequence[float]) -> bytes:
@@ -102,6 +116,14 @@ def document(record: Record) -> dict[str, Any]:
     for embedding in record.embeddings:
         if has_direction(embedding.vector):
             body[vector_field(embedding.space)] = floats(embedding.vector)
+    further = [
+        {"start": part.start, vector_field(embedding.space): _short_floats(part.vector)}
+        for embedding in record.embeddings
+        for part in embedding.further
+        if has_direction(part.vector)
+    ]
+    if further:
+        body[PARTS] = further
     body[DIGEST] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return body
 
@@ -113,7 +135,16 @@ def record_of(source: Mapping[str, Any]) -> Record:
     """Return the record of a document's source, with the vectors that the source includes."""
     own = {name: value for name, value in source.items() if name not in _ADDED and not name.startswith(_VECTOR)}
     own["embeddings"] = [
-        Embedding(space=space, model_id=model_id, vector=packed(source[vector_field(space)]))
+        Embedding(
+            space=space,
+            model_id=model_id,
+            vector=packed(source[vector_field(space)]),
+            further=tuple(
+                FurtherPart(start=part["start"], vector=packed(part[vector_field(space)]))
+                for part in source.get(PARTS, ())
+                if vector_field(space) in part
+            ),
+        )
         for space, model_id in sorted(source.get("models", {}).items())
         if vector_field(space) in source
     ]
@@ -155,11 +186,21 @@ def vector_mapping(dimension: int, *, engine: VectorEngine, on_disk: bool, serve
     return {**mapping, "method": {**method, "space_type": _COSINE}}
 
 
+def vector_properties(fields: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the properties that declare vector fields, those of further parts among them, from their mappings."""
+    within = f"{PARTS}."
+    own = {name: field for name, field in fields.items() if not name.startswith(within)}
+    nested = {name.removeprefix(within): field for name, field in fields.items() if name.startswith(within)}
+    parts = {"type": "nested", "properties": {"start": {"type": "integer"}, **nested}}
+    return {**own, PARTS: parts} if nested else own
+
+
 def dimensions_of(mappings: Mapping[str, Any]) -> dict[str, int]:
-    """Return each vector field's dimension from an index's mappings."""
+    """Return each vector field's dimension from an index's mappings, those of further parts included."""
     properties = mappings.get("properties", {})
+    nested = properties.get(PARTS, {}).get("properties", {})
     return {
         name: int(field["dimension"])
-        for name, field in properties.items()
-        if name.startswith(_VECTOR) and field.get("type") == "knn_vector"
+        for name, field in (*properties.items(), *((f"{PARTS}.{name}", field) for name, field in nested.items()))
+        if field.get("type") == "knn_vector"
     }

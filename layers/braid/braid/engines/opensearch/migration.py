@@ -13,10 +13,11 @@ from braid.engines.opensearch import mapping
 from braid.engines.opensearch import queries as query
 from braid.engines.opensearch.client import IndexMissing, P, R, call, change_timeout_s, open_client
 from braid.engines.opensearch.dual_write import ConditionalWriter, next_alias, previous_alias
+from braid.engines.opensearch.embedding_spaces import properties_of
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
-from braid.ports.index_migration import MigrationState, ReconcileResult, WriteBackResult
-from braid.ports.scan_cursor import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
 from braid.ports.search_index import ScanPage
 from braid.settings import OpenSearchService
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.ports.index_migration import ReembeddedRecord
+    from braid.ports.reembedding import ReembeddedRecord
     from braid.ports.search_index import SearchHits, SearchRequest
     from braid.settings import Settings
 
@@ -49,7 +50,7 @@ class _AliasedIndex(NamedTuple):
 
 
 class OpenSearchMigration:
-    """Migrates the index between profiles; implements :class:`braid.ports.index_migration.IndexMigration`.
+    """Migrates the index between profiles; implements :class:`braid.ports.reembedding.IndexMigration`.
 
     Parameters
     ----------
@@ -162,13 +163,7 @@ class OpenSearchMigration:
         if indexes[self._alias].profile is None:
             self._set_meta(indexes[self._alias], {_PROFILE: active})
         body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
-        for space, dimension in spaces.items():
-            body["mappings"]["properties"][mapping.vector_field(space)] = mapping.vector_mapping(
-                dimension,
-                engine=self._settings.opensearch_engine,
-                on_disk=self._settings.opensearch_on_disk,
-                serverless=self._serverless,
-            )
+        body["mappings"]["properties"] |= properties_of(spaces, self._settings)
         body["mappings"]["_meta"] = {_META: {_PROFILE: target, _SPACES: sorted(spaces)}}
         body["aliases"] = {self._next: {"is_write_index": True}}
         try:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.opensearch.mapping import TRUSTED, WORDS, floats, microseconds, vector_field
+from braid.engines.opensearch.mapping import (
+    PART_START,
+    PARTS,
+    TRUSTED,
+    WORDS,
+    floats,
+    microseconds,
+    part_field,
+    vector_field,
+)
 from braid.models import Hit
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
@@ -59,6 +68,8 @@ class Strands:
         superseded: set[str] = set()
         if by_vector:
             vector, superseded = strand(*map(hits_of, by_vector), k=self.request.k, score=scoring.from_lucene_cosine)
+            starts = {str(hit["sort"][1]): part_start_of(hit) for hit in by_vector[0]["hits"]["hits"]}
+            vector = tuple(hit.model_copy(update={"part_start": starts[hit.id]}) for hit in vector)
         if by_words:
             lexical, retired = (
                 newest_strand(*by_words, k=self.request.k)
@@ -168,10 +179,20 @@ def _body(query: dict[str, Any], k: int) -> dict[str, Any]:
 
 
 def knn(embedding: Embedding, k: int, clause: dict[str, Any]) -> dict[str, Any]:
-    """Return the search for the ``k`` nearest vectors within a filter, which is applied before ``k``, not after."""
+    """Return the search for the ``k`` records with the nearest vectors within a filter, applied before ``k``.
+
+    A long text has further vectors in nested documents, of which the nearest counts; ``inner_hits`` says which it was.
+    """
     field = vector_field(embedding.space)
-    vector = {"vector": floats(embedding.vector), "k": max(_EXPLORED, 2 * k), "filter": clause}
-    return _body({"knn": {field: vector}}, k)
+    nearest = {"vector": floats(embedding.vector), "k": max(_EXPLORED, 2 * k), "filter": clause}
+    further = {
+        "path": PARTS,
+        "query": {"knn": {part_field(field): nearest}},
+        "score_mode": "max",
+        "inner_hits": {"size": 1, "_source": False, "docvalue_fields": [PART_START]},
+        "ignore_unmapped": True,  # an index that was made before there were parts
+    }
+    return _body({"dis_max": {"queries": [{"knn": {field: nearest}}, {"nested": further}]}}, k)
 
 
 def match(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:
@@ -195,6 +216,14 @@ def newest(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, An
 def hits_of(answer: Mapping[str, Any]) -> list[tuple[float, str]]:
     """Return (Lucene's score, record id) pairs of a response, best first."""
     return [(float(hit["sort"][0]), str(hit["sort"][1])) for hit in answer["hits"]["hits"]]
+
+
+def part_start_of(hit: Mapping[str, Any]) -> int:
+    """Return the character of its record's text at which the nearest part of a hit of :func:`knn` begins."""
+    for part in hit.get("inner_hits", {}).get(PARTS, {}).get("hits", {}).get("hits", ()):
+        if float(part["_score"]) >= float(hit["sort"][0]):
+            return int(part["fields"][PART_START][0])
+    return 0
 
 
 def newest_strand(valid: Mapping[str, Any], retired: Mapping[str, Any], *, k: int) -> tuple[tuple[Hit, ...], set[str]]:

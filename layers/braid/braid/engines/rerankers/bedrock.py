@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
-from braid.engines.rerankers.budget import Budget, TryAgain
-from braid.engines.rerankers.texts import prepare, tokens
+from braid.engines.rerankers.requests import Budget, TryAgain, prepare, tokens
 from braid.errors import ConfigurationError, RerankFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from braid.engines.rerankers.texts import Prepared
+    from braid.engines.rerankers.requests import Prepared
     from braid.engines.retrying import Deadline
     from braid.settings import Settings
 
@@ -49,7 +48,7 @@ class _Client(Protocol):
 
 
 class BedrockReranker:
-    """Implements :class:`braid.ports.reranker.Reranker`. Make one with :meth:`connect`; safe to share between threads.
+    """Implements :class:`braid.ports.encoder.Reranker`. Make one with :meth:`connect`; safe to share between threads.
 
     Parameters
     ----------
@@ -122,14 +121,7 @@ class BedrockReranker:
         return self._price(prepare(query, texts, window=self._window, characters=MAX_CHARACTERS))
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] per text, in the order of ``texts``; a blank text has 0.
-
-        Raises
-        ------
-        RerankFailed
-            If the service refuses, fails, does not answer within ``timeout_s`` seconds, or answers with something else
-            than one score per text.
-        """
+        """Return one score in [0, 1] per text, in the order of ``texts``; a blank text has 0."""
         prepared = prepare(query, texts, window=self._window, characters=MAX_CHARACTERS)
         if not prepared.texts:
             return [0.0] * prepared.count

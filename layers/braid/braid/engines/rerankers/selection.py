@@ -11,7 +11,7 @@ from braid.models import RerankerKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.ports.reranker import Reranker
+    from braid.ports.encoder import Reranker
     from braid.settings import Settings
 
 
@@ -36,10 +36,7 @@ class Rerankers:
     def open(self, kind: RerankerKind) -> Reranker:
         """Open a reranker, once per process.
 
-        Raises
-        ------
-        ConfigurationError, ModelError
-            If a setting or its model is missing.
+        Raises ConfigurationError or ModelError if a setting or its model is missing.
         """
         with self._opening:
             if kind not in self._opened:
@@ -60,7 +57,7 @@ class Rerankers:
 
                 return VoyageReranker.connect(settings)
             case RerankerKind.ONNX:
-                from braid.engines.onnx.cross_encoder import OnnxCrossEncoder
+                from braid.engines.onnx.models import OnnxCrossEncoder
 
                 if not settings.reranker_model:
                     raise ConfigurationError("reranker onnx needs BRAID_RERANKER_MODEL")
@@ -79,20 +76,14 @@ class LazyReranker:
     def cost_usd(self, query: str, texts: Sequence[str]) -> float:
         """Return the estimated price in US dollars of one call.
 
-        Raises
-        ------
-        ConfigurationError, ModelError
-            If it cannot be opened.
+        Raises ConfigurationError or ModelError if it cannot be opened.
         """
         return self._rerankers.open(self._kind).cost_usd(query, texts)
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
         """Return one score in [0, 1] per text.
 
-        Raises
-        ------
-        RerankFailed
-            If it cannot be opened, fails or needs more than ``timeout_s`` seconds.
+        Raises RerankFailed if it cannot be opened, fails or needs more than ``timeout_s`` seconds.
         """
         try:
             reranker = self._rerankers.open(self._kind)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from braid.engines.rerankers.budget import Budget, TryAgain
-from braid.engines.rerankers.texts import prepare
+from braid.engines.rerankers.requests import Budget, TryAgain, prepare
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.engines.rerankers.texts import Prepared
+    from braid.engines.rerankers.requests import Prepared
     from braid.engines.retrying import Deadline
     from braid.settings import Settings
 
@@ -32,16 +31,12 @@ _REFUSED_KEY = "the service refused the key"
 
 
 class VoyageReranker:
-    """Implements :class:`braid.ports.reranker.Reranker`. Make one with :meth:`connect`; safe to share between threads.
+    """Implements :class:`braid.ports.encoder.Reranker`. Make one with :meth:`connect`; safe to share between threads.
 
     Parameters
     ----------
     key
         Returns the API key; called once per call, within its deadline.
-    model
-        Name of the model.
-    url
-        Address of the rerank endpoint.
     window
         Most tokens of a question and one text together; longer texts are cut.
     usd_per_1000_documents
@@ -78,7 +73,7 @@ class VoyageReranker:
         ConfigurationError
             If the settings name no key.
         """
-        from braid.engines.aws.secrets import api_key
+        from braid.engines.aws.clients import api_key
 
         key = api_key(
             settings.voyage_api_key,
@@ -100,14 +95,7 @@ class VoyageReranker:
         return sum(bool(text.strip()) for text in texts) * self._usd / 1000
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] per text, in the order of ``texts``; a blank text has 0.
-
-        Raises
-        ------
-        RerankFailed
-            If the service refuses, fails, does not answer within ``timeout_s`` seconds, or answers with something else
-            than one score per text.
-        """
+        """Return one score in [0, 1] per text, in the order of ``texts``; a blank text has 0."""
         prepared = prepare(query, texts, window=self._window)
         if not prepared.texts:
             return [0.0] * prepared.count

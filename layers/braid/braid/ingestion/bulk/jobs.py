@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from braid.models import Frozen, TenantId
-from braid.ports.imports import Job, JobName, JobReport
-from braid.ports.ingestion import ItemError, WriteReport
+from braid.ports.ingestion import ItemError, Job, JobName, JobReport, WriteReport
 
 
 class Phase(StrEnum):

@@ -16,13 +16,13 @@ from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, St
 from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Lost, Page, Split
 from braid.models import Frozen
-from braid.ports.imports import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
+from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.ingestion.bulk.steps import FileStore
-    from braid.ports.imports import ImportAsked
+    from braid.ports.ingestion import ImportAsked
 
 WAITING: Final = 20
 """Most imports that run or wait in one process."""

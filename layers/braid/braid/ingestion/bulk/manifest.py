@@ -11,13 +11,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from braid.errors import ObjectChanged, ObjectMissing
 from braid.ingestion.bulk.jobs import BatchCounts, BatchPlace, BatchResult
-from braid.ports.imports import JobReport
+from braid.ports.ingestion import JobReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from braid.ingestion.bulk.jobs import Phase
-    from braid.ports.imports import Job
+    from braid.ports.ingestion import Job
     from braid.ports.object_store import ObjectStore
 
 PAGE_BATCHES = 400

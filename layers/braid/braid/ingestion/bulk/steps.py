@@ -35,7 +35,7 @@ from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_
 from braid.ingestion.inline_writes import write_body
 from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, WriteStore, write
-from braid.ports.imports import Job, JobReport, JobStatus
+from braid.ports.ingestion import Job, JobReport, JobStatus
 from braid.ports.keys import check_tenant
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from braid.ranking.freshness import FOREVER
+from braid.ranking.scoring import FOREVER
 from braid.retrieval.caches.namespace import CacheName
 
 if TYPE_CHECKING:

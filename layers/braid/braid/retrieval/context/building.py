@@ -9,14 +9,15 @@ import logging
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, StoreError
 from braid.models import ContextRole, Filters, Kind, Query, Ranking
-from braid.ranking.freshness import FOREVER
+from braid.ranking.scoring import FOREVER
 from braid.retrieval.caches.answers import Retrieved
 from braid.retrieval.context import selection
 from braid.retrieval.context.episodes import EPISODES, search_episodes
@@ -58,19 +59,7 @@ class ContextLimits:
     @classmethod
     def of(cls, settings: Settings) -> ContextLimits:
         """Return the limits that the settings name."""
-        return cls(
-            enabled=settings.context_enabled,
-            working_state=settings.context_working_state,
-            semantic=settings.context_semantic,
-            episodic=settings.context_episodic,
-            window=settings.context_window,
-            semantic_limit=settings.context_semantic_limit,
-            episodic_limit=settings.context_episodic_limit,
-            min_final=settings.context_min_final,
-            limit=settings.context_limit,
-            fence=settings.context_fence,
-            role=settings.context_role,
-        )
+        return cls(**{field.name: getattr(settings, f"context_{field.name}") for field in fields(cls)})
 
 
 class Memory(Protocol):
@@ -262,19 +251,11 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
     with ThreadPoolExecutor(2, thread_name_prefix="braid-context") as pool:
         searching = listing = None
         if request.semantic:
-            searching = pool.submit(
-                copy_context().run,
-                _attempt,
-                ContextSource.SEMANTIC.value,
-                lambda: _semantic(request, memory, limits),
-            )
+            ask = partial(_semantic, request, memory, limits)
+            searching = pool.submit(copy_context().run, _attempt, ContextSource.SEMANTIC.value, ask)
         if request.episodic:
-            listing = pool.submit(
-                copy_context().run,
-                _attempt,
-                ContextSource.EPISODIC.value,
-                lambda: _episodic(request, memory, limits, now),
-            )
+            find = partial(_episodic, request, memory, limits, now)
+            listing = pool.submit(copy_context().run, _attempt, ContextSource.EPISODIC.value, find)
     degraded: list[str] = []
     if searching is not None:
         answer = searching.result()
@@ -318,13 +299,7 @@ def _attempt(name: str, ask: Callable[[], _T]) -> _T | None:
 
 
 def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) -> Answer:
-    """Search what is stored.
-
-    Raises
-    ------
-    StoreError
-        If the answer has no text, without which it is of no use to a context.
-    """
+    """Search what is stored; an answer without text is of no use to a context, and raises StoreError."""
     answer = memory.answer(
         Query(
             text=request.query,

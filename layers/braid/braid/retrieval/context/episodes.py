@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import Filters, Kind, Record
-from braid.models.record_limits import too_much
+from braid.models.records import too_much
 from braid.ports.search_index import SearchRequest
 from braid.retrieval.context.selection import episode_words
 

@@ -23,8 +23,7 @@ from braid.ranking.scoring import (
     recency,
     relevance_share,
 )
-from braid.understanding.tokens import MIN_HAN, count_han, terms
-from braid.understanding.unicode_forms import composed
+from braid.understanding.tokens import MIN_HAN, composed, count_han, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -207,8 +206,6 @@ def semantic(
 
     Parameters
     ----------
-    ranking
-        Ranking profile that scored them.
     wrapping
         Role, tenant and fence of the messages.
     at_most

@@ -6,15 +6,21 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.models import Answer, Fusion, Mode, Source, Strategy
-from braid.ranking import schema_drift
-from braid.ranking.confidence import confidence
-from braid.ranking.freshness import ScoredCandidate, order_stable_until
+from braid.ranking import scoring
 from braid.ranking.fusion import fuse
-from braid.ranking.scoring import clamp, final_score, placeholder_score, recency
-from braid.retrieval.stages.hydration import Hydrated, Ranked, hydrate, without_text
-from braid.retrieval.stages.path_coherence import cohere
+from braid.ranking.scoring import (
+    ScoredCandidate,
+    clamp,
+    confidence,
+    final_score,
+    order_stable_until,
+    placeholder_score,
+    recency,
+)
+from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
 from braid.retrieval.stages.presentation import (
     Placed,
     aged_from,
@@ -23,7 +29,6 @@ from braid.retrieval.stages.presentation import (
     runners_up,
     shortened,
 )
-from braid.retrieval.stages.states import Stopwatch
 from braid.understanding.planning import DEFAULT_PARAMETERS, adaptive_weights
 
 if TYPE_CHECKING:
@@ -31,8 +36,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import FusionParameters, GraphHit, Hit, Result, Weights
-    from braid.ports.drifted_records import DriftedRecords
-    from braid.ports.reranker import Reranker
+    from braid.ports.encoder import Reranker
+    from braid.ports.reembedding import DriftedRecords
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.stages.states import FuseRequest
 
@@ -87,7 +92,8 @@ def run(
         degraded.append("schema")
     if _nothing_answered(request):
         stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
-        raise StoresUnavailable(_why(request), lasting=stores <= LASTING)
+        why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
+        raise StoresUnavailable(why, lasting=stores <= LASTING)
     vector, lexical, graph = strands(request)
     weights = weigh(request, vector, lexical, graph, limits.parameters)
     how = method(request)
@@ -120,9 +126,9 @@ def run(
         text_lost = True
     searched, linked, expanded = request.searched, request.linked, request.expanded
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
-    sending = (
-        drifted.send(request.query.tenant_id, tuple(outdated), schema_version) if drifted and schema_version else None
-    )
+    sending = None
+    if drifted and schema_version and outdated:
+        sending = drifted.send(request.query.tenant_id, tuple(outdated), schema_version)
     ranked = kept.ranked
     if how is Fusion.PROPAGATE and not text_lost:
         links = linked.links if linked else ()
@@ -249,19 +255,12 @@ def _nothing_answered(request: FuseRequest) -> bool:
     return request.expanded is None or "link" in request.lost
 
 
-def _why(request: FuseRequest) -> str:
-    return "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
-
-
 def _rerank(
     request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: Limits, *, text_lost: bool
 ) -> tuple[list[Ranked], bool, float]:
     """Rescore the first candidates; when that fails, keep the fused order with placeholder scores.
 
-    Returns
-    -------
-    tuple
-        The candidates, whether the reranker was lost, and the estimated price of the call in US dollars.
+    Returned are the candidates, whether the reranker was lost, and the estimated price of the call in US dollars.
     """
     if request.without_rerank:
         return _placeholders(ranked), True, 0.0
@@ -271,7 +270,7 @@ def _rerank(
         # Without text there is nothing to rerank; scores of empty texts would reorder the candidates.
         return _placeholders(ranked), True, 0.0
     first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
-    texts = [item.record.text() for item in first]
+    texts = [item.record.text_from(item.candidate.part_start) for item in first]
     try:
         scores = reranker.rerank(request.query.text, texts, timeout_s=limits.rerank_timeout_s)
     except RerankFailed as error:
@@ -280,7 +279,7 @@ def _rerank(
     cost_usd = reranker.cost_usd(request.query.text, texts)
     _LOG.info("reranked %d texts with %s (about $%.6f)", len(texts), reranker.name, cost_usd)
     rescored = [
-        replace(item, relevance=clamp(score * schema_drift.FACTORS[item.drift]), rerank_score=clamp(score))
+        replace(item, relevance=clamp(score * scoring.DRIFT_FACTORS[item.drift]), rerank_score=clamp(score))
         for item, score in zip(first, scores, strict=True)
     ]
     rescored.sort(key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))

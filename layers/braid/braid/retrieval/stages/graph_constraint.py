@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, QueryStart
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
+from braid.retrieval.stages.plan_and_search import best_ids
+from braid.retrieval.stages.seeds_and_hits import with_reason
 from braid.retrieval.stages.states import GraphFound
-from braid.retrieval.stages.vector_search import best_ids
 from braid.understanding.selectivity import MAX_REACH
 from braid.understanding.tokens import normalise
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, GraphConstraint, GraphHit
+    from braid.models import EntityLink, GraphConstraint
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.states import GraphRequest
 
@@ -119,13 +120,6 @@ def check(inside: ConstrainedGraph, request: GraphRequest) -> GraphFound:
     nearest = _within_bytes(list(dict.fromkeys([*found.frontier, *(hit.id for hit in everything.hits)])))
     cut = len(everything.hits) >= MAX_REACH or everything.truncated
     return found.model_copy(update={"frontier": nearest, "short": True, "wide": True, "truncated": cut})
-
-
-def with_reason(hit: GraphHit) -> GraphHit:
-    """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it."""
-    path = f"graph path: {' → '.join(hit.path.types)}" if hit.path.types else "a walk began here"
-    reason = hit.reason or path
-    return hit.model_copy(update={"reason": reason})
 
 
 def _within_bytes(ids: Sequence[str]) -> tuple[str, ...]:

@@ -1,23 +1,24 @@
-"""The parts of an answer: results, related entities, runners-up, and the limit on its size."""
+"""The parts of an answer: results, citations, related entities, runners-up, its largest size, its slow log."""
 
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from braid.models import Considered, Kind, RelatedEntity, Result, Strategy
-from braid.ranking.citations import cite
-from braid.ranking.schema_drift import Drift
+from braid.models import Citation, Considered, Kind, RelatedEntity, Result, SourceType, Strategy
+from braid.ranking.scoring import Drift
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from braid.models import Answer, Record
-    from braid.retrieval.stages.hydration import Ranked
+    from braid.retrieval.stages.candidates import Ranked
     from braid.retrieval.stages.states import FuseRequest
+
 
 RUNNERS_UP_FROM: Final = 5
 """Worst rank in a strand with which a candidate that is no result is a runner-up."""
@@ -40,13 +41,12 @@ def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
 
     Parameters
     ----------
-    fresh
-        Its recency.
     final
         Its score by the ranking profile.
     """
     record, candidate = item.record, item.candidate
-    citation = cite(record)
+    matched_from = record.content_from(candidate.part_start)
+    citation = cite(record, matched_from)
     return Result(
         id=record.id,
         rank=rank,
@@ -68,6 +68,7 @@ def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
         sources=candidate.sources,
         reasons=candidate.reasons,
         paths=candidate.paths,
+        matched_from=matched_from,
         citation=citation,
         schema_version=record.schema_version,
         needs_transformation=item.drift is Drift.MODERATE,
@@ -146,6 +147,8 @@ def runners_up(order: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]
 def shortened(answer: Answer, most_bytes: int = MAX_ANSWER_BYTES) -> Answer:
     """Return the answer, its longest texts shortened to one length where it is too long as a whole.
 
+    A shortened text is its beginning, or begins with the part that is nearest to the question if that lies behind.
+
     Parameters
     ----------
     most_bytes
@@ -184,7 +187,12 @@ def _with_short_metadata(result: Result) -> Result:
 def _with_short_text(result: Result, size: int, longest: int) -> Result:
     if size <= longest:
         return result
-    return result.model_copy(update={"content": beginning(result.content, longest), "shortened": True})
+    shown, matched_from = beginning(result.content, longest), result.matched_from
+    if matched_from and matched_from + EXCERPT_CHARACTERS > len(shown):  # else the part that was found is not shown
+        room, rest = longest - len(json.dumps("…")), result.content[matched_from:]
+        shown = "…" + (rest if _size(rest[:longest]) <= room else beginning(rest, room))
+        matched_from = 1
+    return result.model_copy(update={"content": shown, "matched_from": matched_from, "shortened": True})
 
 
 def beginning(text: str, most_bytes: int) -> str:
@@ -215,3 +223,84 @@ def _level(sizes: Sequence[int], room: int) -> int:
 
 def _size(value: object) -> int:
     return len(json.dumps(value))
+
+
+EXCERPT_CHARACTERS = 240
+CONFIDENCE: Final = {SourceType.QA: 0.95, SourceType.CHAT: 0.90, SourceType.DOCUMENT: 0.85}
+
+_CHUNK = re.compile(r"^(?P<file>.+?)#chunk-(?P<index>\d{1,9})$")
+_PAGE = re.compile(r"\bpage (?P<page>\d{1,9})\b", re.IGNORECASE)
+_QA = re.compile(r"^qa-response-")
+_CHAT = re.compile(r"^chat-fact-")
+
+
+def cite(record: Record, start: int = 0) -> Citation:
+    """Say where a record's text can be read; the excerpt begins at a character of its content.
+
+    Names and ids of the forms ``file.pdf#chunk-7``, ``qa-response-…`` and ``chat-fact-…`` and descriptions that
+    contain ``Page 5`` are read; fields that the record states itself win, and its name wins over its id.
+    """
+    source, name = record.source, record.name or ""
+    named_chunk = _CHUNK.match(name)
+    chunk = named_chunk or _CHUNK.match(record.id)
+    page = _PAGE.search(source.description or "")
+    kind = source.type or _type_of(name) or _type_of(record.id) or SourceType.DOCUMENT
+    title = source.title or (named_chunk["file"] if named_chunk else name) or (chunk["file"] if chunk else record.id)
+    chunk_index = source.chunk_index
+    if chunk_index is None and chunk:
+        chunk_index = int(chunk["index"])
+    page_number = source.page
+    if page_number is None and page:
+        page_number = int(page["page"])
+    return Citation(
+        type=kind,
+        title=title,
+        page=page_number,
+        chunk_index=chunk_index,
+        excerpt=excerpt(record.content[start:] or title, cut=start > 0),
+        confidence=CONFIDENCE[kind] if record.confidence is None else record.confidence,
+    )
+
+
+def _type_of(identity: str) -> SourceType | None:
+    if _QA.match(identity):
+        return SourceType.QA
+    return SourceType.CHAT if _CHAT.match(identity) else None
+
+
+def excerpt(text: str, limit: int = EXCERPT_CHARACTERS, *, cut: bool = False) -> str:
+    """Return the beginning of a text on one line, cut between words.
+
+    Parameters
+    ----------
+    cut
+        Whether the text is itself the end of a longer one, which an ellipsis then says.
+    """
+    # So many words are longer than the limit: of a megabyte no more is taken apart.
+    line = ("…" if cut else "") + " ".join(text.split(maxsplit=limit))
+    if len(line) <= limit:
+        return line
+    head = line[: limit - 1]
+    return f"{head[: head.rfind(' ')] if ' ' in head else head}…"
+
+
+def slow_answer_fields(answer: Answer, limit_ms: float, *, with_text: bool) -> dict[str, object] | None:
+    """Return the trace, stage times and plan of a slow answer as JSON values; None when it was not slow.
+
+    Parameters
+    ----------
+    limit_ms
+        Total milliseconds above which an answer is slow.
+    with_text
+        Whether the plan's reasons are included: they quote names from the question.
+    """
+    if answer.latency_ms["total"] <= limit_ms:
+        return None
+    return {
+        "trace_id": answer.trace_id,
+        "total_ms": answer.latency_ms["total"],
+        "limit_ms": limit_ms,
+        "stages_ms": {stage: took for stage, took in answer.latency_ms.items() if stage != "total"},
+        "degraded": list(answer.degraded),
+        "plan": answer.plan.model_dump(mode="json", exclude=None if with_text else {"reasons"}),
+    }

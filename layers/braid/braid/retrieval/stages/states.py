@@ -6,7 +6,6 @@ that is None was not asked for, or was lost: then ``lost`` holds the error under
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 from typing import Annotated
 
@@ -154,19 +153,3 @@ class FuseRequest(Frozen):
     lost: dict[str, Lost] = Field(default_factory=dict)
     without_rerank: bool = False
     """Set by the second try, after the first failed."""
-
-
-class Stopwatch:
-    """Monotonic elapsed time in milliseconds."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-
-    def ms(self) -> float:
-        """Return elapsed milliseconds, to the microsecond."""
-        return round((time.perf_counter() - self._start) * 1000.0, 3)
-
-    def lap(self) -> float:
-        """Return elapsed milliseconds and start again."""
-        elapsed, self._start = self.ms(), time.perf_counter()
-        return elapsed

@@ -12,8 +12,8 @@ from braid.engines.embedded.generations import Generation, GenerationCache, Vali
 from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
+from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats
-from braid.ports.scan_cursor import check_limit, decode, encode
 from braid.ranking.graph_walks import answer_query
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import EntityLink, Relationship, Vertex
-from braid.understanding.name_forms import match_score, stored_forms
+from braid.understanding.names import match_score, stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from braid.engines.embedded.generations import Generation, GenerationCache, Vali
 from braid.engines.embedded.search import bm25, rows
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
-from braid.engines.spaces import check_vectors
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
-from braid.ports.scan_cursor import check_limit, decode, encode
-from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits
+from braid.ports.keys import check_limit, decode, encode
+from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, check_vectors
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.search.hnsw_graph import HnswGraph
+    from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
     from braid.ports.search_index import SearchRequest, WrittenRecord
@@ -42,7 +42,7 @@ class EmbeddedSearchIndex:
     store
         Store of the rows.
     spaces
-        Length of the vectors of each configured embedding space; see :func:`braid.engines.spaces.check_vectors`.
+        Length of the vectors of each configured embedding space; see :func:`braid.ports.search_index.check_vectors`.
     exact_rows
         Up to this many filtered rows are scored exactly; more are searched through the HNSW graph.
     question_s
@@ -129,12 +129,17 @@ class EmbeddedSearchIndex:
             outdated: dict[str, None] = {}
             if request.min_schema_version > 1:
                 for strand in self._strands(connection, tenant, request, MAX_OUTDATED, outdated=True)[:2]:
-                    outdated |= dict.fromkeys(record_id for _, record_id in strand)
+                    outdated |= dict.fromkeys(found[1] for found in strand)
             embedding = request.embedding
             space_empty = embedding is not None and not vector and _only_elsewhere(connection, tenant, embedding.space)
         return SearchHits(
-            vector=_hits(vector),
-            lexical=_hits(lexical),
+            vector=tuple(
+                Hit(id=near.id, score=near.score, rank=rank, part_start=near.part_start)
+                for rank, near in enumerate(vector, start=1)
+            ),
+            lexical=tuple(
+                Hit(id=record_id, score=score, rank=rank) for rank, (score, record_id) in enumerate(lexical, start=1)
+            ),
             superseded=len(superseded),
             outdated=tuple(outdated),
             space_empty=space_empty,
@@ -142,10 +147,10 @@ class EmbeddedSearchIndex:
 
     def _strands(
         self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
-    ) -> tuple[list[tuple[float, str]], list[tuple[float, str]], set[str]]:
+    ) -> tuple[list[NearRecord], list[tuple[float, str]], set[str]]:
         """Return the vector hits, the lexical hits, and the ids that validity kept out of either."""
         row_filter = to_sql(request, tenant, outdated=outdated)
-        vector: list[tuple[float, str]] = []
+        vector: list[NearRecord] = []
         lexical: list[tuple[float, str]] = []
         superseded: set[str] = set()
         if request.embedding is not None:
@@ -229,7 +234,7 @@ class EmbeddedSearchIndex:
 
     def _nearest(
         self, connection: sqlite3.Connection, tenant: int, row_filter: RowFilter, embedding: Embedding, k: int
-    ) -> tuple[list[tuple[float, str]], set[str]]:
+    ) -> tuple[list[NearRecord], set[str]]:
         expected = self._dimensions.get(embedding.space)
         if expected is None:
             return [], set()
@@ -249,7 +254,7 @@ class EmbeddedSearchIndex:
         return knn.search(
             connection,
             graph,
-            np.frombuffer(rows.unit(embedding), dtype="<f4"),
+            np.frombuffer(rows.unit(embedding.vector, embedding.space), dtype="<f4"),
             row_filter,
             space=embedding.space,
             k=k,
@@ -282,10 +287,6 @@ def _only_elsewhere(connection: sqlite3.Connection, tenant: int, space: str) -> 
         {"space": space, "tenant": tenant},
     ).fetchone()
     return tuple(spaces) == (0, 1)
-
-
-def _hits(found: list[tuple[float, str]]) -> tuple[Hit, ...]:
-    return tuple(Hit(id=record_id, score=score, rank=rank) for rank, (score, record_id) in enumerate(found, start=1))
 
 
 def _count(connection: sqlite3.Connection, tenant: int) -> IndexStats:

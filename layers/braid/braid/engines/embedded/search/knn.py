@@ -1,9 +1,12 @@
-"""Vector search: the k nearest of a tenant's filtered vectors of one space, by cosine."""
+"""Vector search: the k records with the nearest of a tenant's filtered vectors of one space, by cosine.
+
+A long text has several vectors, one for each part: its record's score is that of the nearest.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,12 +30,26 @@ _MAX_FETCH = 4_096
 _DIGITS = 6  # float32 leaves about seven; without rounding two equal vectors may differ by their place in the matrix
 
 
+class NearRecord(NamedTuple):
+    """A record and its nearest part."""
+
+    score: float
+    id: str
+    part_start: int
+    """Character of the record's text at which the part begins."""
+
+
+VectorRow: TypeAlias = tuple[str, int, int, bytes]
+"""A vector of a record that passes the filter: the record's id, whether it is valid, the part's begin, the vector."""
+
+
 class ScoredRows(NamedTuple):
-    """Rows that pass the filter, with their cosines and whether they are valid."""
+    """Vectors of records that pass the filter: their cosines, records, and whether these are valid."""
 
     cosines: NDArray[np.float64]
     ids: list[str]
-    valid: list[bool]
+    valid: list[int]
+    part_starts: list[int]
 
 
 def search(
@@ -44,8 +61,8 @@ def search(
     space: str,
     k: int,
     exact_rows: int = EXACT_ROWS,
-) -> tuple[list[tuple[float, str]], set[str]]:
-    """Return the best ``k`` valid rows as (score, id), and the ids of superseded rows among the first ``k`` of all.
+) -> tuple[list[NearRecord], set[str]]:
+    """Return the best ``k`` valid records, and the ids of superseded ones among the first ``k`` of all.
 
     Few rows are scored exactly. Otherwise the graph is asked for more than ``k``, and for more again until ``k`` pass
     the filter; when too few do, all rows that pass it are scored, so that a filter never costs hits.
@@ -98,7 +115,7 @@ def _score_all(
     connection: sqlite3.Connection, query: NDArray[np.float32], where: str, values: dict[str, str | int]
 ) -> ScoredRows:
     rows = connection.execute(
-        f"SELECT r.id, {VALID}, v.vector FROM records AS r"  # noqa: S608 - as above
+        f"SELECT r.id, {VALID}, v.start, v.vector FROM records AS r"  # noqa: S608 - as above
         f" CROSS JOIN vectors AS v ON v.record = r.number AND v.space = :space WHERE {where}",
         values,
     ).fetchall()
@@ -114,14 +131,14 @@ def _through_graph(
     space: str,
     k: int,
 ) -> ScoredRows | None:
-    """Return rows of which at least ``k`` are valid, or None when the graph finds too few of them."""
+    """Return rows of at least ``k`` valid records, or None when the graph finds too few of them."""
     fetch = max(_OVERFETCH * k, _MIN_FETCH)
     while True:
         nearest = graph.nearest(connection, query, fetch)
         if nearest is None:
             return None
         rows = _rows_of_nearest(connection, nearest, row_filter, space, k)
-        if sum(row[1] for row in rows) >= k:
+        if len({row[0] for row in rows if row[1]}) >= k:
             return _score(rows, query)
         if fetch >= min(nearest.size, _MAX_FETCH):
             return None
@@ -130,54 +147,60 @@ def _through_graph(
 
 def _rows_of_nearest(
     connection: sqlite3.Connection, nearest: NearestKeys, row_filter: RowFilter, space: str, k: int
-) -> list[tuple[str, int, bytes]]:
-    """Return the rows of the nearest vectors, nearest first, as far as any could be among the ``k`` best valid ones.
+) -> list[VectorRow]:
+    """Return the rows of the nearest vectors, nearest first, as far as any could be of the ``k`` best valid records.
 
     Reading rows is most of a search, and most of these keys are fetched only in case the filter refuses others.
     """
     statement = (
-        f"SELECT r.id, {VALID}, v.vector, n.key FROM json_each(:keys) AS n"  # noqa: S608 - as above
+        f"SELECT r.id, {VALID}, v.start, v.vector, n.key FROM json_each(:keys) AS n"  # noqa: S608 - as above
         " CROSS JOIN vectors AS v ON v.space = :space AND v.tenant = :tenant AND v.key = n.value"
         f" CROSS JOIN records AS r ON r.number = v.record WHERE {row_filter.where}"
     )
-    rows: list[tuple[str, int, bytes]] = []
-    valid: list[int] = []
+    rows: list[VectorRow] = []
+    valid: dict[str, int] = {}
+    """Place of the nearest key of each valid record, nearest first."""
     at_once = k + k // 2
     for start in range(0, len(nearest.keys), at_once):
-        if len(valid) >= k and nearest.cosines[start] < nearest.cosines[valid[k - 1]] - 2 * COSINE_ERROR:
-            break
+        if len(valid) >= k:
+            kth = list(valid.values())[k - 1]
+            if nearest.cosines[start] < nearest.cosines[kth] - 2 * COSINE_ERROR:
+                break
         keys = nearest.keys[start : start + at_once]
-        for record_id, is_valid, vector, place in connection.execute(
+        for record_id, is_valid, part_start, vector, place in connection.execute(
             statement, {**row_filter.values, "space": space, "keys": json.dumps(keys)}
         ):
-            rows.append((record_id, is_valid, vector))
+            rows.append((record_id, is_valid, part_start, vector))
             if is_valid:
-                valid.append(start + place)
+                valid.setdefault(record_id, start + place)
     return rows
 
 
-def _score(rows: list[tuple[str, int, bytes]], query: NDArray[np.float32]) -> ScoredRows:
+def _score(rows: list[VectorRow], query: NDArray[np.float32]) -> ScoredRows:
     if not rows:
-        return ScoredRows(np.empty(0), [], [])
-    matrix = np.frombuffer(b"".join(row[2] for row in rows), dtype="<f4").reshape(len(rows), -1)
+        return ScoredRows(np.empty(0), [], [], [])
+    matrix = np.frombuffer(b"".join(row[3] for row in rows), dtype="<f4").reshape(len(rows), -1)
     cosines = np.round((matrix @ query).astype(np.float64), _DIGITS).astype(np.float64)
-    return ScoredRows(cosines, [row[0] for row in rows], [bool(row[1]) for row in rows])
+    return ScoredRows(cosines, [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
 
-def _best(scored: ScoredRows, k: int) -> tuple[list[tuple[float, str]], set[str]]:
-    order = np.argsort(-scored.cosines, kind="stable")
-    valid = np.array(scored.valid, dtype=bool)
-    # Sorting by id costs a comparison of strings each, so only what can matter is: down to the k-th valid and its ties.
-    survivors = order[valid[order]]
-    if len(survivors) > k:
-        order = order[scored.cosines[order] >= scored.cosines[survivors[k - 1]]]
-    ranked = sorted(order.tolist(), key=lambda row: (-scored.cosines[row], scored.ids[row]))
+def _best(scored: ScoredRows, k: int) -> tuple[list[NearRecord], set[str]]:
+    nearest: dict[str, int] = {}
+    valid, least = 0, -np.inf
+    # Only what can matter is looked at: down to the k-th valid record and its ties.
+    for row in np.argsort(-scored.cosines, kind="stable").tolist():
+        if scored.cosines[row] < least:
+            break
+        if scored.ids[row] not in nearest:
+            nearest[scored.ids[row]] = row
+            valid += scored.valid[row]
+            if valid == k:
+                least = scored.cosines[row]
+    ranked = sorted(nearest.values(), key=lambda row: (-scored.cosines[row], scored.ids[row]))
     superseded = {scored.ids[row] for row in ranked[:k] if not scored.valid[row]}
     kept = [row for row in ranked if scored.valid[row]][:k]
     # Cosines below zero are all worth nothing, and equals stand by id.
-    hits = sorted(((from_cosine(float(scored.cosines[row])), scored.ids[row]) for row in kept), key=_by_score)
-    return hits, superseded
-
-
-def _by_score(hit: tuple[float, str]) -> tuple[float, str]:
-    return -hit[0], hit[1]
+    hits = [
+        NearRecord(from_cosine(float(scored.cosines[row])), scored.ids[row], scored.part_starts[row]) for row in kept
+    ]
+    return sorted(hits, key=lambda near: (-near.score, near.id)), superseded

@@ -6,13 +6,14 @@ import json
 import sys
 from array import array
 from hashlib import blake2b
+from itertools import groupby
 from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
 from braid.deadline import checked
 from braid.engines.embedded.tables import forget_words, to_microseconds, words_table, write_words
 from braid.errors import InvalidRequest, StoreError
-from braid.models import Embedding, Record
+from braid.models import Embedding, FurtherPart, Record
 from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
@@ -101,24 +102,26 @@ def _write(
 
 
 def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, record: Record) -> None:
-    stored: dict[str, tuple[int, str, bytes]] = {
-        space: (vector_number, model_id, vector)
-        for space, vector_number, model_id, vector in connection.execute(
-            "SELECT space, number, model_id, vector FROM vectors WHERE record = ?", (number,)
+    stored: dict[tuple[str, int], tuple[int, str, bytes]] = {
+        (space, start): (vector_number, model_id, vector)
+        for space, start, vector_number, model_id, vector in connection.execute(
+            "SELECT space, start, number, model_id, vector FROM vectors WHERE record = ?", (number,)
         )
     }
     for embedding in record.embeddings:
-        vector = unit(embedding, record_id=record.id)
-        old = stored.pop(embedding.space, None)
-        if old is not None:
-            if old[1:] == (embedding.model_id, vector):
-                continue
-            # A new number rather than a new value: index files know what changed by number.
-            connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
-        connection.execute(
-            "INSERT INTO vectors (tenant, space, record, model_id, key, vector) VALUES (?, ?, ?, ?, ?, ?)",
-            (tenant, embedding.space, number, embedding.model_id, _key(vector), vector),
-        )
+        for start, given in ((0, embedding.vector), *((part.start, part.vector) for part in embedding.further)):
+            vector = unit(given, embedding.space, record_id=record.id)
+            old = stored.pop((embedding.space, start), None)
+            if old is not None:
+                if old[1:] == (embedding.model_id, vector):
+                    continue
+                # A new number rather than a new value: index files know what changed by number.
+                connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
+            connection.execute(
+                "INSERT INTO vectors (tenant, space, record, start, model_id, key, vector)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (tenant, embedding.space, number, start, embedding.model_id, _key(vector), vector),
+            )
     for old in stored.values():
         connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
 
@@ -147,7 +150,7 @@ def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str,
         raise StoreError(message)
 
 
-def unit(embedding: Embedding, *, record_id: str | None = None) -> bytes:
+def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
     """Return a vector scaled to length 1, so that a dot product is a cosine.
 
     Raises
@@ -155,16 +158,16 @@ def unit(embedding: Embedding, *, record_id: str | None = None) -> bytes:
     InvalidRequest
         If a value is NaN or infinite, or all are zero.
     """
-    values = array("f", embedding.vector)
+    values = array("f", vector)
     if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
         values.byteswap()
     length = hypot(*values)
     if not isfinite(length) or length == 0.0:
         whose = "the question" if record_id is None else f"record {record_id}"
-        message = f"embedding: {whose} has a vector in space {embedding.space} that is zero or not finite"
+        message = f"embedding: {whose} has a vector in space {space} that is zero or not finite"
         raise InvalidRequest(message, field="embedding" if record_id is None else "embeddings")
     if abs(length - 1.0) <= 1e-4:  # noqa: PLR2004 - as normalised as float32 rounding leaves it
-        return embedding.vector
+        return vector
     scaled = array("f", (value / length for value in values))
     if sys.byteorder == "big":  # pragma: no cover
         scaled.byteswap()
@@ -204,7 +207,7 @@ def read_many(
 def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, WrittenRecord]:
     """Return the hash, the models and the trust of the records that exist."""
     rows = connection.execute(
-        "SELECT r.id, json_extract(r.body, '$.content_hash'), json_group_array(v.model_id),"
+        "SELECT r.id, json_extract(r.body, '$.content_hash'), json_group_array(DISTINCT v.model_id),"
         " json_extract(r.body, '$.trusted')"
         " FROM json_each(?) AS asked CROSS JOIN records AS r ON r.tenant = ? AND r.id = asked.value"
         " LEFT JOIN vectors AS v ON v.record = r.number GROUP BY r.number",
@@ -311,10 +314,14 @@ def _records(
 def _vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, list[Embedding]]:
     """Return the vectors of some records, by the record's number and in the order of their spaces."""
     found: dict[int, list[Embedding]] = {}
-    for number, space, model_id, vector in connection.execute(
-        "SELECT record, space, model_id, vector FROM vectors WHERE record IN (SELECT value FROM json_each(?))"
-        " ORDER BY record, space",
+    rows = connection.execute(
+        "SELECT record, space, start, model_id, vector FROM vectors WHERE record IN (SELECT value FROM json_each(?))"
+        " ORDER BY record, space, start",
         (json.dumps(numbers),),
-    ):
-        found.setdefault(number, []).append(Embedding(space=space, model_id=model_id, vector=vector))
+    )
+    for (number, space), parts in groupby(rows, key=lambda row: (row[0], row[1])):
+        (_, _, _, model_id, vector), *others = parts
+        further = tuple(FurtherPart(start=part[2], vector=part[4]) for part in others)
+        embedding = Embedding(space=space, model_id=model_id, vector=vector, further=further)
+        found.setdefault(number, []).append(embedding)
     return found

@@ -1,8 +1,4 @@
-"""The fitted parameters of fusion: which file holds them, and what is in it.
-
-The file is JSON, an object whose ``parameters`` are those of :class:`braid.models.FusionParameters`; what else stands
-in it says how they were found, for people. Without a file the defaults hold.
-"""
+"""Reads JSON files of configuration, the fusion parameters among them; an error names the file and the field."""
 
 from __future__ import annotations
 
@@ -10,19 +6,60 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError
 
+from braid.errors import ConfigurationError, plainly
 from braid.models import Frozen, FusionParameters
-from braid.settings.config_files import read_config
+from braid.models.model_profiles import Profiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.settings import Settings
 
-FILE_NAME = "fitted.json"
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def read_config(model: type[_Model], path: Path, *, where: str) -> _Model:
+    """Read a JSON file.
+
+    Parameters
+    ----------
+    where
+        Ends the message of an error: the setting that names the file or its folder.
+
+    Raises
+    ------
+    ConfigurationError
+        If it cannot be read or is malformed; the message names the file and the field.
+    """
+    try:
+        return model.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read ({error.strerror}); {where}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise ConfigurationError(f"{path}: {field + ': ' if field else ''}{plainly(first)}") from error
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: not JSON ({error})") from error
+
+
+def load_profiles(shared_dir: Path) -> Profiles:
+    """Read ``models/profiles.json``.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is missing or malformed; the message names the file and the field.
+    """
+    return read_config(Profiles, shared_dir / "models" / "profiles.json", where="BRAID_SHARED_DIR names its folder")
+
+
+FITTED_FILE = "fitted.json"
 
 
 class FittedFile(Frozen):
@@ -74,7 +111,7 @@ def find_fitted(settings: Settings) -> Path | None:
     """Return the file that holds the parameters, None where there is none."""
     if settings.fitted_weights is not None:
         return settings.fitted_weights
-    places = (settings.home / FILE_NAME, settings.shared_dir / "models" / FILE_NAME)
+    places = (settings.home / FITTED_FILE, settings.shared_dir / "models" / FITTED_FILE)
     return next((place for place in places if place.is_file()), None)
 
 

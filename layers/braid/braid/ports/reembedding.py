@@ -1,16 +1,4 @@
-"""Port of index migration: the move of the search index to another model profile, and conditional writes of vectors.
-
-A *model profile* is active, and questions are embedded by its models. A move to another profile fills the *next* index
-beside the active one, switches to it in one act, and keeps the *previous* one so that it can be switched back. While
-there is a next or a previous index, every write of records lands in it too.
-
-::
-
-    active ──begin──> active + next ──switch──> active + previous ──drop──> active
-                        │     ^                      │
-                        │     └──────rollback────────┘
-                        └──drop──> active
-"""
+"""Ports of re-embedding: jobs, the queue of drifted records, and the migration of an index to another model profile."""
 
 from __future__ import annotations
 
@@ -25,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from braid.ports.search_index import ScanPage, SearchHits, SearchRequest
+
 
 ProfileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 
@@ -49,10 +38,7 @@ class MigrationState(Frozen):
     def begun(self, active: str, target: str) -> MigrationState:
         """Return what is served once a move has begun.
 
-        Raises
-        ------
-        InvalidRequest
-            If another index stands beside the active one already.
+        Raises InvalidRequest if another index stands beside the active one already.
         """
         if self.next is not None:
             message = f"profile: a move to profile {self.next} is open; finish it or roll it back first"
@@ -64,39 +50,21 @@ class MigrationState(Frozen):
         return MigrationState(active=self.active or active, next=target)
 
     def switched(self) -> MigrationState:
-        """Return what is served after the switch.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no next index.
-        """
+        """Return what is served after the switch. Raises InvalidRequest if there is no next index."""
         if self.next is None:
             message = "profile: no move is open; begin one first"
             raise InvalidRequest(message, field="profile")
         return MigrationState(active=self.next, previous=self.active)
 
     def rolled_back(self) -> MigrationState:
-        """Return what is served after going back.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no previous index.
-        """
+        """Return what is served after going back. Raises InvalidRequest if there is no previous index."""
         if self.previous is None:
             message = "rollback: there is no previous index to go back to"
             raise InvalidRequest(message, field="rollback")
         return MigrationState(active=self.previous, next=self.leaving or self.active)
 
     def stay(self) -> None:
-        """Make sure that no roll-back is under way.
-
-        Raises
-        ------
-        InvalidRequest
-            If one was announced and not done yet.
-        """
+        """Make sure that no roll-back is under way. Raises InvalidRequest if one was announced and not done yet."""
         if self.leaving is not None:
             message = f"rollback: a roll-back to profile {self.active} is under way; finish it by rolling back again"
             raise InvalidRequest(message, field="rollback")
@@ -168,8 +136,6 @@ class IndexMigration(Protocol):
         ----------
         active
             Profile of what is there, noted if none was.
-        target
-            Profile to move to.
         spaces
             Embedding spaces that the next index holds, and the length of their vectors: those of both profiles.
 
@@ -238,3 +204,50 @@ class IndexMigration(Protocol):
 
     def drop(self, spaces: Sequence[str]) -> MigrationState:
         """Remove the index that is not active, and these spaces, which only its profile has, if there is one."""
+
+
+JobName = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]
+
+
+class JobRecord(Frozen):
+    """Progress of a job, from which any worker can resume it."""
+
+    name: JobName
+    revision: int = Field(ge=1)
+    body: str
+
+
+@runtime_checkable
+class JobStore(Protocol):
+    """Durable job records."""
+
+    def get(self, name: str) -> JobRecord | None:
+        """Return a job as last written, None when there is none."""
+
+    def put(self, record: JobRecord) -> bool:
+        """Write a job if its revision is the next one; False, and nothing written, if another worker was first."""
+
+    def names(self) -> list[str]:
+        """Return the names of all jobs, in order."""
+
+    def remove(self, name: str) -> bool:
+        """Remove a job and return whether there was one; a worker on it fails at its next write."""
+
+
+def refresh_job(tenant_id: str | None) -> str:
+    """Return the name of the job that re-embeds one tenant's outdated records, or every tenant's."""
+    return f"refresh:{tenant_id}" if tenant_id else "refresh"
+
+
+class PendingSend(Protocol):
+    """A call to the re-embedding queue that may still be under way."""
+
+    def wait(self) -> bool:
+        """Wait for the call, for as long as an answer may, and return whether it is over."""
+
+
+class DriftedRecords(Protocol):
+    """Records of an older schema that answers found, on their way to the re-embedding queue."""
+
+    def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> PendingSend | None:
+        """Queue the records without holding up the answer; None when there was nothing to send."""

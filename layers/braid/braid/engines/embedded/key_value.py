@@ -1,4 +1,4 @@
-"""The embedded cache."""
+"""Small tables of the embedded store: the cache, schema versions, memberships and jobs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.tables import to_microseconds
+from braid.engines.embedded.tables import read_global, to_microseconds, write_global
 from braid.errors import TransientStoreError
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
+from braid.ports.members import Membership, Role
+from braid.ports.reembedding import JobRecord
+from braid.ports.schema_registry import SchemaVersion, check_next
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
     from braid.engines.embedded.store import EmbeddedStore
+
 
 PUT_WAIT_MS = 100
 """How long :meth:`EmbeddedCache.put` waits for another writer: an answer must not wait for an ingest."""
@@ -37,8 +41,6 @@ class EmbeddedCache:
 
     Parameters
     ----------
-    store
-        Store of the values.
     clock
         Returns the present moment, in UTC.
     stopwatch
@@ -107,13 +109,7 @@ class EmbeddedCache:
             return kept
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
-        """Add to a counter of the present window and return its sum.
-
-        Raises
-        ------
-        TransientStoreError
-            If others write for longer than :data:`COUNT_WAIT_MS`.
-        """
+        """Add to a counter of the present window and return its sum."""
         check_tenant(tenant_id)
         now = self._clock()
         name = counter_key(key, window_s, now.timestamp())
@@ -165,3 +161,152 @@ class EmbeddedCache:
 def _generation(connection: sqlite3.Connection, tenant: int) -> int:
     """Return the sum of both counters, which grows when either does."""
     return Generation.RECORDS.read(connection, tenant) + Generation.GRAPH.read(connection, tenant)
+
+
+class EmbeddedSchemaRegistry:
+    """Schema versions in SQLite; implements :class:`braid.ports.schema_registry.SchemaRegistry`."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+
+    def register(self, schema: SchemaVersion) -> None:
+        """Write the next version; writing one again with the same content does nothing."""
+        with self._store.transaction() as connection:
+            tenant = self._store.ensure_tenant_number(connection, schema.tenant_id)
+            if check_next(schema, _versions(connection, tenant)):
+                connection.execute(
+                    "INSERT INTO schemas VALUES (?, ?, ?)", (tenant, schema.version, schema.model_dump_json())
+                )
+                # Cached answers depend on the current version.
+                Generation.RECORDS.advance(connection, tenant)
+
+    def current(self, tenant_id: str) -> int:
+        """Return the newest version, 1 when none is registered."""
+        with self._store.read() as connection:
+            row = connection.execute(
+                "SELECT coalesce(max(version), 1) FROM schemas JOIN tenants ON tenants.number = schemas.tenant"
+                " WHERE tenants.tenant = ?",
+                (tenant_id,),
+            ).fetchone()
+            return int(row[0])
+
+    def versions(self, tenant_id: str) -> list[SchemaVersion]:
+        """Return all versions, oldest first."""
+        with self._store.read() as connection:
+            tenant = self._store.tenant_number(connection, tenant_id)
+            return [] if tenant is None else _versions(connection, tenant)
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove all versions of a tenant and return how many there were."""
+        with self._store.transaction() as connection:
+            tenant = self._store.tenant_number(connection, tenant_id)
+            if tenant is None:
+                return 0
+            removed = connection.execute("DELETE FROM schemas WHERE tenant = ?", (tenant,)).rowcount
+            Generation.RECORDS.advance(connection, tenant)
+            return removed
+
+
+def _versions(connection: sqlite3.Connection, tenant: int) -> list[SchemaVersion]:
+    rows = connection.execute("SELECT body FROM schemas WHERE tenant = ? ORDER BY version", (tenant,))
+    return [SchemaVersion.model_validate_json(row[0]) for row in rows]
+
+
+_MEMBERS = """
+CREATE TABLE IF NOT EXISTS members (
+    subject TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    role TEXT NOT NULL,
+    PRIMARY KEY (subject, tenant)
+) WITHOUT ROWID
+"""
+
+
+class EmbeddedMembers:
+    """Memberships in SQLite; implements :class:`braid.ports.members.MembershipStore`.
+
+    Most stores have none, so the table is made with the first membership.
+    """
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+
+    def role(self, subject: str, tenant_id: str) -> Role | None:
+        """Return a subject's role in a tenant; None when it is no member."""
+        return next((found.role for found in self.of(subject) if found.tenant_id == tenant_id), None)
+
+    def of(self, subject: str) -> list[Membership]:
+        """Return a subject's memberships, in the order of the tenants' names."""
+        with self._store.read() as connection:
+            if not _has_members(connection):
+                return []
+            rows = connection.execute(
+                "SELECT tenant, role FROM members WHERE subject = ? ORDER BY tenant", (subject,)
+            ).fetchall()
+        return [Membership(subject=subject, tenant_id=tenant, role=Role(role)) for tenant, role in rows]
+
+    def add(self, membership: Membership) -> None:
+        """Write a membership, instead of the role that the subject had in that tenant."""
+        with self._store.transaction() as connection:
+            connection.execute(_MEMBERS)
+            connection.execute(
+                "INSERT INTO members VALUES (?, ?, ?) ON CONFLICT (subject, tenant) DO UPDATE SET role = excluded.role",
+                (membership.subject, membership.tenant_id, membership.role.value),
+            )
+
+    def remove(self, subject: str, tenant_id: str) -> bool:
+        """Remove a membership and return whether there was one."""
+        with self._store.transaction() as connection:
+            if not _has_members(connection):
+                return False
+            done = connection.execute("DELETE FROM members WHERE subject = ? AND tenant = ?", (subject, tenant_id))
+            return done.rowcount > 0
+
+    def forget(self, tenant_id: str) -> int:
+        """Remove every membership in a tenant and return how many there were."""
+        with self._store.transaction() as connection:
+            if not _has_members(connection):
+                return 0
+            return connection.execute("DELETE FROM members WHERE tenant = ?", (tenant_id,)).rowcount
+
+
+def _has_members(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'members'").fetchone() is not None
+
+
+_JOB = "job:"
+
+
+class EmbeddedJobStore:
+    """Job records in SQLite; implements :class:`braid.ports.reembedding.JobStore`."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+
+    def get(self, name: str) -> JobRecord | None:
+        """Return a job as last written, None when there is none."""
+        with self._store.read() as connection:
+            found = read_global(connection, _JOB + name)
+        return None if found is None else JobRecord(name=name, revision=found[0], body=found[1])
+
+    def put(self, record: JobRecord) -> bool:
+        """Write a job if its revision is the next one."""
+        with self._store.transaction() as connection:
+            found = read_global(connection, _JOB + record.name)
+            if record.revision != (found[0] if found else 0) + 1:
+                return False
+            write_global(connection, _JOB + record.name, record.revision, record.body)
+            return True
+
+    def names(self) -> list[str]:
+        """Return the names of all jobs, in order."""
+        with self._store.read() as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'notes'").fetchone():
+                return []
+            rows = connection.execute("SELECT name FROM notes WHERE name >= ? AND name < ?", (_JOB, "job;"))
+            return sorted(str(row[0]).removeprefix(_JOB) for row in rows)
+
+    def remove(self, name: str) -> bool:
+        """Remove a job and return whether there was one."""
+        with self._store.transaction() as connection:
+            return connection.execute("DELETE FROM notes WHERE name = ?", (_JOB + name,)).rowcount > 0

@@ -1,0 +1,205 @@
+"""Chooses and opens models by the settings: which embed questions and records, and which rerank."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from braid.engine_selection import Engines
+from braid.errors import StoreError
+from braid.models import RerankerKind
+from braid.models.model_profiles import AUTO, models_of, resolve
+from braid.ports.reembedding import MigrationState
+from braid.settings import EngineKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from braid.engines.rerankers.selection import Rerankers
+    from braid.models import EmbeddingType
+    from braid.models.model_profiles import ModelConfig
+    from braid.ports.encoder import Encoder, Reranker
+    from braid.reembedding import Services
+    from braid.settings import Settings
+
+_LOG = logging.getLogger(__name__)
+
+
+class ServedProfiles:
+    """The model profiles that an index serves, cached for some seconds.
+
+    Parameters
+    ----------
+    read
+        Reads the state from the index.
+    default
+        Profile of an index without a move so far, and of one that has never answered.
+    keep_s
+        Seconds for which a result is kept, and for which a failing index is not asked again.
+    clock
+        Monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], MigrationState],
+        default: str,
+        *,
+        keep_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read = read
+        self._default = default
+        self._keep_s = keep_s
+        self._clock = clock
+        self._known = MigrationState()
+        self._until = float("-inf")
+        self._lock = threading.Lock()
+
+    def active(self) -> str:
+        """Return the profile whose models embed questions."""
+        return self._now().active or self._default
+
+    def all(self) -> tuple[str, ...]:
+        """Return the profiles in whose spaces records are written, the active one first."""
+        serving = self._now()
+        active = serving.active or self._default
+        return (active,) if serving.mirrored in {None, active} else (active, str(serving.mirrored))
+
+    def _now(self) -> MigrationState:
+        with self._lock:
+            if self._clock() >= self._until:
+                try:
+                    self._known = self._read()
+                except StoreError as error:
+                    _LOG.warning("the active model profile cannot be read: %s: %s", type(error).__name__, error)
+                self._until = self._clock() + self._keep_s
+            return self._known
+
+
+class Models(Engines):
+    """The engines, and the models: those that embed questions and records, and those that rerank."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._encoders: dict[str, Encoder] = {}
+
+    @cached_property
+    def spaces(self) -> dict[str, ModelConfig]:
+        """Every embedding space that vectors may be stored in, with its model."""
+        return self.profiles.spaces()
+
+    @property
+    def allow_supplied_vectors(self) -> bool:
+        """Whether records may bring vectors of their own."""
+        return self.settings.allow_supplied_vectors
+
+    @cached_property
+    def _served(self) -> ServedProfiles:
+        # Embedded, reading is cheap, and an answer is never a moment out of date.
+        keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
+
+        def read() -> MigrationState:
+            return self.moves.serving()  # opened here, where a store that cannot be opened is tolerated
+
+        return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)
+
+    def active_profile(self) -> str:
+        """Return the profile whose models embed questions: that of the last index migration, else the settings'."""
+        if self.settings.embedding_model != AUTO:
+            return self.settings.model_profile
+        return self._served.active()
+
+    def model_for(self, embedding_type: EmbeddingType, model_id: str | None = None) -> ModelConfig:
+        """Return the model that embeds a type of question: the one named, or the active profile's."""
+        forced = model_id or self.settings.embedding_model
+        if forced != AUTO:
+            return self.profiles.model(forced)
+        return resolve(self.profiles, self.active_profile(), embedding_type)
+
+    def models(self) -> tuple[ModelConfig, ...]:
+        """Return the distinct models in whose spaces a record is embedded when it is written.
+
+        Those of the active profile, and of a second one during a migration or while it can be undone. Ask per batch.
+        """
+        if self.settings.embedding_model != AUTO:
+            return (self.profiles.model(self.settings.embedding_model),)
+        found = [model for name in self._served.all() for model in models_of(self.profiles, name)]
+        return tuple({model.id: model for model in found}.values())
+
+    @cached_property
+    def reembedding(self) -> Services:
+        """What re-embedding works with."""
+        from braid.reembedding import Limits, Services
+
+        settings = self.settings
+        return Services(
+            index=self.index,
+            moves=self.moves,
+            jobs=self.jobs,
+            schemas=self.schemas,
+            advance=self.cache.advance,
+            encoder_for=self.encoder_for,
+            profiles=self.profiles,
+            profile=settings.model_profile,
+            now=lambda: datetime.now(UTC),
+            seconds=time.monotonic,
+            sleep=time.sleep,
+            forced_model=settings.embedding_model,
+            limits=Limits(
+                page=settings.reembed_page,
+                texts_per_s=settings.reembed_texts_per_s,
+                min_drift=settings.reembed_min_drift,
+                sample=settings.reembed_sample,
+                tolerance=settings.reembed_tolerance,
+            ),
+        )
+
+    def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
+        """Return a model's encoder, loaded once a process.
+
+        Raises
+        ------
+        ModelError
+            If its folder is missing, tampered with or not a model, or its vectors are not as long as configured.
+        """
+        from braid.engines.onnx.model_files import ModelKind, open_model
+        from braid.engines.onnx.models import OnnxEncoder
+
+        threads = threads or self.settings.encoder_threads
+        key = f"{model.id}/{threads}"
+        with self._opening:
+            if key not in self._encoders:
+                folder = self.settings.models_path() / model.id
+                open_model(folder, ModelKind.ENCODER, dimension=model.dimension)
+                self._encoders[key] = OnnxEncoder.load(folder, threads=threads)
+            return self._encoders[key]
+
+    @cached_property
+    def _rerankers(self) -> Rerankers:
+        from braid.engines.rerankers.selection import Rerankers
+
+        return Rerankers(self.settings)
+
+    def open_reranker(self) -> None:
+        """Open the reranker that the settings name, before the first question does.
+
+        Raises ConfigurationError or ModelError if it cannot be opened.
+        """
+        if self.settings.reranker is not RerankerKind.NONE:
+            self._rerankers.open(self.settings.reranker)
+
+    def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
+        """Return the reranker that the question asks for, or the settings; None leaves the fused order.
+
+        Raises InvalidRequest if it is hosted and not allowed.
+        """
+        from braid.api.quotas import check_reranker
+
+        check_reranker(asked, self.settings)
+        kind = self.settings.reranker if asked is None else asked
+        return None if kind is RerankerKind.NONE else self._rerankers.lazy(kind)

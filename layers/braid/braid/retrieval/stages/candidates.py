@@ -1,0 +1,263 @@
+"""Candidates with their records: read in one call, dropped where they may not be answers, and raised by coherence.
+
+Path coherence: "Where was the composer of Back in the U.S.A. born?" The song's page says "… written by Chuck Berry", so
+of all pages that it mentions that of Chuck Berry is the one to read next. No model is needed: what counts is how many
+of the question's words, without the names in it, stand beside the mention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from braid.models import Candidate, Filters, Query, Record, Source
+from braid.ranking import scoring
+from braid.ranking.scoring import DRIFT_FACTORS, clamp
+from braid.understanding.names import without_brackets
+from braid.understanding.tokens import normalise, search_words, words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
+
+    from braid.models import EntityLink
+    from braid.ports.search_index import SearchIndex
+    from braid.ranking.scoring import Drift
+
+
+MAX_HYDRATED = 200
+"""Most candidates whose records are read."""
+SUPPLIED_FACTOR: Final = 0.85
+"""Factor of a hit by a supplied vector, as of moderate drift: nothing ties the vector to the text."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A candidate with its record."""
+
+    candidate: Candidate
+    record: Record
+    fused_rank: int
+    drift: scoring.Drift
+    relevance: float
+    rerank_score: float | None = None
+    vector_supplied: bool = False
+    """Whether the vector that found it came with the record, and so was not made by the model of its space."""
+
+
+@dataclass(frozen=True)
+class Hydrated:
+    """Candidates with their records, best first, and counts of those that were dropped."""
+
+    ranked: list[Ranked]
+    superseded: int = 0
+    outdated: tuple[str, ...] = ()
+    """Dropped: older than the schema window."""
+    moderate: tuple[str, ...] = ()
+    """Kept, and to be transformed."""
+
+
+def hydrate(
+    query: Query,
+    fused: Sequence[Candidate],
+    index: SearchIndex,
+    *,
+    now: datetime,
+    schema_version: int | None,
+    drift_threshold: int,
+    reach: int | None = None,
+    space: str | None = None,
+) -> Hydrated:
+    """Read the candidates in one call, drop what may not be an answer, and apply drift.
+
+    What the graph found is held to the same conditions that the search index applied to its own, and the tenant is
+    checked again. A candidate that has no record is a vertex only, and no answer.
+
+    Parameters
+    ----------
+    reach
+        How many schema versions the window goes back; as far as ``drift_threshold`` when None.
+    space
+        The embedding space that was searched, if any was.
+
+    Raises
+    ------
+    StoreError
+        If the index does not answer.
+    """
+    as_of = query.as_of or now
+    candidates = fused[:MAX_HYDRATED]
+    found = index.get_many(query.tenant_id, [candidate.id for candidate in candidates])
+    records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
+    ranked: list[Ranked] = []
+    superseded = 0
+    outdated: list[str] = []
+    for candidate in candidates:
+        record = records.get(candidate.id)
+        if record is None or not meets(record, query.filters):
+            continue
+        if not valid(record, as_of):
+            superseded += 1
+            continue
+        current = schema_version or record.schema_version
+        drift = scoring.drift(record.schema_version, current, drift_threshold)
+        window = drift_threshold if reach is None else reach
+        if record.schema_version < scoring.oldest_searched(current, window):
+            outdated.append(record.id)
+            continue
+        supplied = candidate.vector_score is not None and space in record.supplied_spaces
+        factor = DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)
+        relevance = clamp(candidate.combined_score * factor)
+        ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
+    ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
+    moderate = [item.record.id for item in ranked if item.drift is scoring.Drift.MODERATE]
+    return Hydrated(ranked, superseded, tuple(outdated), tuple(moderate))
+
+
+def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:
+    """Return the candidates without their text, for when the index was lost after the search.
+
+    Text hits met the query's conditions inside the index. A graph hit stands only where there are none to meet.
+    """
+    conditions = query.filters != Filters()
+    ranked: list[Ranked] = []
+    for candidate in fused[:MAX_HYDRATED]:
+        from_index = Source.VECTOR in candidate.sources or Source.LEXICAL in candidate.sources
+        if from_index or (candidate.id in has_record and not conditions):
+            record = Record(id=candidate.id, tenant_id=query.tenant_id)
+            ranked.append(Ranked(candidate, record, len(ranked) + 1, scoring.Drift.NONE, candidate.combined_score))
+    return ranked
+
+
+def valid(record: Record, as_of: datetime) -> bool:
+    """Whether a record holds at a moment: ``valid_at <= as_of < invalid_at``, a missing bound being open."""
+    if record.valid_at is not None and as_of < record.valid_at:
+        return False
+    return record.invalid_at is None or as_of < record.invalid_at
+
+
+def meets(record: Record, filters: Filters) -> bool:
+    """Whether a record from the graph meets the filters, which the search index applied to its own hits."""
+    if filters.kinds and record.kind not in filters.kinds:
+        return False
+    if filters.entity_types and record.entity_type not in filters.entity_types:
+        return False
+    if filters.task_id is not None and record.task_id != filters.task_id:
+        return False
+    if filters.tool_name is not None and record.tool_name != filters.tool_name:
+        return False
+    if filters.trusted_only and not record.trusted:
+        return False
+    if filters.time_range is None:
+        return True
+    at, span = record.timestamp, filters.time_range
+    if at is None:
+        return False
+    return (span.start is None or at >= span.start) and (span.end is None or at < span.end)
+
+
+COMPARED = 15
+"""Candidates compared, best first."""
+LED_FROM = 5
+"""The best of them, whose texts are searched for mentions of the others."""
+AROUND = 15
+"""Words on either side of a mention."""
+MOST_WORDS = 1_000
+MOST_CHARACTERS = 20_000
+"""Longest prefix of a text that is searched for mentions."""
+SHORTEST_STEM = 4
+_ENDINGS = ("ations", "ation", "ings", "ing", "ers", "ors", "er", "or", "ed", "es", "s", "ion", "e")
+
+
+def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked], *, weight: float) -> list[Ranked]:
+    """Raise candidates that are mentioned in the question's words, and reorder.
+
+    A candidate's relevance becomes ``(score + weight × coherence) / (1 + weight)``, where coherence is the largest
+    share of the question's words, names left out, that stand within :data:`AROUND` words of a mention of it.
+    """
+    mentions = Mentions(question, links)
+    if not mentions.asked or weight <= 0:
+        return list(ranked)
+    scores = mentions.coherences([item.record for item in ranked])
+    again = [
+        replace(item, relevance=raised(item.candidate.combined_score, score, weight, item.drift))
+        for item, score in zip(ranked, scores, strict=True)
+    ]
+    return sorted(again, key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
+
+
+def raised(score: float, coherence: float, weight: float, drift: Drift) -> float:
+    """Return a candidate's relevance after coherence."""
+    return clamp((score + weight * coherence) / (1.0 + weight) * DRIFT_FACTORS[drift])
+
+
+class Mentions:
+    """Mentions of one question's candidates in one another's texts.
+
+    Each pair of records is compared once, so that other orders of the same candidates cost little.
+
+    Attributes
+    ----------
+    asked
+        Stems of the question's words, names left out.
+    """
+
+    def __init__(self, question: str, links: Iterable[EntityLink]) -> None:
+        self.asked = _asked(question, links)
+        self._shares: dict[tuple[str, str], float] = {}
+
+    def coherences(self, records: Sequence[Record]) -> list[float]:
+        """Return the coherence of each record, best first; 0 of those beyond :data:`COMPARED`."""
+        scores = [0.0] * len(records)
+        if not self.asked:
+            return scores
+        first = records[:COMPARED]
+        called: dict[str, list[list[str]]] = {}
+        for source in first[:LED_FROM]:
+            unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
+            text = words(source.text()[:MOST_CHARACTERS])[:MOST_WORDS] if unknown else []
+            for one in unknown:
+                if one.id not in called:
+                    called[one.id] = [name.split() for name in _names(one)]
+                shares = (_share(text, name, self.asked) for name in called[one.id])
+                self._shares[source.id, one.id] = max(shares, default=0.0)
+        for place, one in enumerate(first):
+            others = (self._shares[source.id, one.id] for source in first[:LED_FROM] if source is not one)
+            scores[place] = max(others, default=0.0)
+        return scores
+
+
+def _asked(question: str, links: Iterable[EntityLink]) -> frozenset[str]:
+    """Return the stems of what is asked, without the names in the question."""
+    left = f" {normalise(question)} "
+    for phrase in sorted({link.phrase for link in links}, key=len, reverse=True):
+        left = left.replace(f" {phrase} ", " ")
+    return frozenset(_stem(word) for word in search_words(left) if len(word) > 2)  # noqa: PLR2004 - "of", "by"
+
+
+def _names(record: Record) -> set[str]:
+    """Return what a record may be called in another's text."""
+    names = [record.name, record.source.title, *record.aliases]
+    plain = [without_brackets(name) for name in names if name]
+    return {name for name in map(normalise, plain) if name}
+
+
+def _share(text: Sequence[str], name: Sequence[str], asked: frozenset[str]) -> float:
+    """Return the largest share of the words asked for that stand around one mention."""
+    best, size = 0, len(name)
+    for start in range(len(text) - size + 1):
+        if text[start] == name[0] and list(text[start : start + size]) == name:
+            around = (
+                *text[max(0, start - AROUND) : start],
+                *text[start + size : start + size + AROUND],
+            )
+            best = max(best, len(asked.intersection(map(_stem, around))))
+    return best / len(asked)
+
+
+def _stem(word: str) -> str:
+    """Cut an ending off, so that "directed" meets "director"; both sides are cut alike, which is all it is for."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
+            return word[: -len(ending)]
+    return word

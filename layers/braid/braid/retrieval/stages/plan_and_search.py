@@ -1,0 +1,176 @@
+"""Plan, embed and vector search stages: how a question is answered, its vector, and the hits of the search index."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from braid.deadline import Stopwatch
+from braid.errors import ModelError, StoreError
+from braid.models import Embedding
+from braid.models.model_profiles import embedded_text
+from braid.ports.search_index import SearchRequest
+from braid.ranking import scoring
+from braid.ranking.fusion import reciprocal_rank_fusion
+from braid.retrieval.stages.states import (
+    Embedded,
+    EmbedRequest,
+    Planned,
+    PlanRequest,
+    Searched,
+    SearchStageRequest,
+)
+from braid.understanding.planning import make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from braid.models import EmbeddingType, Filters, Hit, PlanStep
+    from braid.models.model_profiles import ModelConfig
+    from braid.ports.encoder import Encoder
+    from braid.ports.knowledge_graph import GraphStats, KnowledgeGraph
+    from braid.ports.search_index import IndexStats, SearchIndex
+    from braid.retrieval.caches.namespace import EmbeddingCache
+
+
+def run_plan(
+    request: PlanRequest,
+    *,
+    graph: KnowledgeGraph,
+    model_ids: dict[EmbeddingType, str],
+    candidates: int,
+    count_records: Callable[[str], IndexStats],
+    valid_until: Callable[[], datetime] | None = None,
+) -> Planned:
+    """Return the question with its plan. A store that does not answer costs its counts, not the plan.
+
+    Parameters
+    ----------
+    count_records
+        Returns the search index's counts of a tenant; called only for a question with a graph constraint, whose plan
+        alone depends on them.
+    valid_until
+        Returns when validity next changes something in the graph; None when no answer is cached. Not asked when
+        counts were lost, as an answer by such a plan is not cached.
+    """
+    watch = Stopwatch()
+    stats: GraphStats | None
+    try:
+        stats = graph.stats(request.query.tenant_id)
+    except StoreError:
+        stats = None
+    records: IndexStats | None = None
+    if request.query.graph_constraint:
+        with suppress(StoreError):
+            records = count_records(request.query.tenant_id)
+    holds_until: datetime | None = None
+    if valid_until is not None and stats is not None and not (request.query.graph_constraint and records is None):
+        with suppress(StoreError):
+            holds_until = valid_until()
+    plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, index_stats=records)
+    return Planned(
+        query=request.query,
+        plan=plan,
+        trace_id=request.trace_id,
+        started_at=request.started_at,
+        plan_ms=watch.ms(),
+        graph_holds_until=holds_until,
+    )
+
+
+def run_embed(
+    request: EmbedRequest,
+    *,
+    model: ModelConfig,
+    default: ModelConfig,
+    encoder_for: Callable[[ModelConfig], Encoder],
+    kept: EmbeddingCache | None = None,
+) -> Embedded:
+    """Return the question's vector, by the model that the plan chose, or ``default`` where that cannot be loaded.
+
+    With a vector among those that are ``kept`` no model is loaded. Raises ModelError if neither model can be loaded;
+    the question is then answered by words alone.
+    """
+    watch = Stopwatch()
+    query = request.query
+    text, instruction = _embedded(request, model)
+    if kept and (found := kept.find(query.tenant_id, model, instruction=instruction, text=text)):
+        return Embedded(embedding=found, took_ms=watch.ms())
+    encoder, loaded = _first_that_loads([model, default], encoder_for)
+    text, instruction = _embedded(request, loaded)
+    (vector,) = encoder.encode([text], instruction=instruction)
+    embedding = Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector)
+    if kept:
+        kept.keep(query.tenant_id, embedding, instruction=instruction, text=text)
+    return Embedded(embedding=embedding, fallback=loaded.id != model.id, took_ms=watch.ms())
+
+
+def _embedded(request: EmbedRequest, model: ModelConfig) -> tuple[str, str]:
+    """Return the text that a model embeds, and its instruction."""
+    kind = request.plan.embedding_type
+    text = embedded_text(request.query.text, kind, request.query.temporal_context, model)
+    return text, model.instruction(kind)
+
+
+def _first_that_loads(
+    models: list[ModelConfig], encoder_for: Callable[[ModelConfig], Encoder]
+) -> tuple[Encoder, ModelConfig]:
+    chosen, standby = models
+    try:
+        return encoder_for(chosen), chosen
+    except ModelError:
+        if standby.id == chosen.id:
+            raise
+        return encoder_for(standby), standby
+
+
+def run_vector_search(
+    request: SearchStageRequest, *, index: SearchIndex, now: datetime, schema_version: int | None, reach: int
+) -> Searched:
+    """Return hits of both text strands, inside the tenant, the filters, the schema window and what is valid.
+
+    Parameters
+    ----------
+    reach
+        How many schema versions the window goes back.
+    """
+    watch = Stopwatch()
+    query, plan, step = request.query, request.plan, request.step
+    found = index.search(
+        SearchRequest(
+            tenant_id=query.tenant_id,
+            text=query.text,
+            embedding=request.embedded.embedding if request.embedded else None,
+            k=plan.candidates,
+            filters=_filters(query.filters, step),
+            ids=request.frontier,
+            as_of=query.as_of or now,
+            min_schema_version=1 if schema_version is None else scoring.oldest_searched(schema_version, reach),
+        )
+    )
+    least = query.hints.min_similarity
+    vector = found.vector if least is None else tuple(hit for hit in found.vector if hit.score >= least)
+    lexical = found.lexical if least is None else ()
+    return Searched(
+        vector=vector,
+        lexical=lexical,
+        superseded=found.superseded,
+        outdated=found.outdated,
+        space_empty=found.space_empty,
+        frontier=best_ids(vector, lexical, limit=step.limit if step else plan.candidates),
+        took_ms=watch.ms(),
+    )
+
+
+def best_ids(vector: tuple[Hit, ...], lexical: tuple[Hit, ...], *, limit: int) -> tuple[str, ...]:
+    """Return the best ids by reciprocal rank fusion of both text strands, ties by id."""
+    runs = [(1.0, {hit.id: hit.rank for hit in hits}) for hits in (vector, lexical)]
+    scores = reciprocal_rank_fusion(runs)
+    return tuple(sorted(scores, key=lambda identity: (-scores[identity], identity))[:limit])
+
+
+def _filters(filters: Filters, step: PlanStep | None) -> Filters:
+    if step is None or not step.entity_types:
+        return filters
+    return filters.model_copy(update={"entity_types": step.entity_types})

@@ -1,0 +1,117 @@
+"""Parts of a text: stretches along sentences that fit the window of an encoder, so that all of a long text has vectors.
+
+The first part is the text as far as the window reaches. Each of the others begins with the sentence that the part
+before it cut, or at a word where no sentence begins in its second half, and carries the heading.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from braid.models import Embedding, FurtherPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from braid.models import NewRecord
+    from braid.ports.encoder import Encoder
+
+MAX_PARTS: Final = 2_048
+"""Most parts of one text: more than the longest record of plain language has, which only signs without words reach."""
+_SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。\uff01\uff1f]+|\n\s*")
+_WORD: Final = re.compile(r"\s+")
+_SPACE: Final = re.compile(r"\s*")
+_SPARE_TOKENS: Final = 2
+"""Left free: a text that begins inside another may have a token more than it had there."""
+
+
+class Part(NamedTuple):
+    """A part of a text."""
+
+    start: int
+    """Character of the whole text at which it begins."""
+    text: str
+    """What is embedded: the heading, unless it is the first part, and the part."""
+
+
+def parts(text: str, heading: str, token_ends: Sequence[int], max_tokens: int) -> Iterator[Part]:
+    """Cut a text into parts of at most ``max_tokens`` tokens, :data:`MAX_PARTS` at most.
+
+    Parameters
+    ----------
+    heading
+        Line that the text begins with and every part is given; "" for none. One that fills half of the window is left
+        out of the further parts.
+    token_ends
+        Character at which each token of the text ends.
+    max_tokens
+        Tokens that the encoder reads.
+    """
+    if len(token_ends) <= max_tokens:
+        yield Part(0, text)
+        return
+    headed = bisect_right(token_ends, len(heading))
+    if headed > max_tokens // 2:
+        heading, headed = "", 0
+    start = first = 0
+    room = max_tokens
+    for _ in range(MAX_PARTS):
+        last = min(first + room, len(token_ends)) - 1
+        stop = token_ends[last]
+        yield Part(start, f"{heading}\n{text[start:stop]}" if start and heading else text[start:stop])
+        if last == len(token_ends) - 1:
+            return
+        start = _next_start(text, token_ends[(first + last) // 2], stop)
+        first = bisect_right(token_ends, start)
+        room = max(1, max_tokens - headed - _SPARE_TOKENS)
+
+
+def _next_start(text: str, middle: int, stop: int) -> int:
+    """Return where the sentence begins that a part ending at ``stop`` cuts, but no place before its ``middle``."""
+    following = _SPACE.match(text, stop)
+    end = following.end() if following else stop
+    for boundary in (_SENTENCE, _WORD):
+        starts = [found.end() for found in boundary.finditer(text, middle, end)]
+        if starts:
+            return starts[-1]
+    return end
+
+
+def embed(records: Sequence[NewRecord], encoder: Encoder) -> list[Embedding]:
+    """Return the vectors of each record's text: one for each of its parts.
+
+    Raises
+    ------
+    ModelError
+        As the encoder.
+    """
+    cut = [list(_parts_of(record, encoder)) for record in records]
+    vectors = iter(encoder.encode([part.text for of_one in cut for part in of_one]))
+    embeddings: list[Embedding] = []
+    for first, *others in cut:
+        del first
+        embeddings.append(
+            Embedding(
+                space=encoder.space,
+                model_id=encoder.model_id,
+                vector=next(vectors),
+                further=tuple(FurtherPart(start=part.start, vector=next(vectors)) for part in others),
+            )
+        )
+    return embeddings
+
+
+def has_all_parts(record: NewRecord, embedding: Embedding, encoder: Encoder) -> bool:
+    """Return whether a stored embedding has a vector for each part of the record's text."""
+    starts = [part.start for part in _parts_of(record, encoder)]
+    return starts == [0, *(part.start for part in embedding.further)]
+
+
+def _parts_of(record: NewRecord, encoder: Encoder) -> Iterator[Part]:
+    text = record.text()
+    # No token is shorter than a byte, so that most texts need not be taken apart twice.
+    if len(text) <= encoder.max_tokens and len(text.encode()) <= encoder.max_tokens:
+        return iter([Part(0, text)])
+    return parts(text, record.heading(), encoder.token_ends(text), encoder.max_tokens)
