@@ -281,8 +281,7 @@ def read_judged(folder: Path, application: Application, questions: str | None = 
     ensure_models(application)
     if application.settings.engine is EngineKind.AWS:
         tenant_id = f"{TENANT}-{dataset.content_hash[:12]}"
-        graph = application.settings.graph
-    dataset = read_dataset(folder, tenant_id, judged=True, questions=questions, graph=graph)
+        dataset = read_dataset(folder, tenant_id, judged=True, questions=questions, graph=graph)
     return dataset
 
 

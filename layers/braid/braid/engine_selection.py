@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from braid.engines.embedded.store import EmbeddedStore
+    from braid.models import GraphSource
     from braid.models.model_profiles import Profiles
     from braid.ports.cache import Cache, ResilientCache
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
+    from braid.ports.name_finder import NameFinder
     from braid.ports.object_store import ObjectStore
     from braid.ports.reembedding import IndexMigration, JobStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
-    from braid.models import GraphSource
-    from braid.ports.name_finder import NameFinder
     from braid.settings import Settings
 
 

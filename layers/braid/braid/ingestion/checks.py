@@ -340,18 +340,16 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
         accepted.stubs += len({end for _, end in missing})
         wanted.update((end, Vertex(id=end, tenant_id=tenant_id)) for _, end in missing)
         before = stored.get(identity)
-        if edge.found and before is not None and not before.found:
-            continue
         meant = accepted.supersession.edge(edge.model_copy(update={"supersedes": ()}))
         if before is not None and (identity in accepted.supersession.edges or identity in given.request.ended_apart):
             # Whatever ends the edge may have no date and would then end it now; the stored end is the first one.
             meant = ended(meant, before.invalid_at)
-        if not edge.found:
-            accepted.stated.add(identity)
+        accepted.stated.add(identity)
         if _kept(before, meant):
             meant = accepted.supersession.edge(before)
         if rewrite or meant != before:
             accepted.edges.append(meant)
+    accepted.stated = {identity for identity in accepted.stated if not given.edges[identity].found}
     accepted.distrusted = _distrusted(given, store)
     vertices_meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
     accepted.vertices = [vertex for vertex in vertices_meant if rewrite or vertex != in_graph.get(vertex.id)]
@@ -367,7 +365,9 @@ def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Ver
 
 
 def _kept(before: Relationship | None, meant: Relationship) -> TypeGuard[Relationship]:
-    """Whether a stored edge stays as it is: a stranger's word for the same does not replace what is trusted."""
+    """Whether a stored edge stays: neither what is found nor a stranger's word replaces what is given and trusted."""
+    if before is not None and meant.found and not before.found:
+        return True
     if before is None or meant.trusted or not before.trusted or before.invalid_at is not None:
         return False
     return meant.evidence is not None and meant.evidence != before.evidence

@@ -74,7 +74,8 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     for ids in pages:
         with store.transaction(tenant_id):
             forget(tenant_id, store.notes, ids=ids)
-            named = {edge.source for edge in store.graph.relationships(tenant_id, ids=ids, types=(MENTIONS,)) if edge.found}
+            mentions = store.graph.relationships(tenant_id, ids=ids, types=(MENTIONS,))
+            named = {edge.source for edge in mentions if edge.found}
             relationships += store.graph.delete_relationships_of(tenant_id, ids)
             vertices += store.graph.delete(tenant_id, ids)
             store.graph.delete_unmentioned(tenant_id, sorted(named))

@@ -120,7 +120,7 @@ def _texts(records: Sequence[Record]) -> list[SourceText]:
     return [
         SourceText(record.id, record.name or record.source.title or "", record.content, document)
         for document, parts in documents.items()
-        for record in sorted(parts, key=lambda part: (part.source.chunk_index or 0))
+        for record in sorted(parts, key=lambda part: part.source.chunk_index or 0)
     ]
 
 

@@ -91,7 +91,8 @@ def write(
         As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it.
     """
     if store.graph_source is GraphSource.FOUND:
-        request = request.model_copy(update={"vertices": (), "relationships": (), "places": request.places.records_only()})
+        left_out = {"vertices": (), "relationships": (), "places": request.places.records_only()}
+        request = request.model_copy(update=left_out)
     tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
     version = store.version(tenant_id)
     accepted = check(request, store)

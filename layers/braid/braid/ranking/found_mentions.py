@@ -77,7 +77,7 @@ class FoundMentions:
         """Return the weights of an edge from its source to its target, and back."""
         if not self._any or edge.type != MENTIONS:
             return edge.confidence, edge.confidence
-        about = self._titled.get(edge.source, frozenset())
+        about = self._titled.get(edge.source, set())
         there = edge.confidence * (ABOUT if edge.target in about else 1.0)
         back = edge.confidence / math.sqrt(self._texts[edge.source])
         return there, back * (LEADS if about and edge.target not in about else 1.0)

@@ -67,11 +67,14 @@ def fuse(
     combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant)
     if method is Fusion.PROPAGATE:
         if trust < 1.0:
-            texts = weighted_sum([(weights.vector, strands[Source.VECTOR]), (weights.lexical, strands[Source.LEXICAL])])
+            by_text = {Source.VECTOR: weights.vector, Source.LEXICAL: weights.lexical}
+            texts = weighted_sum([(weight, strands[source]) for source, weight in by_text.items()])
             most = max(texts.values(), default=0.0) or 1.0
             relative = {identity: score / most for identity, score in texts.items()}
             first = weighted_sum([(trust, best_scores(propagated)), (1.0 - trust, relative)])
-            combined = append_below({identity: clamp(score) for identity, score in first.items() if score > 0}, combined)
+            combined = append_below(
+                {identity: clamp(score) for identity, score in first.items() if score > 0}, combined
+            )
         else:
             combined = append_below(best_scores(propagated), combined)
     ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)

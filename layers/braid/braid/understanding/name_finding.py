@@ -17,8 +17,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.ports.name_finder import FoundMention, FoundName
-from braid.understanding.linking import MIN_WORD_CHARACTERS
-from braid.understanding.name_forms import without_brackets
+from braid.understanding.names import MIN_WORD_CHARACTERS, without_brackets
 from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, cased_words, normalise
 
 if TYPE_CHECKING:
@@ -30,43 +29,58 @@ LONGEST_PIECE: Final = 200
 """Characters between two spaces; of a longer piece the rest is not read."""
 LONGEST_NAME: Final = 120
 MOST_NAME_WORDS: Final = 8
+LONGEST_RUN: Final = 24
+"""Words with capitals in a row; a longer run is no name, and another begins."""
 MOST_TITLE_WORDS: Final = 12
 MOST_NAMES: Final = 200
 """Of one text, those that stand first."""
+FEW_WORDS, MOSTLY_CAPITALS = 12, 0.6
+"""In a text of that many words of which so many have capitals, capitals say nothing."""
 LONGEST_TEXT: Final = 200_000
 """Characters of a text that are read."""
 TITLE, FIRST_SENTENCE, SEVERAL_TIMES, MENTIONED = 1.0, 0.9, 0.85, 0.8
 """Confidence of a mention by what it says of the text."""
 NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE = "Concept", "Identifier", "CodeEntity", "Address"
 
-_PARTICLES: Final = frozenset(
-    "of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for".split()
-)
+_PARTICLES_TEXT: Final = """
+    of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for
+"""
+_PARTICLES: Final = frozenset(_PARTICLES_TEXT.split())
 _MOST_PARTICLES: Final = 2
-_NO_SURNAME: Final = frozenset("of the for".split())
-_DATES: Final = frozenset(
-    """january february march april may june july august september october november december jan feb mar apr jun jul
-    aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday""".split()
-)
-_OPENERS: Final = frozenset(
-    """although however despite today yesterday tomorrow then thus also another later meanwhile moreover furthermore
-    hence therefore here every several both either neither unlike like no yes well hi hey hello oh wow thanks thank
-    please let maybe perhaps just so too very never always often sometimes she he we i you they my our his their
-    its again once including see note according based given using next still even while within without upon among
-    between against across along around below above toward towards per via plus first second third finally originally
-    currently recently eventually initially together nothing something everything nobody somebody everybody anyone
-    someone everyone many few most more less much each what why when where how which who whom whose it this that these
-    those there""".split()
-)
+_NO_SURNAME_TEXT: Final = """
+    of the for
+"""
+_NO_SURNAME: Final = frozenset(_NO_SURNAME_TEXT.split())
+_DATES_TEXT: Final = """
+    january february march april may june july august september october november december jan feb mar apr jun jul
+    aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday
+"""
+_DATES: Final = frozenset(_DATES_TEXT.split())
+_OPENERS_TEXT: Final = """
+    although however despite today yesterday tomorrow then thus also another later meanwhile moreover furthermore
+    hence therefore here every several both either neither unlike like no yes well hi hey hello oh wow thanks
+    thank please let maybe perhaps just so too very never always often sometimes she he we i you they my our his
+    their its again once including see note according based given using next still even while within without upon
+    among between against across along around below above toward towards per via plus first second third finally
+    originally currently recently eventually initially together nothing something everything nobody somebody
+    everybody anyone someone everyone many few most more less much each what why when where how which who whom
+    whose it this that these those there
+"""
+_OPENERS: Final = frozenset(_OPENERS_TEXT.split())
 """Words that begin a sentence and belong to no name."""
-_GIVEN_NAMES: Final = frozenset("april may june august jan".split())
+_GIVEN_NAMES_TEXT: Final = """
+    april may june august jan
+"""
+_GIVEN_NAMES: Final = frozenset(_GIVEN_NAMES_TEXT.split())
 """Months that are names of people as well."""
-_HONORIFICS: Final = frozenset(
-    "mr mrs ms miss dr prof professor president senator governor general colonel captain rev reverend sir dame".split()
-)
-_ABBREVIATED: Final = frozenset(
-    "dr mr mrs ms prof st mt ft gen lt col maj capt sgt rev hon sen rep gov pres jr sr vs inc co corp ltd no vol".split()
-)
+_HONORIFICS_TEXT: Final = """
+    mr mrs ms miss dr prof professor president senator governor general colonel captain rev reverend sir dame
+"""
+_HONORIFICS: Final = frozenset(_HONORIFICS_TEXT.split())
+_ABBREVIATED_TEXT: Final = """
+    dr mr mrs ms prof st mt ft gen lt col maj capt sgt rev hon sen rep gov pres jr sr vs inc co corp ltd no vol
+"""
+_ABBREVIATED: Final = frozenset(_ABBREVIATED_TEXT.split())
 """Words of names behind which a full stop ends no sentence."""
 
 _PIECE = re.compile(r"\S+")
@@ -75,7 +89,9 @@ _CORE = re.compile(r"[^\W_]|[_@]")
 _URL = re.compile(r"(?:https?://|www\.)[^\s<>\"\u201c\u201d]+")
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,5}")
 _CALL = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->)\w+)*\(\)")
-_SYMBOL = re.compile(r"_*[a-z0-9]+(?:_+[A-Za-z0-9]+)+_*|[A-Z0-9]+(?:_+[A-Z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+|(?:[A-Z][a-z0-9]+){2,}")
+_SYMBOL = re.compile(
+    r"_*[a-z0-9]+(?:_+[A-Za-z0-9]+)+_*|[A-Z0-9]+(?:_+[A-Z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+|(?:[A-Z][a-z0-9]+){2,}"
+)
 _DOTTED = re.compile(r"[A-Za-z_]\w+(?:(?:\.|::)[A-Za-z_]\w+)+")
 _IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=[^A-Z]*[A-Z])[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
 _VERSION = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-+]?[a-z]+\d*)?|v\d+(?:\.\d+)*")
@@ -158,7 +174,7 @@ def _names_of_document(
     titles = [(text, name) for text in texts for name in title_names(text.title)]
     standing |= {name_key(name) for _, name in titles}
     for text, name in titles:
-        _count(tallies, given.get(normalise(name), name_key(name)), name, NAME_TYPE, text.id, -1)
+        _count(tallies, given.get(normalise(name), name_key(name)), _Tally(name, NAME_TYPE), text.id, -1)
     shorter = _short_forms([each for _, found in candidates for each in found])
     shorter |= _surnames([*(each.name for _, found in candidates for each in found), *(name for _, name in titles)])
     for text, found in candidates:
@@ -168,7 +184,8 @@ def _names_of_document(
                 continue
             full = shorter.get(each.key)
             key, name = (name_key(full), full) if full else (each.key, each.name)
-            _count(tallies, given.get(normalise(name), given.get(key, key)), name, each.entity_type, text.id, each.start)
+            key = given.get(normalise(name), given.get(key, key))
+            _count(tallies, key, _Tally(name, each.entity_type), text.id, each.start)
             kept += 1
             if kept == MOST_NAMES:
                 break
@@ -176,7 +193,7 @@ def _names_of_document(
             for key, name, start in _given_in(text.content[:LONGEST_TEXT], given, starts):
                 if key in tallies and text.id in tallies[key].texts:
                     continue
-                _count(tallies, key, name, NAME_TYPE, text.id, start)
+                _count(tallies, key, _Tally(name, NAME_TYPE), text.id, start)
     ends = {text.id: _first_sentence_end(text.content) for text in texts}
     for key, tally in tallies.items():
         mentions = tuple(
@@ -186,8 +203,8 @@ def _names_of_document(
         yield FoundName(key, tally.name, tally.entity_type, mentions)
 
 
-def _count(tallies: dict[str, _Tally], key: str, name: str, entity_type: str, text_id: str, start: int) -> None:
-    tally = tallies.setdefault(key, _Tally(name, entity_type))
+def _count(tallies: dict[str, _Tally], key: str, new: _Tally, text_id: str, start: int) -> None:
+    tally = tallies.setdefault(key, new)
     first, times = tally.texts.get(text_id, (start, 0))
     tally.texts[text_id] = (min(first, start), times + 1)
 
@@ -201,7 +218,8 @@ def _confidence(start: int, times: int, first_sentence: int) -> float:
 
 
 def _first_sentence_end(content: str) -> int:
-    return next((word.start for word in _words(content[: 4 * LONGEST_PIECE]) if word.begins and word.start), len(content))
+    begins = (word.start for word in _words(content[: 4 * LONGEST_PIECE]) if word.begins and word.start)
+    return next(begins, len(content))
 
 
 def _short_forms(found: Sequence[_Candidate]) -> dict[str, str]:
@@ -230,29 +248,33 @@ def _surnames(names: Iterable[str]) -> dict[str, str]:
 
 
 def _candidates(content: str) -> Iterator[_Candidate]:
-    """Yield what is written like a name, in the order of the text."""
+    """Yield what is written like a name: quoted titles, then what has a form of its own, then words with capitals."""
     for quoted in _QUOTED.finditer(content):
         name = quoted[1].strip(" ,.!?;:")
         if name[:1].isupper() and 1 < len(name.split()) <= MOST_NAME_WORDS and (key := name_key(name)):
             yield _Candidate(key, name, NAME_TYPE, quoted.start(1))
     words = list(_words(content))
+    for word in words:
+        if special := _special(word.text):
+            yield _Candidate(normalise(word.text) or word.text.casefold(), word.text, special, word.start)
     letters = [word for word in words if word.text[:1].isalpha()]
     capitals = sum(word.text[:1].isupper() for word in letters)
-    plain = len(letters) < 12 or capitals < 0.6 * len(letters)  # noqa: PLR2004 - else capitals say nothing
+    if len(letters) < FEW_WORDS or capitals < MOSTLY_CAPITALS * len(letters):
+        yield from _capitalised(words, content)
+
+
+def _capitalised(words: Sequence[_Word], content: str) -> Iterator[_Candidate]:
+    """Yield runs of words with capitals, with numbers behind and particles between them."""
     run: list[_Word] = []
     particles: list[_Word] = []
     for word in words:
         special = _special(word.text)
-        if special:
-            yield _Candidate(normalise(word.text) or word.text.casefold(), word.text, special, word.start)
-        if word.apart or word.begins or not plain:
+        if word.apart or word.begins:
             yield from _flush(run, content)
             run, particles = [], []
-        if not plain:
-            continue
         lowered = word.text.casefold()
         if word.text[:1].isupper() and special not in {CODE_TYPE, ADDRESS_TYPE}:
-            run += [*particles, word] if run else [word]
+            run = [*run, *particles, word] if 0 < len(run) < LONGEST_RUN else [word]
             particles = []
             if lowered.endswith(("'s", "\u2019s")):
                 yield from _flush(run, content)
@@ -278,17 +300,17 @@ def _flush(run: Sequence[_Word], content: str) -> Iterator[_Candidate]:
         del words[-1]
     if not words or len(words) > MOST_NAME_WORDS or (len(words) == 1 and _special(words[0].text)):
         return
-    of = next((place for place, word in enumerate(words) if word.text == "of"), 0)
-    if of > 1:  # "Lothair II of Lotharingia" names Lothair II
-        yield from _flush(words[:of], content)
-    if of and len(words) - of > 2:  # noqa: PLR2004 - two words and more after "of"
-        yield from _flush([word for word in words[of + 1 :] if word.text != "the"], content)
     name = content[words[0].start : words[-1].start + len(words[-1].text)]
     name = re.sub(r"['\u2019]s?$", "", " ".join(name.split())).rstrip(".") or name
     key = name_key(name)
     if not key or len(name) > LONGEST_NAME or (len(words) == 1 and not (_single(key) or _is_acronym(name))):
         return
     yield _Candidate(key, name, NAME_TYPE, words[0].start, not (begins and len(words) == 1), bracketed)
+    of = next((place for place, word in enumerate(words) if word.text == "of"), 0)
+    if of > 1:  # "Lothair II of Lotharingia" names Lothair II
+        yield from _flush(words[:of], content)
+    if of and len(words) - of > 2:  # noqa: PLR2004 - two words and more after "of"
+        yield from _flush([word for word in words[of + 1 :] if word.text != "the"], content)
 
 
 def _is_acronym(word: str) -> bool:
@@ -377,9 +399,7 @@ def _first_words(given: Mapping[str, str]) -> dict[str, int]:
     return starts
 
 
-def _given_in(
-    content: str, given: Mapping[str, str], starts: Mapping[str, int]
-) -> Iterator[tuple[str, str, int]]:
+def _given_in(content: str, given: Mapping[str, str], starts: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
     """Yield key, name and position of given names, the longest at each place; a function word alone is none."""
     spelled: list[tuple[str, str, int]] = []
     for piece in _PIECE.finditer(content):

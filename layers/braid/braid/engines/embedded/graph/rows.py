@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 _WRITE_VERTEX = """
-INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at, trusted, found)
+INSERT INTO vertices
+    (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at, trusted, found)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) DO UPDATE SET
     entity_type = excluded.entity_type, name = excluded.name, aliases = excluded.aliases,
