@@ -178,7 +178,7 @@ def ingest(
             relationships=staging.relationship_count,
             embed_seconds=done.embed_seconds,
             write_seconds=time.perf_counter() - began - done.embed_seconds,
-            unchanged=same and not (done.written or done.vertices or removed),
+            unchanged=same and not (done.written or done.vertices or done.names or removed),
             written=done.written,
             removed=removed,
             names=done.names,
