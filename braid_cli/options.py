@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from braid.models import GraphSource
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:
@@ -34,5 +35,13 @@ Tenant = Annotated[str, tenant_option()]
 Engine = Annotated[
     EngineKind | None,
     typer.Option(help=f"Whose stores: {any_of(EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"),
+]
+Graph = Annotated[
+    GraphSource | None,
+    typer.Option(
+        help=f"Which graph: {any_of(GraphSource)}. Of found alone, what the folder says of entities and relationships "
+        "is left out. When left out, BRAID_GRAPH tells, else both.",
+        metavar="WHICH",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar=FLAG)]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.app import Application
+    from braid.models import GraphSource
     from braid.settings import Settings
 
 DATABASE = "braid.db"
@@ -38,10 +39,13 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def open_engines(engine: EngineKind | None = None) -> Application:
-    """Return the stages over the engines that an option names, else the environment."""
+def open_engines(engine: EngineKind | None = None, graph: GraphSource | None = None) -> Application:
+    """Return the stages over the engines, and with the graph, that options name, else the environment."""
+    # Where the handlers read it.
     if engine:
-        os.environ["BRAID_ENGINE"] = engine  # where the handlers read it
+        os.environ["BRAID_ENGINE"] = engine
+    if graph:
+        os.environ["BRAID_GRAPH"] = graph
     from braid.app import application
 
     stages = application()

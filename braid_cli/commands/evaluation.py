@@ -12,7 +12,7 @@ from braid.settings.files import FITTED_FILE
 from rich.text import Text
 
 from braid_cli.evaluation.figures import METRICS
-from braid_cli.options import FLAG, AsJson, Engine, examples
+from braid_cli.options import FLAG, AsJson, Engine, Graph, examples
 from braid_cli.terminal import EXIT_FAILED, complain, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def evaluate(
     save: Annotated[
         Path | None, typer.Option(help="Write the figures to this file as well, as JSON.", metavar="FILE")
     ] = None,
+    graph: Graph = None,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
@@ -90,7 +91,7 @@ def evaluate(
     ):
         evaluation = evaluate_folder(
             folder,
-            open_engines(engine),
+            open_engines(engine, graph),
             questions=questions,
             on_ingest=ingesting,
             on_question=asking,

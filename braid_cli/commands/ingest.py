@@ -12,7 +12,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.documents.ingesting import Options
 from braid.ingestion.writing import MissingEnds
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, any_of, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph, Tenant, any_of, examples
 from braid_cli.question import check_tenant
 from braid_cli.terminal import (
     EXIT_BAD_INPUT,
@@ -76,6 +76,7 @@ def ingest(
         MissingEnds,
         typer.Option(help=f"What becomes of a file's edges that lead nowhere: {any_of(MissingEnds)}.", metavar="WHAT"),
     ] = MissingEnds.REFUSE,
+    graph: Graph = None,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
@@ -100,7 +101,7 @@ def ingest(
     options = Options(where=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
     if not documents and (where or mapping or name or watch):
         raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
-    application = open_engines(engine)
+    application = open_engines(engine, graph)
     if documents or lines:
         with progress("Making the model", quiet=as_json) as on_model:
             ensure_models(application, on_progress=on_model)
@@ -130,7 +131,7 @@ def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune
     from braid_cli.datasets.ingest import ingest as write
     from braid_cli.datasets.streaming import open_dataset
 
-    with open_dataset(folder, tenant) as dataset:
+    with open_dataset(folder, tenant, application.settings.graph) as dataset:
         with progress("Making the model", quiet=as_json) as on_model:
             ensure_models(application, on_progress=on_model)
         with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
@@ -149,6 +150,8 @@ def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune
             f"{counted(done.relationships, 'relationship')} for {tenant} in {seconds:.1f} s "
             f"(embedding {done.embed_seconds:.1f} s)"
         )
+        if done.mentions:
+            out.print(f"found in the texts: {counted(done.names, 'new name')}, {counted(done.mentions, 'mention')}")
 
 
 def _ingest_file(path: Path, tenant: str, application: Application, missing: MissingEnds, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from braid.errors import DatasetError
 from braid.ingestion.checks import vertex_of
 from braid.ingestion.items import object_of, require
-from braid.models import Frozen, Query, Record, Relationship, Vertex
+from braid.models import Frozen, GraphSource, Query, Record, Relationship, Vertex
 
 from braid_cli.datasets.json_lines import Mistakes, read_lines
 from braid_cli.datasets.staging import Item, Staging
@@ -87,7 +87,14 @@ class Dataset:
             staging.close()
 
 
-def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, questions: str | None = None) -> Dataset:
+def read_dataset(
+    folder: Path,
+    tenant_id: str,
+    *,
+    judged: bool = False,
+    questions: str | None = None,
+    graph: GraphSource = GraphSource.BOTH,
+) -> Dataset:
     """Read and check a dataset folder.
 
     Parameters
@@ -101,6 +108,8 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, question
         Whether to read questions and judgements as well.
     questions
         Name of a subfolder with other questions and judgements about the same data.
+    graph
+        Whether the entities and relationships that are given are read, or only the texts.
 
     Raises
     ------
@@ -110,7 +119,7 @@ def read_dataset(folder: Path, tenant_id: str, *, judged: bool = False, question
     errors = Mistakes()
     items: list[Item] = []
     edges: list[tuple[str, Relationship]] = []
-    with DatasetFiles(folder, tenant_id) as files:
+    with DatasetFiles(folder, tenant_id, graph) as files:
         files.check(errors, on_item=items.append, on_edge=edges.append)
     asked = _judged(folder / questions if questions else folder, tenant_id, errors) if judged else ()
     errors.raise_any()

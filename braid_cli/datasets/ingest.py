@@ -88,6 +88,10 @@ class IngestReport:
     """Records that were new or changed."""
     removed: int = 0
     """Records that the previous ingest wrote and that the dataset no longer has."""
+    names: int = 0
+    """New names that were found in the texts."""
+    mentions: int = 0
+    """Mentions of names that were found in the texts."""
 
 
 def ingest(
@@ -128,7 +132,7 @@ def ingest(
     """
     tenant_id, key, objects = dataset.tenant_id, f"{FOLDER}{dataset.name}.jsonl", manifests(application)
     models = application.models()
-    fingerprint = _fingerprint(dataset, [model.id for model in models])
+    fingerprint = _fingerprint(dataset, [*(model.id for model in models), application.settings.graph])
     before = read_header(objects, tenant_id, key) if objects else Header()
     generation = application.cache.generation(tenant_id)
     newest = max((schema.version for schema in dataset.schemas), default=1)
@@ -174,9 +178,11 @@ def ingest(
             relationships=staging.relationship_count,
             embed_seconds=done.embed_seconds,
             write_seconds=time.perf_counter() - began - done.embed_seconds,
-            unchanged=same and not (done.written or done.vertices or removed),
+            unchanged=same and not (done.written or done.vertices or done.names or removed),
             written=done.written,
             removed=removed,
+            names=done.names,
+            mentions=done.mentions,
         )
 
 
@@ -207,13 +213,15 @@ class _Totals:
     """Totals of the writes so far."""
 
     def __init__(self) -> None:
-        self.written = self.vertices = 0
+        self.written = self.vertices = self.names = self.mentions = 0
         self.embed_seconds = 0.0
 
     def add(self, report: WriteReport) -> None:
         require_accepted(report)
         self.written += report.written
         self.vertices += report.vertices
+        self.names += report.names
+        self.mentions += report.mentions
         self.embed_seconds += report.embed_seconds
 
 
@@ -311,8 +319,8 @@ def _prune(staging: Staging, tenant_id: str, application: Application) -> int:
     return removed
 
 
-def _fingerprint(dataset: DatasetSource, model_ids: Sequence[str]) -> str:
-    return _form_prefix() + hashlib.sha256("\n".join([dataset.content_hash, *model_ids]).encode()).hexdigest()
+def _fingerprint(dataset: DatasetSource, settings: Sequence[str]) -> str:
+    return _form_prefix() + hashlib.sha256("\n".join([dataset.content_hash, *settings]).encode()).hexdigest()
 
 
 def _form_prefix() -> str:

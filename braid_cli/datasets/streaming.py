@@ -9,8 +9,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError
-from braid.ingestion.items import CORPUS_NAMES, ENTITY_NAMES, OURS, corpus_record, entity_of, refuse
-from braid.models import Frozen, Relationship
+from braid.ingestion.items import CORPUS_NAMES, ENTITY_NAMES, FOUND, OURS, corpus_record, entity_of, refuse
+from braid.models import Frozen, GraphSource, Relationship
 from braid.ports.schema_registry import SchemaVersion
 
 from braid_cli.datasets.graph_elements import Elements, read_elements
@@ -18,10 +18,12 @@ from braid_cli.datasets.json_lines import Mistakes, each_line, read_lines
 from braid_cli.datasets.staging import Item, Staging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from types import TracebackType
     from typing import Self
+
+    from braid.models import Record, Vertex
 
 GRAPH = "graph.json"
 """Entities and relationships in one file, beside or instead of ``entities.jsonl`` and ``relationships.jsonl``."""
@@ -45,6 +47,8 @@ class DatasetFiles:
         As :func:`braid_cli.datasets.dataset.read_dataset` reads it.
     tenant_id
         Tenant of the data.
+    graph
+        Whether the entities and relationships that are given are read, or only the texts.
 
     Raises
     ------
@@ -52,12 +56,13 @@ class DatasetFiles:
         If it is no dataset folder.
     """
 
-    def __init__(self, folder: Path, tenant_id: str) -> None:
+    def __init__(self, folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> None:
         if not folder.is_dir():
             raise DatasetError(f"{folder}: {_why_no_folder(folder)}")
         if not (folder / "corpus.jsonl").is_file():
             raise DatasetError(f"{folder}: no corpus.jsonl here; a dataset folder holds one record a line in it")
         self.folder, self.tenant_id = folder, tenant_id
+        self._given = graph is not GraphSource.FOUND
         self.schemas: tuple[SchemaVersion, ...] = ()
         self.staging = Staging()
         self._elements = Elements([], [])
@@ -106,7 +111,7 @@ class DatasetFiles:
     def edges(self) -> Iterator[tuple[str, Relationship]]:
         """Yield relationships with their places, as :meth:`items` does."""
         yield from self._line_edges(Mistakes())
-        yield from self._elements.edges
+        yield from self._graph_edges()
         self.require_unchanged()
 
     def require_unchanged(self) -> None:
@@ -144,7 +149,7 @@ class DatasetFiles:
         self.schemas = tuple(schema for _, schema in schemas)
         if graph.is_file():
             self._elements = read_elements(graph, graph.read_bytes(), self.tenant_id, errors)
-            self._stage(self._graph_items(), iter(self._elements.edges), on_item, on_edge)
+            self._stage(self._graph_items(), self._graph_edges(), on_item, on_edge)
         for place, identity, first in self.staging.duplicate_ids():
             errors.add(place, f"id: {identity!r} stands already at {first}")
         for place, side, end, (source, kind, target) in self.staging.dangling_ends():
@@ -178,18 +183,25 @@ class DatasetFiles:
         entities = each_line(
             self.folder / "entities.jsonl", lambda row: entity_of(row, tenant_id), errors, ENTITY_NAMES
         )
-        return chain(
-            (Item(place, record, None) for place, record in corpus),
-            (Item(place, record, vertex) for place, (vertex, record) in entities),
-        )
+        return chain((Item(place, record, None) for place, record in corpus), self._entities(entities))
+
+    def _entities(self, found: Iterable[tuple[str, tuple[Vertex, Record | None]]]) -> Iterator[Item]:
+        """Yield entities; only the records of those that have one, where the given graph is left out."""
+        for place, (vertex, record) in found:
+            if self._given or record is not None:
+                yield Item(place, record, vertex if self._given else None)
 
     def _line_edges(self, errors: Mistakes) -> Iterator[tuple[str, Relationship]]:
-        return each_line(
+        edges = each_line(
             self.folder / "relationships.jsonl", lambda row: _parse(Relationship, row, self.tenant_id), errors
         )
+        return (edge for edge in edges if self._given)
 
     def _graph_items(self) -> Iterator[Item]:
-        return (Item(place, record, vertex) for place, (vertex, record) in self._elements.nodes)
+        return self._entities(self._elements.nodes)
+
+    def _graph_edges(self) -> Iterator[tuple[str, Relationship]]:
+        return iter(self._elements.edges if self._given else ())
 
     def _file_states(self) -> dict[str, tuple[int, int]]:
         paths = (self.folder / name for name in STORED)
@@ -197,7 +209,7 @@ class DatasetFiles:
         return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
 
 
-def open_dataset(folder: Path, tenant_id: str) -> DatasetFiles:
+def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> DatasetFiles:
     """Open a dataset folder and check it as a whole, holding one line at a time.
 
     Raises
@@ -205,7 +217,7 @@ def open_dataset(folder: Path, tenant_id: str) -> DatasetFiles:
     DatasetError
         If a file is missing or a line malformed; names file, line and field.
     """
-    files = DatasetFiles(folder, tenant_id)
+    files = DatasetFiles(folder, tenant_id, graph)
     errors = Mistakes()
     try:
         files.check(errors)
@@ -233,5 +245,5 @@ def content_hash(folder: Path) -> str:
 
 
 def _parse(model: type[_S], row: dict[str, Any], tenant_id: str) -> _S:
-    refuse(row, OURS)
+    refuse(row, OURS | FOUND)
     return model.model_validate({**row, "tenant_id": tenant_id})

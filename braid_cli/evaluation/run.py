@@ -273,13 +273,15 @@ def read_judged(folder: Path, application: Application, questions: str | None = 
     DatasetError
         If the folder is malformed or holds no judged question.
     """
-    dataset = read_dataset(folder, TENANT, judged=True, questions=questions)
+    graph = application.settings.graph
+    dataset = read_dataset(folder, TENANT, judged=True, questions=questions, graph=graph)
     if not dataset.judged:
         where = folder / questions if questions else folder
         raise DatasetError(f"{where}: no question of queries.jsonl has a relevant record in qrels/test.tsv")
     ensure_models(application)
     if application.settings.engine is EngineKind.AWS:
-        dataset = read_dataset(folder, f"{TENANT}-{dataset.content_hash[:12]}", judged=True, questions=questions)
+        tenant_id = f"{TENANT}-{dataset.content_hash[:12]}"
+        dataset = read_dataset(folder, tenant_id, judged=True, questions=questions, graph=graph)
     return dataset
 
 

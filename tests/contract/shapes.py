@@ -104,7 +104,9 @@ class Clock:
 
 
 def without_parts(connection: sqlite3.Connection) -> None:
-    """Give a store the vectors of format 7, one of each text and space."""
+    """Give a store the tables of format 7: one vector of each text and space, and nothing that was found."""
+    connection.execute("ALTER TABLE edges DROP COLUMN position")
+    connection.execute("ALTER TABLE vertices DROP COLUMN found")
     connection.execute("DROP INDEX vectors_by_record")
     connection.execute("ALTER TABLE vectors DROP COLUMN start")
     connection.execute("CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space)")
@@ -112,7 +114,7 @@ def without_parts(connection: sqlite3.Connection) -> None:
 
 
 def without_trust(connection: sqlite3.Connection) -> None:
-    """Make vertices and edges of an embedded store as they were when they did not say whether they are trusted."""
+    """Make vertices and edges of an embedded store as they were before they said whether they are trusted and found."""
     connection.execute("DROP INDEX edges_by_evidence")
     connection.execute("ALTER TABLE edges DROP COLUMN trusted")
     connection.execute("ALTER TABLE vertices DROP COLUMN trusted")

@@ -10,11 +10,13 @@ from braid.engines.embedded.store import VECTORS
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import MissingEnds, WriteRequest, write
+from braid.models import GraphSource
 from braid.settings import Settings
 
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
+from tests.contract.found_names import FoundNamesContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.long_texts import LongTextsContract
 from tests.contract.shapes import ACME, GLOBEX, edge, record, vertex
@@ -31,9 +33,17 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[DemoStages]:
-    stages = DemoStages(Settings(home=tmp_path))
+    stages = DemoStages(Settings(home=tmp_path, graph=GraphSource.GIVEN))
     yield stages
     stages.close()
+
+
+class TestFoundNames(FoundNamesContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[DemoStages]:
+        stages = DemoStages(Settings(home=tmp_path))
+        yield stages
+        stages.close()
 
 
 class TestWrites(WritesContract):

@@ -26,9 +26,11 @@ from braid.ingestion.items import read_lines
 from braid.models import Intent, Name, QueryText, RecordId, TenantId, Timestamp
 from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats
+from braid.ports.name_finder import SourceText
 from braid.retrieval.context import selection
 from braid.retrieval.stages import presentation
 from braid.understanding import multi_hop, names, question, tokens
+from braid.understanding.name_finding import RuleNameFinder, title_names
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
@@ -145,6 +147,10 @@ def caller(text: str) -> None:
             auth.authorise(auth.identify(event, tenant_claim="tenant_id"), text, None)
 
 
+def names_found(text: str) -> None:
+    RuleNameFinder().find([SourceText("a", text[:100], text, "a")], {"what did": "=1", "ab ab": "=2", "a": "=3"})
+
+
 def line(text: str) -> None:
     raw = text.replace("\n", " ").encode()
     phases_of(raw)
@@ -176,6 +182,8 @@ QUESTIONS: dict[str, Read] = {
 NAMES: dict[str, Read] = {
     "a name": tokens.normalise,
     "its forms": names.stored_forms,
+    "names found in it": names_found,
+    "names found in what it titles": title_names,
     "a citation": cited,
     "an id": valid(RecordId),
     "a tenant": valid(TenantId),

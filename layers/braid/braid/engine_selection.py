@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from braid.engines.embedded.store import EmbeddedStore
+    from braid.models import GraphSource
     from braid.models.model_profiles import Profiles
     from braid.ports.cache import Cache, ResilientCache
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
+    from braid.ports.name_finder import NameFinder
     from braid.ports.object_store import ObjectStore
     from braid.ports.reembedding import IndexMigration, JobStore
     from braid.ports.schema_registry import SchemaRegistry
@@ -219,6 +221,18 @@ class Engines:
     def profiles(self) -> Profiles:
         """Every configured model and profile."""
         return load_profiles(self.settings.shared_dir)
+
+    @property
+    def graph_source(self) -> GraphSource:
+        """Where the graph comes from."""
+        return self.settings.graph
+
+    @cached_property
+    def name_finder(self) -> NameFinder:
+        """What finds names in texts."""
+        from braid.understanding.name_finding import RuleNameFinder
+
+        return RuleNameFinder()
 
     @cached_property
     def migration(self) -> IndexMigration:

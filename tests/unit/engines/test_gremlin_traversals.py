@@ -106,16 +106,18 @@ def test_what_a_caller_sends_is_an_argument_and_never_a_step() -> None:
 
 @pytest.mark.parametrize("ends", [None, day(9)])
 @pytest.mark.parametrize("trusted", [True, False])
-def test_rows_come_back_as_they_were_written(ends: Any, *, trusted: bool) -> None:
+@pytest.mark.parametrize("position", [None, 0, 17])
+def test_rows_come_back_as_they_were_written(ends: Any, position: int | None, *, trusted: bool) -> None:
     fields: dict[str, Any] = {"timestamp": day(3), "has_record": False, "trusted": trusted, "invalid_at": ends}
-    described = vertex("a|1", entity_type="Event", name="Naïve | name", **fields)
+    found = position is not None
+    described = vertex("a|1", entity_type="Event", name="Naïve | name", found=found, **fields)
     (row,) = [
         step[3] for step in steps_named(elements.write_vertices(source(), [described]), "property") if step[2] == "row"
     ]
-    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name", trusted, ends)
-    related = edge("a", "b", confidence=0.1 + 0.2, evidence="a|1", trusted=trusted, invalid_at=ends)
+    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name", trusted, ends, found)
+    related = edge("a", "b", confidence=0.1 + 0.2, evidence="a|1", trusted=trusted, invalid_at=ends, position=position)
     (row,) = rows(elements.write_edges(source(), [related]))
-    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", trusted, ends)
+    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", trusted, ends, position)
 
 
 def test_rows_without_an_end_of_validity_which_an_older_braid_wrote_are_read() -> None:

@@ -9,8 +9,9 @@ from math import hypot, isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 from braid.errors import InvalidRequest
+from braid.ingestion.found_names import find_names, stale_mentions, taken_over
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
-from braid.models import Kind, Record, Relationship, Vertex
+from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import too_much
 from braid.ports.ingestion import ItemError, MissingEnds
 
@@ -39,6 +40,8 @@ class Accepted:
     records: list[Record] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     """New vertices, and those that differ from the stored ones."""
+    given_vertices: int = 0
+    """How many of them are there not only for names that were found."""
     edges: list[Relationship] = field(default_factory=list)
     """Those that are new or differ from the stored ones."""
     distrusted: list[Relationship] = field(default_factory=list)
@@ -46,6 +49,14 @@ class Accepted:
     stated: set[Identity] = field(default_factory=set)
     """All valid edges, including those that are stored unchanged."""
     stubs: int = 0
+    names: int = 0
+    """Found names that are new."""
+    mentions: int = 0
+    """Found mentions, stored or not."""
+    stale: list[Relationship] = field(default_factory=list)
+    """Stored mentions that were found in earlier versions of the records, and hold no longer."""
+    replaced: list[str] = field(default_factory=list)
+    """Found names in whose place a given entity comes."""
     supersession: Supersession = field(default_factory=Supersession)
     errors: list[ItemError] = field(default_factory=list)
 
@@ -61,6 +72,8 @@ class Given:
     edge_places: dict[Identity, str]
     in_graph: dict[str, Vertex] = field(default_factory=dict)
     """Stored vertices with the ids of these records and vertices."""
+    for_mentions: set[str] = field(default_factory=set)
+    """Ids of found names, and of records that need a vertex only because names were found in them."""
 
 
 def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
@@ -114,8 +127,27 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     _find_supersession(given, store, accepted)
     if request.supersede_only:
         given.records = {}
+    if store.graph_source is GraphSource.GIVEN:
+        accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
+    else:
+        _find_names(given, store, accepted)
     _join(given, store, accepted)
     return accepted
+
+
+def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
+    """Add the names found in the records and their mentions to what is given; what is given wins."""
+    passed, accepted.replaced = taken_over(given.request.tenant_id, given.vertices.values(), store)
+    found = find_names(given.records, given.vertices.values(), given.in_graph, store)
+    stated = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
+    accepted.stale = found.stale
+    accepted.names = len(found.vertices.keys() - found.stored.keys())
+    accepted.mentions = len(found.edges)
+    given.for_mentions = {*found.vertices, *(edge.target for edge in found.edges.values())} - stated
+    given.for_mentions -= {*given.vertices, *(one.id for one in given.records.values() if one.kind is Kind.ENTITY)}
+    given.vertices |= found.vertices
+    given.in_graph |= found.stored
+    given.edges = passed | found.edges | given.edges
 
 
 def _as_trusted_as_evidence(
@@ -281,7 +313,7 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     outside = sorted(ends - set(records) - set(vertices))
     in_graph = {vertex.id: vertex for vertex in store.graph.get_many(tenant_id, outside)} | given.in_graph
     unsure = [name for name in outside if not _has_record(in_graph, name)]
-    unsure += [name for name in vertices if name not in records]
+    unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     unjoined = sorted(indexed - set(in_graph))
     found = store.index.get_many(tenant_id, unjoined) if unjoined else []
@@ -317,9 +349,11 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
             meant = accepted.supersession.edge(before)
         if rewrite or meant != before:
             accepted.edges.append(meant)
+    accepted.stated = {identity for identity in accepted.stated if not given.edges[identity].found}
     accepted.distrusted = _distrusted(given, store)
     vertices_meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
     accepted.vertices = [vertex for vertex in vertices_meant if rewrite or vertex != in_graph.get(vertex.id)]
+    accepted.given_vertices = sum(vertex.id not in given.for_mentions for vertex in accepted.vertices)
     accepted.records = list(records.values())
 
 
@@ -331,7 +365,9 @@ def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Ver
 
 
 def _kept(before: Relationship | None, meant: Relationship) -> TypeGuard[Relationship]:
-    """Whether a stored edge stays as it is: a stranger's word for the same does not replace what is trusted."""
+    """Whether a stored edge stays: neither what is found nor a stranger's word replaces what is given and trusted."""
+    if before is not None and meant.found and not before.found:
+        return True
     if before is None or meant.trusted or not before.trusted or before.invalid_at is not None:
         return False
     return meant.evidence is not None and meant.evidence != before.evidence

@@ -28,6 +28,8 @@ OURS = {
     "supplied_spaces": "unknown field",
 }
 """Fields of the stored models that callers may not set, each with its error message."""
+FOUND = {"position": "unknown field"}
+"""Fields of relationships that are found in texts."""
 NO_VECTORS = {"embeddings": "unknown field"}
 """Fields that only records may set, if the settings allow it; not corpus items and not entities."""
 CORPUS_NAMES = {"id": "_id", "content": "text"}
@@ -135,7 +137,7 @@ def entity_of(row: Mapping[str, Any], tenant_id: str) -> tuple[Vertex, Record | 
 
 def relationship_of(row: Mapping[str, Any], tenant_id: str) -> Relationship:
     """Parse an item into an edge."""
-    refuse(row, OURS)
+    refuse(row, OURS | FOUND)
     return Relationship.model_validate({**row, "tenant_id": tenant_id})
 
 

@@ -53,7 +53,7 @@ class Fault(StrEnum):
 
     Found only where the intent log is kept."""
     NO_EVIDENCE = "no_evidence"
-    """An edge has as evidence a record that does not exist: the evidence is removed."""
+    """An edge has as evidence a record that does not exist: the evidence is removed, and the edge if it was found."""
     NOTE_UNREADABLE = "note_unreadable"
     """The log entry of an interrupted write cannot be read, or not be written: it is left, and the rest is repaired.
 
@@ -239,20 +239,30 @@ class _Repair:
         there = self._store.index.written(self._tenant_id, sorted({*claimed, *named}))
         vertices: list[Vertex] = []
         edges: list[Relationship] = []
+        gone: list[Relationship] = []
         for vertex in page.vertices:
             if vertex.has_record and vertex.id not in there:
                 self._note(Fault.NO_RECORD, vertex.id, "the vertex claims a record that is not there")
                 vertices.append(vertex.model_copy(update={"has_record": False}))
         for edge in page.relationships:
             if edge.evidence and edge.evidence not in there:
+                gone += [edge] if edge.found else []
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: there is no record {edge.evidence!r}"
                 self._note(Fault.NO_EVIDENCE, edge.source, message)
-                edges.append(edge.model_copy(update={"evidence": None}))
+                edges += [] if edge.found else [edge.model_copy(update={"evidence": None})]
             elif edge.evidence and edge.trusted and not there[edge.evidence].trusted:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: its evidence {edge.evidence!r} is not trusted"
                 self._note(Fault.OTHER_TRUST, edge.source, message)
                 edges.append(edge.model_copy(update={"trusted": False}))
         self._write(vertices, edges)
+        self._remove(gone)
+
+    def _remove(self, found: Sequence[Relationship]) -> None:
+        """Remove mentions that were found in records which do not exist, and names that nothing mentions then."""
+        if found and not self._dry_run:
+            with self._store.transaction(self._tenant_id):
+                self._store.graph.delete_relationships(self._tenant_id, found)
+                self._store.graph.delete_unmentioned(self._tenant_id, sorted({edge.source for edge in found}))
 
     def _note(self, fault: Fault, identity: str, message: str) -> None:
         self.counts[fault] = self.counts.get(fault, 0) + 1

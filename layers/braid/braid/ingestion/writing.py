@@ -18,6 +18,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
 from braid.ingestion.turns import turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
+from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 from braid.understanding.parts import embed, has_all_parts
 
@@ -91,6 +92,9 @@ def write(
     StoreError, ModelError
         As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it.
     """
+    if store.graph_source is GraphSource.FOUND:
+        left_out = {"vertices": (), "relationships": (), "places": request.places.records_only()}
+        request = request.model_copy(update=left_out)
     tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
     # Before the transaction, so that others can write while the models run.
     version, accepted, embedded = _prepared(request, store, encoding, batch, on_progress)
@@ -118,11 +122,13 @@ def write(
         written=len(embedded),
         unchanged=len(accepted.records) - len(embedded),
         embedded=len(encoding.asked),
-        vertices=len(accepted.vertices),
+        vertices=accepted.given_vertices,
         relationships=len(accepted.stated),
-        unchanged_relationships=len(accepted.stated) - len(accepted.edges),
+        unchanged_relationships=len(accepted.stated) - sum(not edge.found for edge in accepted.edges),
         superseded=superseded,
         stubs=accepted.stubs,
+        names=accepted.names,
+        mentions=accepted.mentions,
         errors=tuple(accepted.errors),
         embed_seconds=encoding.seconds,
         write_seconds=time.perf_counter() - began,
@@ -154,6 +160,11 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     edges = [*accepted.edges, *accepted.distrusted]
     if accepted.vertices or edges:
         store.graph.upsert(accepted.vertices, edges)
+    if accepted.replaced:
+        store.graph.delete(tenant_id, accepted.replaced)
+    if accepted.stale:
+        store.graph.delete_relationships(tenant_id, accepted.stale)
+        store.graph.delete_unmentioned(tenant_id, sorted({edge.source for edge in accepted.stale}))
     ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
     written = {record.id for record in embedded}
     return ended + supersession.apply(store, tenant_id, records=written, edges=accepted.stated)

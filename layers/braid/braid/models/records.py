@@ -163,6 +163,8 @@ class Vertex(NewVertex):
     """Whether the search index holds a record of this id, so that it can be an answer."""
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
     """Whether the record is; walks of what is trusted alone neither go through the vertex nor reach it."""
+    found: Annotated[bool, Field(strict=True, exclude_if=lambda found: not found)] = False
+    """Whether it is a name that was found in texts, and not given; it is removed with the last text that has it."""
 
 
 class RelationshipKey(Frozen):
@@ -204,6 +206,13 @@ class Relationship(NewRelationship):
     """One edge. Its identity is (tenant, source, type, target, predicate), so that every write is an upsert."""
 
     tenant_id: TenantId
+    position: Annotated[int, Field(ge=0)] | None = Field(default=None, exclude_if=lambda position: position is None)
+    """Of an edge that was found in the text of its evidence: where the name stands, in characters. None if given."""
+
+    @property
+    def found(self) -> bool:
+        """Whether the edge was found in a text, and not given."""
+        return self.position is not None
 
 
 MAX_CONTENT_BYTES: Final = 1024 * 1024

@@ -78,6 +78,15 @@ class ContextRole(StrEnum):
     TOOL = "tool"
 
 
+class GraphSource(StrEnum):
+    """Where the graph comes from: what is given, names found in the texts, or both."""
+
+    GIVEN = "given"
+    FOUND = "found"
+    """Vertices and relationships that are given are left out."""
+    BOTH = "both"
+
+
 class Fusion(StrEnum):
     """How ranked lists become one."""
 

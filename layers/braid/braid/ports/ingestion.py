@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
+    from braid.models import GraphSource
     from braid.models.model_profiles import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.name_finder import NameFinder
     from braid.ports.object_store import ObjectStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
@@ -37,6 +39,10 @@ class Places(Frozen):
     records: tuple[str, ...] = ()
     vertices: tuple[str, ...] = ()
     relationships: tuple[str, ...] = ()
+
+    def records_only(self) -> Places:
+        """Return the places of the records alone."""
+        return Places(records=self.records)
 
 
 class WriteRequest(Frozen):
@@ -99,6 +105,10 @@ class WriteReport(Frozen):
     superseded: int = 0
     """Records and edges that hold no longer since this write."""
     stubs: int = 0
+    names: int = 0
+    """Names that were found in the texts and are new in the graph."""
+    mentions: int = 0
+    """Found mentions of names in the request's texts, those that were stored just so among them."""
     errors: tuple[ItemError, ...] = ()
     embed_seconds: float = 0.0
     write_seconds: float = 0.0
@@ -139,6 +149,14 @@ class WriteStore(Protocol):
     @property
     def allow_supplied_vectors(self) -> bool:
         """Whether records may bring vectors of their own."""
+
+    @property
+    def graph_source(self) -> GraphSource:
+        """Where the graph comes from."""
+
+    @property
+    def name_finder(self) -> NameFinder:
+        """What finds names in texts."""
 
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the models in whose spaces a record is embedded."""

@@ -117,6 +117,8 @@ class Expansion(Frozen):
     hits: tuple[GraphHit, ...] = ()
     truncated: bool = False
     """Whether a vertex had more edges than the fan-out budget."""
+    trust: Score = 1.0
+    """Of a propagation: how far an answer should go by it, the rest being for vectors and words."""
 
 
 class GraphStats(Frozen):
@@ -195,6 +197,9 @@ class KnowledgeGraph(Protocol):
 @runtime_checkable
 class WritableGraph(KnowledgeGraph, Protocol):
     """The graph as writes and maintenance see it: whole vertices and edges, valid or not."""
+
+    def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
+        """Remove those of some vertices that were found in texts and have no edge left; return how many there were."""
 
     def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""

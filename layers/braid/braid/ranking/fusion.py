@@ -43,6 +43,7 @@ def fuse(
     method: Fusion = Fusion.WEIGHTED,
     rank_constant: int = RANK_CONSTANT,
     propagated: Sequence[GraphHit] = (),
+    trust: float = 1.0,
 ) -> list[Candidate]:
     """Combine the strands' hits into candidates, best first, ties by id.
 
@@ -55,6 +56,8 @@ def fuse(
     ----------
     propagated
         Those of ``graph`` that are hits of propagation.
+    trust
+        Share of propagation in the score; vectors and words have the rest, relative to the best.
     """
     found: defaultdict[str, list[GraphHit]] = defaultdict(list)
     for walked in graph:
@@ -63,7 +66,17 @@ def fuse(
     strands[Source.GRAPH] = best_scores(hit for hits_of_one in found.values() for hit in hits_of_one)
     combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant)
     if method is Fusion.PROPAGATE:
-        combined = append_below(best_scores(propagated), combined)
+        if trust < 1.0:
+            by_text = {Source.VECTOR: weights.vector, Source.LEXICAL: weights.lexical}
+            texts = weighted_sum([(weight, strands[source]) for source, weight in by_text.items()])
+            most = max(texts.values(), default=0.0) or 1.0
+            relative = {identity: score / most for identity, score in texts.items()}
+            first = weighted_sum([(trust, best_scores(propagated)), (1.0 - trust, relative)])
+            combined = append_below(
+                {identity: clamp(score) for identity, score in first.items() if score > 0}, combined
+            )
+        else:
+            combined = append_below(best_scores(propagated), combined)
     ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)
     for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
         for hit in hits:

@@ -51,6 +51,8 @@ class StoredEdge(NamedTuple):
     evidence: str | None
     trusted: bool = True
     invalid_at: datetime | None = None
+    found: bool = False
+    """Whether it was found in the text of its evidence, and not given."""
 
 
 class GatheredGraph(NamedTuple):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.deadline import checked
 from braid.models import MENTIONS, GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
+from braid.ranking.found_mentions import FoundMentions
 from braid.ranking.graph_walks import Node, StoredEdge
 from braid.ranking.scoring import clamp
 
@@ -59,11 +60,13 @@ def personalised_pagerank(
         Whether a seed had more edges than the budget.
     """
     nodes = _with_hits(request, nodes)
-    seeds = {identity: weight for identity, weight in request.seeds().items() if identity in nodes}
+    mentions = FoundMentions(request, nodes, edges)
+    weights = mentions.seeds() if mentions else request.seeds()
+    seeds = {identity: weight for identity, weight in weights.items() if identity in nodes}
     if not seeds:
         return Expansion(truncated=truncated)
     ties = _strongest_edges(edges, nodes)
-    shares = _shares(sorted(nodes), ties, seeds, request.damping)
+    shares = _shares(sorted(nodes), ties, seeds, request.damping, mentions)
     tied = _degrees(ties.values())
     visited = [
         (-round(share / math.sqrt(max(1, tied[identity])), DIGITS), identity)
@@ -83,7 +86,7 @@ def personalised_pagerank(
         _hit(rank, nodes[identity], -negative, ways[identity], nodes)
         for rank, (negative, identity) in enumerate(chosen, start=1)
     )
-    return Expansion(hits=hits, truncated=truncated)
+    return Expansion(hits=hits, truncated=truncated, trust=round(mentions.trust(), DIGITS))
 
 
 def _with_hits(request: PropagateRequest, nodes: Mapping[str, Node]) -> dict[str, Node]:
@@ -116,21 +119,22 @@ def _degrees(ties: Iterable[StoredEdge]) -> Counter[str]:
 
 
 def _shares(
-    identities: Sequence[str], ties: Mapping[tuple[str, str], StoredEdge], seeds: Mapping[str, float], damping: float
+    identities: Sequence[str],
+    ties: Mapping[tuple[str, str], StoredEdge],
+    seeds: Mapping[str, float],
+    damping: float,
+    mentions: FoundMentions,
 ) -> dict[str, float]:
-    """Return the share of its time that the walk spends at each vertex; an edge is taken by its confidence."""
+    """Return the share of its time that the walk spends at each vertex; a given edge is taken by its confidence."""
     import rustworkx
 
     number = {identity: place for place, identity in enumerate(identities)}
     graph: rustworkx.PyDiGraph[str, float] = rustworkx.PyDiGraph(multigraph=False)
     graph.add_nodes_from(identities)
-    pairs = [
-        (number[one], number[other], tie.confidence)
-        for (one, other), tie in checked(ties.items())
-        if tie.confidence > 0
-    ]
-    graph.add_edges_from(pairs)
-    graph.add_edges_from([(other, one, confidence) for one, other, confidence in pairs])
+    walked = [tie for tie in checked(ties.values()) if tie.confidence > 0]
+    ways = [(number[tie.source], number[tie.target], *mentions.weights(tie)) for tie in walked]
+    graph.add_edges_from([(source, target, there) for source, target, there, _ in ways])
+    graph.add_edges_from([(target, source, back) for source, target, _, back in ways])
     shares = rustworkx.pagerank(
         graph,
         alpha=damping,

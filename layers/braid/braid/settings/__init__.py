@@ -11,7 +11,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_vali
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError, plainly
-from braid.models import ContextRole, RerankerKind, SchemaWindow
+from braid.models import ContextRole, GraphSource, RerankerKind, SchemaWindow
 from braid.settings.folders import shared_folder, user_folder
 
 StateMachineArn = Annotated[str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")]
@@ -76,6 +76,9 @@ class Settings(BaseSettings):
     shared_dir: Path = Field(default_factory=shared_folder)
     models_dir: Path | None = Field(default=None, validation_alias=AliasChoices("BRAID_MODELS", "BRAID_MODELS_DIR"))
     """Folder with one folder a model; when not set ``home``/models if it is there, else that of the user."""
+
+    graph: GraphSource = GraphSource.BOTH
+    """Whether writes find names in texts, beside the vertices and relationships that are given or in place of them."""
 
     model_profile: str = "minilm"
     embedding_model: str = "auto"

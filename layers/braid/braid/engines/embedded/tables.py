@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 8
+FORMAT = 9
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, 8, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -186,8 +186,16 @@ UPDATE edges SET trusted = 0 WHERE (tenant, evidence) IN (SELECT tenant, id FROM
 """  # noqa: S608 - a condition from above
 """Which edges they do not follow. The index finds those of a record that ceases to be trusted."""
 
+ADDED_IN_9 = """
+ALTER TABLE vertices ADD COLUMN found INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE edges ADD COLUMN position INTEGER;
+"""
+"""Which vertices were found in texts, and where the edges were."""
+
 _TRUST_SINCE = {"vertices": (6, "id"), "edges": (7, "evidence")}
 """By table: the format since which a row says whether it is trusted, and where it names the record that decides."""
+_FOUND_SINCE, _FOUND = 9, {"vertices": "0 AS found", "edges": "NULL AS position"}
+"""Format since which a row says whether it was found, and by table what it says before."""
 
 ADDED_IN_8 = """
 ALTER TABLE vectors ADD COLUMN start INTEGER NOT NULL DEFAULT 0;
@@ -200,7 +208,7 @@ _VECTORS_BEFORE_8 = "CREATE TEMP VIEW vectors AS SELECT *, 0 AS start FROM main.
 _PARTS_SINCE = 8
 """Format since which a long text has several vectors."""
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7, ADDED_IN_8)
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7, ADDED_IN_8, ADDED_IN_9)
 """The tables and indexes that each format added."""
 
 _IDEOGRAPHS_SINCE = 4
@@ -254,11 +262,14 @@ def read_as_it_is(connection: sqlite3.Connection) -> None:
     """Let a connection that cannot write see an older store's vertices, edges and vectors as they are read today."""
     found = connection.execute("PRAGMA user_version").fetchone()[0]
     for table, (since, record) in _TRUST_SINCE.items():
-        if found in range(1, since):
+        if found in range(1, _FOUND_SINCE):
+            trusted = (
+                f" NOT EXISTS (SELECT 1 FROM records WHERE records.tenant = stored.tenant"  # noqa: S608 - names from above
+                f" AND records.id = stored.{record} AND {UNTRUSTED}) AS trusted,"
+            )
             connection.execute(
-                f"CREATE TEMP VIEW {table} AS SELECT *, NOT EXISTS (SELECT 1 FROM records"  # noqa: S608 - names from above
-                f" WHERE records.tenant = stored.tenant AND records.id = stored.{record} AND {UNTRUSTED}"
-                f") AS trusted FROM main.{table} AS stored"
+                f"CREATE TEMP VIEW {table} AS SELECT *,{trusted if found < since else ''} {_FOUND[table]}"  # noqa: S608
+                f" FROM main.{table} AS stored"
             )
     if found in range(1, _PARTS_SINCE):
         connection.execute(_VECTORS_BEFORE_8)

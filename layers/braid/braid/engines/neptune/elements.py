@@ -38,6 +38,8 @@ SHOWN_NAME = "shown_name"
 HAS_RECORD = "has_record"
 UNTRUSTED = "untrusted"
 """Whether a vertex or edge is not trusted; one that an older Braid wrote says nothing, and so is."""
+FOUND = "found"
+"""Mark of a row of what was found in a text; an edge's is followed by its position."""
 TIMESTAMP = "timestamp"
 VALID_FROM = "valid_from"
 VALID_UNTIL = "valid_until"
@@ -162,6 +164,7 @@ class Reached(NamedTuple):
     name: str
     trusted: bool
     invalid_at: datetime | None
+    found: bool
 
 
 class Step(NamedTuple):
@@ -175,18 +178,23 @@ class Step(NamedTuple):
     evidence: str
     trusted: bool
     invalid_at: datetime | None
+    position: int | None
 
 
 def read_vertex(row: str) -> Reached:
     """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
     record, entity_type, has_record, time, name, *rest = row.split(_SEPARATOR)
-    return Reached(record, entity_type, has_record == "1", _read_moment(time), name, *_read_rest(rest))
+    trusted, invalid_at, found = _read_rest(rest)
+    moment = _read_moment(time)
+    return Reached(record, entity_type, has_record == "1", moment, name, trusted, invalid_at, found is not None)
 
 
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
     source, kind, target, predicate, confidence, evidence, *rest = row.split(_SEPARATOR)
-    return Step(source, kind, target, predicate, float(confidence), evidence, *_read_rest(rest))
+    trusted, invalid_at, found = _read_rest(rest)
+    position = int(found) if found else None
+    return Step(source, kind, target, predicate, float(confidence), evidence, trusted, invalid_at, position)
 
 
 def node_of(vertex: Reached) -> Node:
@@ -200,12 +208,13 @@ def node_of(vertex: Reached) -> Node:
 def _vertex_row(vertex: Vertex) -> str:
     time = _row_moment(vertex.timestamp)
     fields = (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", time, vertex.name or "")
-    return _SEPARATOR.join((*fields, *_rest(vertex)))
+    return _SEPARATOR.join((*fields, *_rest(vertex), *((FOUND,) if vertex.found else ())))
 
 
 def _edge_row(edge: Relationship) -> str:
     fields = (_identity(edge), repr(float(edge.confidence)), edge.evidence or "")
-    return _SEPARATOR.join((*fields, *_rest(edge)))
+    found = () if edge.position is None else (f"{FOUND}{edge.position}",)
+    return _SEPARATOR.join((*fields, *_rest(edge), *found))
 
 
 def _rest(element: Vertex | Relationship) -> tuple[str, ...]:
@@ -214,10 +223,14 @@ def _rest(element: Vertex | Relationship) -> tuple[str, ...]:
     return mark if element.invalid_at is None else (*mark, _row_moment(element.invalid_at))
 
 
-def _read_rest(fields: Sequence[str]) -> tuple[bool, datetime | None]:
-    """Return whether an element is trusted and when its validity ends; a row of an older Braid does not say the end."""
-    ends = [field for field in fields if field != UNTRUSTED]
-    return len(ends) == len(fields), _read_moment(*ends)
+def _read_rest(fields: Sequence[str]) -> tuple[bool, datetime | None, str | None]:
+    """Return whether an element is trusted, when its validity ends, and what stands behind the mark of a found one.
+
+    A row of an older Braid does not say the end.
+    """
+    found = next((field.removeprefix(FOUND) for field in fields if field.startswith(FOUND)), None)
+    ends = [field for field in fields if field != UNTRUSTED and not field.startswith(FOUND)]
+    return UNTRUSTED not in fields, _read_moment(*ends), found
 
 
 def _row_moment(moment: datetime | None) -> str:
@@ -235,6 +248,11 @@ def _identity(edge: Relationship) -> str:
 def fetch_vertices(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
     """Fetch vertices by their stored ids."""
     return _whole_vertices(source.V(*keys).has(TENANT, tenant_id))
+
+
+def fetch_unmentioned(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Fetch those of some vertices, by their stored ids, that have no edge."""
+    return _whole_vertices(source.V(*keys).has(TENANT, tenant_id).not_(__.both_e()))
 
 
 def fetch_vertices_after(source: GraphTraversalSource, tenant_id: str, *, after: str, limit: int) -> GraphTraversal:
@@ -297,6 +315,7 @@ def vertex_of(tenant_id: str, row: Mapping[str, Any]) -> Vertex:
         valid_at=_moment(row["from"], FIRST_MOMENT),
         invalid_at=_moment(row["until"], LAST_MOMENT),
         trusted=not row["untrusted"],
+        found=reached.found,
     )
 
 
@@ -315,6 +334,7 @@ def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
         invalid_at=_moment(row["until"], LAST_MOMENT),
         evidence=step.evidence or None,
         trusted=step.trusted,
+        position=step.position,
     )
 
 

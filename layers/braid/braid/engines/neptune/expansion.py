@@ -289,5 +289,7 @@ def read_propagation(
 
 
 def _stored_edge(edge: Step) -> StoredEdge:
-    evidence = edge.evidence or None
-    return StoredEdge(edge.source, edge.type, edge.target, edge.confidence, evidence, edge.trusted, edge.invalid_at)
+    evidence, found = edge.evidence or None, edge.position is not None
+    return StoredEdge(
+        edge.source, edge.type, edge.target, edge.confidence, evidence, edge.trusted, edge.invalid_at, found
+    )

@@ -117,6 +117,17 @@ class GremlinGraph:
             removed += len(present)
         return removed
 
+    def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Remove those of some vertices that were found and have no edge, and return how many there were."""
+        removed = 0
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
+            rows = self._connection.submit(
+                partial(elements.fetch_unmentioned, tenant_id=tenant_id, keys=batch),
+            )
+            found = [vertex.id for vertex in (elements.vertex_of(tenant_id, row) for row in rows) if vertex.found]
+            removed += self.delete(tenant_id, found)
+        return removed
+
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many existed."""
         keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]

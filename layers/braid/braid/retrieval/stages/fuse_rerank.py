@@ -91,6 +91,7 @@ def run(
     vector, lexical, graph = strands(request)
     weights = weigh(request, vector, lexical, graph, limits.parameters)
     how = method(request)
+    trust = request.expanded.trust if request.expanded else 1.0
     fused = fuse(
         vector=vector,
         lexical=lexical,
@@ -99,6 +100,7 @@ def run(
         method=how,
         rank_constant=limits.parameters.rank_constant,
         propagated=request.expanded.hits if request.expanded and request.expanded.propagated else (),
+        trust=trust,
     )
     text_lost = False
     try:
@@ -124,7 +126,7 @@ def run(
     ranked = kept.ranked
     if how is Fusion.PROPAGATE and not text_lost:
         links = linked.links if linked else ()
-        ranked = cohere(request.query.text, links, ranked, weight=limits.parameters.coherence)
+        ranked = cohere(request.query.text, links, ranked, weight=trust * limits.parameters.coherence)
     fuse_ms = watch.lap()
     ranked, rerank_lost, cost_usd = _rerank(request, ranked, reranker, limits, text_lost=text_lost)
     if rerank_lost:

@@ -186,7 +186,7 @@ class _Walk:
             return GraphFound(took_ms=0)
         expansion = self.graph.propagate(request)
         found = _found(expansion.hits, truncated=expansion.truncated)
-        return found.model_copy(update={"propagated": bool(found.hits)})
+        return found.model_copy(update={"propagated": bool(found.hits), "trust": expansion.trust})
 
     def constrain(self) -> GraphFound:
         """Find what the caller's constraint allows."""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from braid.models import Embedding, EntityLink, Frozen, GraphHit, Hit, Plan, PlanStep, Query, RecordId, Timestamp
+from braid.models import Embedding, EntityLink, Frozen, GraphHit, Hit, Plan, PlanStep, Query, RecordId, Score, Timestamp
 
 Milliseconds = Annotated[float, Field(ge=0)]
 
@@ -116,6 +116,8 @@ class GraphFound(Frozen):
     truncated: bool = False
     propagated: bool = False
     """Whether the hits are of propagation, which includes the text hits."""
+    trust: Score = 1.0
+    """How far the answer should go by propagation; the rest is for vectors and words."""
     frontier: tuple[RecordId, ...] = ()
     """Ids for the next step; of a constraint, all ids that may be answers."""
     wide: bool = False

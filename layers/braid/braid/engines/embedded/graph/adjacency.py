@@ -68,6 +68,8 @@ class Adjacency:
     edge_until: Numbers
     evidence: list[str | None]
     """Each edge's evidence."""
+    found: Mask
+    """Whether each edge was found in a text."""
     edge_trusted: NDArray[np.bool_]
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
 
@@ -146,7 +148,8 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
     entity_types = sorted({row[3] for row in vertices})
     type_place = {name: number for number, name in enumerate(entity_types)}
     edges = connection.execute(
-        "SELECT source, type, target, predicate, confidence, valid_at, invalid_at, evidence, trusted FROM edges"
+        "SELECT source, type, target, predicate, confidence, valid_at, invalid_at, evidence, trusted,"
+        " position IS NOT NULL FROM edges"
         " WHERE tenant = ?",
         (tenant,),
     ).fetchall()
@@ -174,6 +177,7 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
         edge_until=_moments([row[6] for row in edges], ALWAYS_UNTIL),
         evidence=[row[7] for row in edges],
         edge_trusted=np.array([row[8] for row in edges], dtype=np.bool_),
+        found=np.array([row[9] for row in edges], dtype=np.bool_),
     )
 
 

@@ -75,6 +75,10 @@ class EmbeddedKnowledgeGraph:
         """Remove vertices with their edges and return how many vertices there were."""
         return delete(self._store, Generation.GRAPH, tenant_id, ids, rows.delete)
 
+    def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Remove those of some vertices that were found and have no edge, and return how many there were."""
+        return delete(self._store, Generation.GRAPH, tenant_id, list(ids), rows.delete_unmentioned)
+
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
         if not relationships:

@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 _WRITE_VERTEX = """
-INSERT INTO vertices (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at, trusted)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO vertices
+    (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at, trusted, found)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) DO UPDATE SET
     entity_type = excluded.entity_type, name = excluded.name, aliases = excluded.aliases,
     has_record = excluded.has_record, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
-    invalid_at = excluded.invalid_at, trusted = excluded.trusted
+    invalid_at = excluded.invalid_at, trusted = excluded.trusted, found = excluded.found
 RETURNING number
 """
 _VERTEX_COLUMNS = (
-    "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted"
+    "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted, v.found"
 )
 _EDGE_COLUMNS = (
-    "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence, e.trusted"
+    "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence, e.trusted,"
+    " e.position"
 )
 
 
@@ -46,6 +48,7 @@ def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Itera
             to_microseconds(vertex.valid_at),
             to_microseconds(vertex.invalid_at),
             vertex.trusted,
+            vertex.found,
         )
         number = connection.execute(_WRITE_VERTEX, row).fetchall()[0][0]
         connection.execute("DELETE FROM names WHERE vertex = ?", (number,))
@@ -95,7 +98,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
                 raise InvalidRequest(message, field="relationships")
     connection.executemany(
         "INSERT OR REPLACE INTO edges (tenant, source, type, target, predicate, confidence, timestamp, valid_at,"
-        " invalid_at, evidence, trusted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " invalid_at, evidence, trusted, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 tenant,
@@ -109,6 +112,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
                 to_microseconds(relationship.invalid_at),
                 relationship.evidence,
                 relationship.trusted,
+                relationship.position,
             )
             for relationship in relationships
         ],
@@ -192,6 +196,17 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
     connection.executemany("DELETE FROM edges WHERE target = ?", numbers)
     connection.executemany("DELETE FROM vertices WHERE number = ?", numbers)
     return len(numbers)
+
+
+def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
+    """Remove those of some vertices of one tenant that were found and have no edge; return how many there were."""
+    unmentioned = connection.execute(
+        "SELECT v.id FROM vertices AS v WHERE v.tenant = ? AND v.found AND v.id IN (SELECT value FROM json_each(?))"
+        " AND NOT EXISTS (SELECT 1 FROM edges WHERE tenant = v.tenant AND source = v.number)"
+        " AND NOT EXISTS (SELECT 1 FROM edges WHERE target = v.number)",
+        (tenant, json.dumps(list(ids))),
+    ).fetchall()
+    return delete(connection, tenant, [row[0] for row in unmentioned])
 
 
 def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Relationship]) -> int:
@@ -315,6 +330,7 @@ def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
         invalid_at=from_microseconds(row[7]),
         evidence=row[8],
         trusted=bool(row[9]),
+        position=row[10],
     )
 
 
@@ -330,4 +346,5 @@ def _vertex(tenant_id: str, row: Sequence[Any]) -> Vertex:
         valid_at=from_microseconds(row[6]),
         invalid_at=from_microseconds(row[7]),
         trusted=bool(row[8]),
+        found=bool(row[9]),
     )

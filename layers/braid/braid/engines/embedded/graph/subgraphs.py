@@ -79,6 +79,7 @@ def _edge(graph: Adjacency, edge: int) -> StoredEdge:
         graph.evidence[edge],
         bool(graph.edge_trusted[edge]),
         moment_of(graph.edge_until, edge),
+        bool(graph.found[edge]),
     )
 
 

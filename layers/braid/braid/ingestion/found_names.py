@@ -1,0 +1,186 @@
+"""Names found in the texts of a write: their vertices, their mentions, and what a text no longer says.
+
+A name that is given, in this write or stored, is not made again: its entity gets the found mentions. All others become
+vertices whose id is a hash of the name, so that every text that has a name leads to the same one. The same texts give
+the same vertices and edges, so that repeating a write that broke off completes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from braid.models import MENTIONS, GraphSource, Kind, Relationship, Vertex
+from braid.ports.name_finder import SourceText
+from braid.understanding.name_finding import name_key
+from braid.understanding.tokens import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from braid.models import Record
+    from braid.ports.ingestion import WriteStore
+    from braid.ports.name_finder import FoundName
+
+PREFIX = "found:"
+"""Begins the ids of found names."""
+_READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
+"""Kinds of record in whose texts names are looked for."""
+_NAMES_AT_ONCE = 1_000
+_GIVEN = "="
+"""Begins the keys of given names; no normalised name has it."""
+_DOCUMENT = "Document"
+"""Entity type of the vertex of a record that is no entity."""
+
+
+class FoundNames(NamedTuple):
+    """What was found in the records of a write."""
+
+    vertices: dict[str, Vertex]
+    edges: dict[tuple[str, str, str, str], Relationship]
+    stale: list[Relationship]
+    """Stored mentions that the records no longer have."""
+    stored: dict[str, Vertex]
+    """Those of the vertices that are stored, as they are."""
+
+
+def found_id(key: str) -> str:
+    """Return the id of the vertex of a found name."""
+    return PREFIX + hashlib.sha256(key.encode()).hexdigest()[:20]
+
+
+def find_names(
+    records: Mapping[str, Record], given: Iterable[Vertex], in_graph: Mapping[str, Vertex], store: WriteStore
+) -> FoundNames:
+    """Find the names in some records, and the mentions of earlier versions of them that hold no longer.
+
+    Parameters
+    ----------
+    records
+        Those of a write, changed or not, by id.
+    given
+        Vertices of the write.
+    in_graph
+        Stored vertices that have the ids of these records.
+    store
+        Both stores, and the finder.
+    """
+    read = [record for record in records.values() if record.kind in _READ]
+    if not read:
+        return FoundNames({}, {}, [], {})
+    tenant_id = read[0].tenant_id
+    found = store.name_finder.find(_texts(read), _given_names(given, read))
+    unknown = [name for name in found if not name.key.startswith(_GIVEN)]
+    known = _known(tenant_id, unknown, store) if store.graph_source is GraphSource.BOTH else {}
+    entities = {
+        name.key: name.key[1:] if name.key.startswith(_GIVEN) else known.get(name.key) or found_id(name.key)
+        for name in found
+    }
+    edges: dict[tuple[str, str, str, str], Relationship] = {}
+    vertices: dict[str, Vertex] = {}
+    for name in found:
+        entity = entities[name.key]
+        mentions = [mention for mention in name.mentions if mention.text_id != entity]
+        for mention in mentions:
+            edge = Relationship(
+                tenant_id=tenant_id,
+                source=entity,
+                type=MENTIONS,
+                target=mention.text_id,
+                confidence=mention.confidence,
+                evidence=mention.text_id,
+                position=mention.position,
+                trusted=records[mention.text_id].trusted,
+            )
+            before = edges.get(edge.identity())
+            if before is None or before.confidence < edge.confidence:
+                edges[edge.identity()] = edge
+        if mentions and entity.startswith(PREFIX):
+            vertices[entity] = Vertex(
+                id=entity,
+                tenant_id=tenant_id,
+                entity_type=name.entity_type,
+                name=name.name,
+                found=True,
+                trusted=any(records[mention.text_id].trusted for mention in mentions),
+            )
+    stored = {vertex.id: vertex for vertex in store.graph.get_many(tenant_id, sorted(vertices))}
+    for identity, vertex in stored.items():
+        # The first spelling stays, so that no write of the same name changes it.
+        trusted = vertex.trusted or vertices[identity].trusted
+        vertices[identity] = vertex.model_copy(update={"trusted": trusted})
+    return FoundNames(vertices, edges, stale_mentions(tenant_id, in_graph, records, edges, store), stored)
+
+
+def _texts(records: Sequence[Record]) -> list[SourceText]:
+    """Return the records' texts, those of one document together and in their order."""
+    documents: dict[str, list[Record]] = {}
+    for record in records:
+        documents.setdefault(record.id.partition("#")[0], []).append(record)
+    return [
+        SourceText(record.id, record.name or record.source.title or "", record.content, document)
+        for document, parts in documents.items()
+        for record in sorted(parts, key=lambda part: part.source.chunk_index or 0)
+    ]
+
+
+def _given_names(given: Iterable[Vertex], records: Sequence[Record]) -> dict[str, str]:
+    """Return the keys of the entities of a write, by their names and aliases; names win over aliases."""
+    entities = [(vertex.id, vertex.name, vertex.aliases) for vertex in given if not vertex.found]
+    entities += [(one.id, one.name or one.source.title, one.aliases) for one in records if one.kind is Kind.ENTITY]
+    names: dict[str, str] = {}
+    for identity, _, aliases in entities:
+        names |= {normalise(alias): _GIVEN + identity for alias in aliases}
+    names |= {normalise(name): _GIVEN + identity for identity, name, _ in entities if name}
+    names.pop("", None)
+    return names
+
+
+def _known(tenant_id: str, names: Sequence[FoundName], store: WriteStore) -> dict[str, str]:
+    """Return the stored entities that were given and have one of these names, where only one has it."""
+    keys = {phrase: name.key for name in names for phrase in (name.key, normalise(name.name)) if phrase}
+    phrases = sorted(keys)
+    entities: dict[str, set[str]] = {}
+    for start in range(0, len(phrases), _NAMES_AT_ONCE):
+        asked = phrases[start : start + _NAMES_AT_ONCE]
+        for link in store.graph.link(tenant_id, asked, as_of=store.now(), limit=4 * _NAMES_AT_ONCE):
+            if not link.entity_id.startswith(PREFIX) and link.entity_type != _DOCUMENT:
+                entities.setdefault(keys[link.phrase], set()).add(link.entity_id)
+    return {key: next(iter(ids)) for key, ids in entities.items() if len(ids) == 1}
+
+
+def stale_mentions(
+    tenant_id: str,
+    in_graph: Mapping[str, Vertex],
+    records: Mapping[str, Record],
+    edges: Collection[tuple[str, str, str, str]],
+    store: WriteStore,
+) -> list[Relationship]:
+    """Return the stored mentions that were found in some records, apart from these edges."""
+    written = [identity for identity in in_graph if identity in records]
+    if not written:
+        return []
+    stored = store.graph.relationships(tenant_id, ids=written, types=(MENTIONS,))
+    return [edge for edge in stored if edge.found and edge.target in records and edge.identity() not in edges]
+
+
+def taken_over(
+    tenant_id: str, given: Iterable[Vertex], store: WriteStore
+) -> tuple[dict[tuple[str, str, str, str], Relationship], list[str]]:
+    """Return the mentions that pass from found names to given entities of the same name, and the names' ids."""
+    heirs = {
+        found_id(name_key(name)): vertex.id
+        for vertex in given
+        for name in (vertex.name, *vertex.aliases)
+        if name and not vertex.found
+    }
+    if not heirs:
+        return {}, []
+    replaced = [vertex.id for vertex in store.graph.get_many(tenant_id, sorted(heirs))]
+    mentions = store.graph.relationships(tenant_id, ids=replaced, types=(MENTIONS,)) if replaced else []
+    passed = [
+        edge.model_copy(update={"source": heirs[edge.source]})
+        for edge in mentions
+        if edge.source in heirs and heirs[edge.source] != edge.target
+    ]
+    return {edge.identity(): edge for edge in passed}, replaced

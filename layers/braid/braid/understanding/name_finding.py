@@ -1,0 +1,417 @@
+"""Finds names in texts by rules: by their form, by where they stand, and those that are given.
+
+What is a name: a title; words with capitals, with particles between them ("University of Copenhagen"); identifiers
+(``E42``, ``LX-400``), code symbols (``should_notify()``), versions, e-mail addresses and URLs; quoted titles; the short
+form behind a long one ("World Health Organization (WHO)"). What is none: a word that has its capital only because a
+sentence begins, months and weekdays, function words, and all words of a text in capitals.
+
+Time is linear in the length of the text: it is split at white space, and no pattern is applied to more than
+:data:`LONGEST_PIECE` characters.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from braid.ports.name_finder import FoundMention, FoundName
+from braid.understanding.names import MIN_WORD_CHARACTERS, without_brackets
+from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, cased_words, normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from braid.ports.name_finder import SourceText
+
+LONGEST_PIECE: Final = 200
+"""Characters between two spaces; of a longer piece the rest is not read."""
+LONGEST_NAME: Final = 120
+MOST_NAME_WORDS: Final = 8
+LONGEST_RUN: Final = 24
+"""Words with capitals in a row; a longer run is no name, and another begins."""
+MOST_TITLE_WORDS: Final = 12
+MOST_NAMES: Final = 200
+"""Of one text, those that stand first."""
+FEW_WORDS, MOSTLY_CAPITALS = 12, 0.6
+"""In a text of that many words of which so many have capitals, capitals say nothing."""
+LONGEST_TEXT: Final = 200_000
+"""Characters of a text that are read."""
+TITLE, FIRST_SENTENCE, SEVERAL_TIMES, MENTIONED = 1.0, 0.9, 0.85, 0.8
+"""Confidence of a mention by what it says of the text."""
+NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE = "Concept", "Identifier", "CodeEntity", "Address"
+
+_PARTICLES_TEXT: Final = """
+    of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for
+"""
+_PARTICLES: Final = frozenset(_PARTICLES_TEXT.split())
+_MOST_PARTICLES: Final = 2
+_NO_SURNAME_TEXT: Final = """
+    of the for
+"""
+_NO_SURNAME: Final = frozenset(_NO_SURNAME_TEXT.split())
+_DATES_TEXT: Final = """
+    january february march april may june july august september october november december jan feb mar apr jun jul
+    aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday
+"""
+_DATES: Final = frozenset(_DATES_TEXT.split())
+_OPENERS_TEXT: Final = """
+    although however despite today yesterday tomorrow then thus also another later meanwhile moreover furthermore
+    hence therefore here every several both either neither unlike like no yes well hi hey hello oh wow thanks
+    thank please let maybe perhaps just so too very never always often sometimes she he we i you they my our his
+    their its again once including see note according based given using next still even while within without upon
+    among between against across along around below above toward towards per via plus first second third finally
+    originally currently recently eventually initially together nothing something everything nobody somebody
+    everybody anyone someone everyone many few most more less much each what why when where how which who whom
+    whose it this that these those there
+"""
+_OPENERS: Final = frozenset(_OPENERS_TEXT.split())
+"""Words that begin a sentence and belong to no name."""
+_GIVEN_NAMES_TEXT: Final = """
+    april may june august jan
+"""
+_GIVEN_NAMES: Final = frozenset(_GIVEN_NAMES_TEXT.split())
+"""Months that are names of people as well."""
+_HONORIFICS_TEXT: Final = """
+    mr mrs ms miss dr prof professor president senator governor general colonel captain rev reverend sir dame
+"""
+_HONORIFICS: Final = frozenset(_HONORIFICS_TEXT.split())
+_ABBREVIATED_TEXT: Final = """
+    dr mr mrs ms prof st mt ft gen lt col maj capt sgt rev hon sen rep gov pres jr sr vs inc co corp ltd no vol
+"""
+_ABBREVIATED: Final = frozenset(_ABBREVIATED_TEXT.split())
+"""Words of names behind which a full stop ends no sentence."""
+
+_PIECE = re.compile(r"\S+")
+_PART = re.compile(r"[^/|\u2013\u2014,;:()\[\]{}<>\"\u201c\u201d]+|[^\s]")
+_CORE = re.compile(r"[^\W_]|[_@]")
+_URL = re.compile(r"(?:https?://|www\.)[^\s<>\"\u201c\u201d]+")
+_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,5}")
+_CALL = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->)\w+)*\(\)")
+_SYMBOL = re.compile(
+    r"_*[a-z0-9]+(?:_+[A-Za-z0-9]+)+_*|[A-Z0-9]+(?:_+[A-Z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+|(?:[A-Z][a-z0-9]+){2,}"
+)
+_DOTTED = re.compile(r"[A-Za-z_]\w+(?:(?:\.|::)[A-Za-z_]\w+)+")
+_IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=[^A-Z]*[A-Z])[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
+_VERSION = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-+]?[a-z]+\d*)?|v\d+(?:\.\d+)*")
+_NUMBER = re.compile(r"\d{1,4}(?:\.\d+)*|[IVX]+")
+_QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]")
+_SENTENCE_END = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
+
+
+class _Word(NamedTuple):
+    """A piece of text between spaces or punctuation."""
+
+    text: str
+    start: int
+    begins: bool
+    """Whether a sentence begins here."""
+    apart: bool
+    """Whether punctuation stands before it, so that no name goes on here."""
+    opened: bool
+    """Whether that is an opening bracket."""
+
+
+class _Candidate(NamedTuple):
+    key: str
+    name: str
+    entity_type: str
+    start: int
+    sure: bool = True
+    """Whether it is a name for itself; else only where the same word stands as a name elsewhere in the document."""
+    bracketed: bool = False
+    """Whether it stands behind an opening bracket."""
+
+
+@dataclass
+class _Tally:
+    """A name of one document while it is counted."""
+
+    name: str
+    entity_type: str
+    texts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """First position, and number of times, by the text's id; a title has the position -1."""
+
+
+class RuleNameFinder:
+    """Finds names by rules; implements :class:`braid.ports.name_finder.NameFinder`."""
+
+    def find(self, texts: Sequence[SourceText], given: Mapping[str, str]) -> list[FoundName]:
+        """Return the names in some texts, in the order in which they stand there first."""
+        found: dict[str, FoundName] = {}
+        starts = _first_words(given)
+        for _, document in groupby(texts, key=lambda text: text.document):
+            for name in _names_of_document(list(document), given, starts):
+                known = found.get(name.key)
+                found[name.key] = name if known is None else known._replace(mentions=known.mentions + name.mentions)
+        return list(found.values())
+
+
+def name_key(name: str) -> str:
+    """Return what the spellings of a name share: case, accents, hyphens, possessives and a leading article are gone."""
+    words = normalise(name).split()
+    while len(words) > 1 and words[0] in {"the", "a", "an"}:
+        del words[0]
+    return " ".join(words)
+
+
+def title_names(title: str) -> list[str]:
+    """Return the names that a title gives: itself, and itself without what follows a bracket or the first comma."""
+    whole = " ".join(title.split())
+    if not whole or len(whole) > LONGEST_NAME or len(whole.split()) > MOST_TITLE_WORDS:
+        return []
+    short = without_brackets(whole)
+    return [name for name in dict.fromkeys((whole, short, short.partition(",")[0].strip())) if name_key(name)]
+
+
+def _names_of_document(
+    texts: Sequence[SourceText], given: Mapping[str, str], starts: Mapping[str, int]
+) -> Iterator[FoundName]:
+    tallies: dict[str, _Tally] = {}
+    candidates = [(text, list(_candidates(text.content[:LONGEST_TEXT]))) for text in texts]
+    standing = {each.key for _, found in candidates for each in found if each.sure}
+    titles = [(text, name) for text in texts for name in title_names(text.title)]
+    standing |= {name_key(name) for _, name in titles}
+    for text, name in titles:
+        _count(tallies, given.get(normalise(name), name_key(name)), _Tally(name, NAME_TYPE), text.id, -1)
+    shorter = _short_forms([each for _, found in candidates for each in found])
+    shorter |= _surnames([*(each.name for _, found in candidates for each in found), *(name for _, name in titles)])
+    for text, found in candidates:
+        kept = 0
+        for each in found:
+            if not each.sure and each.key not in standing and each.key not in shorter:
+                continue
+            full = shorter.get(each.key)
+            key, name = (name_key(full), full) if full else (each.key, each.name)
+            key = given.get(normalise(name), given.get(key, key))
+            _count(tallies, key, _Tally(name, each.entity_type), text.id, each.start)
+            kept += 1
+            if kept == MOST_NAMES:
+                break
+        if starts:
+            for key, name, start in _given_in(text.content[:LONGEST_TEXT], given, starts):
+                if key in tallies and text.id in tallies[key].texts:
+                    continue
+                _count(tallies, key, _Tally(name, NAME_TYPE), text.id, start)
+    ends = {text.id: _first_sentence_end(text.content) for text in texts}
+    for key, tally in tallies.items():
+        mentions = tuple(
+            FoundMention(text_id, max(start, 0), _confidence(start, times, ends[text_id]))
+            for text_id, (start, times) in tally.texts.items()
+        )
+        yield FoundName(key, tally.name, tally.entity_type, mentions)
+
+
+def _count(tallies: dict[str, _Tally], key: str, new: _Tally, text_id: str, start: int) -> None:
+    tally = tallies.setdefault(key, new)
+    first, times = tally.texts.get(text_id, (start, 0))
+    tally.texts[text_id] = (min(first, start), times + 1)
+
+
+def _confidence(start: int, times: int, first_sentence: int) -> float:
+    if start < 0:
+        return TITLE
+    if start < first_sentence:
+        return FIRST_SENTENCE
+    return SEVERAL_TIMES if times > 1 else MENTIONED
+
+
+def _first_sentence_end(content: str) -> int:
+    begins = (word.start for word in _words(content[: 4 * LONGEST_PIECE]) if word.begins and word.start)
+    return next(begins, len(content))
+
+
+def _short_forms(found: Sequence[_Candidate]) -> dict[str, str]:
+    """Return the long forms of a document's abbreviations by their keys: "World Health Organization (WHO)"."""
+    return {
+        short.key: long.name
+        for long, short in pairwise(found)
+        if short.bracketed and short.name.isupper() and short.key == _initials(long.name)
+    }
+
+
+def _initials(name: str) -> str:
+    return "".join(word[0] for word in cased_words(name) if not word[0].islower()).casefold()
+
+
+def _surnames(names: Iterable[str]) -> dict[str, str]:
+    """Return the full names of a document by their last words, where these belong to one of them alone."""
+    full: dict[str, dict[str, str]] = {}
+    for name in dict.fromkeys(names):
+        words = without_brackets(name).partition(",")[0].split()
+        if not 1 < len(words) <= 3 or not words[-1][:1].isupper() or not words[-1].isalpha():  # noqa: PLR2004 - a person's
+            continue
+        if _NO_SURNAME.isdisjoint(words) and all(word[:1].isalpha() for word in words):
+            full.setdefault(words[-1].casefold(), {})[name_key(name)] = name
+    return {normalise(last): next(iter(of.values())) for last, of in full.items() if len(of) == 1}
+
+
+def _candidates(content: str) -> Iterator[_Candidate]:
+    """Yield what is written like a name: quoted titles, then what has a form of its own, then words with capitals."""
+    for quoted in _QUOTED.finditer(content):
+        name = quoted[1].strip(" ,.!?;:")
+        if name[:1].isupper() and 1 < len(name.split()) <= MOST_NAME_WORDS and (key := name_key(name)):
+            yield _Candidate(key, name, NAME_TYPE, quoted.start(1))
+    words = list(_words(content))
+    for word in words:
+        if special := _special(word.text):
+            yield _Candidate(normalise(word.text) or word.text.casefold(), word.text, special, word.start)
+    letters = [word for word in words if word.text[:1].isalpha()]
+    capitals = sum(word.text[:1].isupper() for word in letters)
+    if len(letters) < FEW_WORDS or capitals < MOSTLY_CAPITALS * len(letters):
+        yield from _capitalised(words, content)
+
+
+def _capitalised(words: Sequence[_Word], content: str) -> Iterator[_Candidate]:
+    """Yield runs of words with capitals, with numbers behind and particles between them."""
+    run: list[_Word] = []
+    particles: list[_Word] = []
+    for word in words:
+        special = _special(word.text)
+        if word.apart or word.begins:
+            yield from _flush(run, content)
+            run, particles = [], []
+        lowered = word.text.casefold()
+        if word.text[:1].isupper() and special not in {CODE_TYPE, ADDRESS_TYPE}:
+            run = [*run, *particles, word] if 0 < len(run) < LONGEST_RUN else [word]
+            particles = []
+            if lowered.endswith(("'s", "\u2019s")):
+                yield from _flush(run, content)
+        elif run and not particles and _NUMBER.fullmatch(word.text):
+            run.append(word)
+        elif run and lowered in _PARTICLES and len(particles) < _MOST_PARTICLES:
+            particles.append(word)
+        else:
+            yield from _flush(run, content)
+            run, particles = [], []
+    yield from _flush(run, content)
+
+
+def _flush(run: Sequence[_Word], content: str) -> Iterator[_Candidate]:
+    """Yield the name that a run of words is, if it is one."""
+    words = list(run)
+    bracketed = bool(words) and words[0].opened
+    begins = bool(words) and words[0].begins
+    while words and _leads_no_name(words):
+        del words[0]
+        begins = False
+    while words and _ends_no_name(words):
+        del words[-1]
+    if not words or len(words) > MOST_NAME_WORDS or (len(words) == 1 and _special(words[0].text)):
+        return
+    name = content[words[0].start : words[-1].start + len(words[-1].text)]
+    name = re.sub(r"['\u2019]s?$", "", " ".join(name.split())).rstrip(".") or name
+    key = name_key(name)
+    if not key or len(name) > LONGEST_NAME or (len(words) == 1 and not (_single(key) or _is_acronym(name))):
+        return
+    yield _Candidate(key, name, NAME_TYPE, words[0].start, not (begins and len(words) == 1), bracketed)
+    of = next((place for place, word in enumerate(words) if word.text == "of"), 0)
+    if of > 1:  # "Lothair II of Lotharingia" names Lothair II
+        yield from _flush(words[:of], content)
+    if of and len(words) - of > 2:  # noqa: PLR2004 - two words and more after "of"
+        yield from _flush([word for word in words[of + 1 :] if word.text != "the"], content)
+
+
+def _is_acronym(word: str) -> bool:
+    return word.isupper() and len(word) >= MIN_WORD_CHARACTERS
+
+
+def _leads_no_name(words: Sequence[_Word]) -> bool:
+    """Return whether a run is none, or one, without its first word."""
+    if _is_acronym(words[0].text):
+        return False
+    first = re.split("['\u2019]", words[0].text.casefold())[0]
+    if first in _DATES:
+        return first not in _GIVEN_NAMES or len(words) == 1 or not words[1].text.isalpha()
+    more = len(words) > 1 and words[1].text[:1].isupper()
+    return first in FUNCTION_WORDS or first in _OPENERS or first.isdigit() or (first in _HONORIFICS and more)
+
+
+def _ends_no_name(words: Sequence[_Word]) -> bool:
+    if _is_acronym(words[-1].text):
+        return False
+    last = words[-1].text.casefold()
+    dated = len(words) > 1 and words[-2].text.casefold() in _DATES and last.isdigit()
+    return dated or last in _DATES or last in FUNCTION_WORDS or (last in _OPENERS and last != "i" and len(words) > 1)
+
+
+def _single(key: str) -> bool:
+    return len(key) > 1 and not key.isdigit() and key not in STOP_WORDS and key not in _OPENERS
+
+
+def _special(text: str) -> str | None:
+    """Return the type of what is a name by its form alone; None of a plain word."""
+    if text.isalpha() and (text.islower() or text.istitle() or text.isupper()):
+        return None
+    if "@" in text:
+        return ADDRESS_TYPE if _EMAIL.fullmatch(text) else None
+    if _URL.fullmatch(text):
+        return ADDRESS_TYPE
+    if _CALL.fullmatch(text) or _SYMBOL.fullmatch(text) or (_DOTTED.fullmatch(text) and text.lower() != text):
+        return CODE_TYPE
+    if _IDENTIFIER.fullmatch(text) or _VERSION.fullmatch(text):
+        return IDENTIFIER_TYPE
+    return None
+
+
+def _words(content: str) -> Iterator[_Word]:
+    """Yield the words of a text; addresses and calls whole, everything else split at punctuation."""
+    begins, apart, opened, end = True, True, False, 0
+    for piece in _PIECE.finditer(content):
+        raw = piece[0][:LONGEST_PIECE]
+        if "\n" in content[end : piece.start()]:
+            begins = True
+        end = piece.end()
+        whole = raw.strip(".,;:!?'\"\u201c\u201d\u2018\u2019<>[]{}*`")
+        whole = whole if whole.endswith("()") else whole.strip("()")
+        if whole and (_CALL.fullmatch(whole) or "@" in whole or _URL.fullmatch(whole)):
+            yield _Word(whole, piece.start() + raw.index(whole), begins, True, False)
+            begins, apart, opened = raw.endswith(_SENTENCE_END), True, False
+            continue
+        for part in _PART.finditer(raw):
+            text = part[0]
+            if not _CORE.search(text):
+                apart, opened = True, text == "("
+                begins = begins or text in _SENTENCE_END
+                continue
+            core = text.strip(".!?'\u2018\u2019*`#\u2026-")
+            head, dot, tail = core.rpartition(".")
+            core = head if dot and tail.casefold() in _OPENERS | FUNCTION_WORDS else core
+            if not core:
+                apart = True
+                continue
+            lead = text.index(core)
+            yield _Word(core, piece.start() + part.start() + lead, begins, apart or lead > 0, opened)
+            stop = text[lead + len(core) :]
+            short = len(core) == 1 or core.casefold() in _ABBREVIATED or "." in core
+            begins = stop.endswith(_SENTENCE_END) and not (short and stop == ".")
+            apart, opened = bool(stop.strip(".")) or (begins and stop == "."), False
+
+
+def _first_words(given: Mapping[str, str]) -> dict[str, int]:
+    """Return the words that given names begin with, and the most words of one that begins so."""
+    starts: dict[str, int] = {}
+    for phrase in given:
+        words = phrase.split()
+        if words and len(words) <= MOST_NAME_WORDS:
+            starts[words[0]] = max(starts.get(words[0], 0), len(words))
+    return starts
+
+
+def _given_in(content: str, given: Mapping[str, str], starts: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
+    """Yield key, name and position of given names, the longest at each place; a function word alone is none."""
+    spelled: list[tuple[str, str, int]] = []
+    for piece in _PIECE.finditer(content):
+        raw = piece[0][:LONGEST_PIECE]
+        spelled += [(word.casefold(), word, piece.start()) for word in cased_words(raw)]
+    place = 0
+    while place < len(spelled):
+        for size in range(min(starts.get(spelled[place][0], 0), len(spelled) - place), 0, -1):
+            phrase = " ".join(word for word, _, _ in spelled[place : place + size])
+            if phrase in given and phrase not in STOP_WORDS:
+                yield given[phrase], phrase, spelled[place][2]
+                place += size
+                break
+        else:
+            place += 1

@@ -1,0 +1,124 @@
+"""What every pair of stores keeps of the names that are found in texts while these are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.errors import StoreError
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.found_names import found_id
+from braid.ingestion.repair import repair
+from braid.models import MENTIONS, GraphSource, Relationship
+
+from tests.contract.shapes import ACME, AS_OF, edge, record, vertex
+from tests.contract.writes import written
+
+if TYPE_CHECKING:
+    from braid.app import Application
+
+BERG, KEELSON = found_id("anna berg"), found_id("keelson project")
+
+
+def mentions(store: Application, *texts: str) -> list[Relationship]:
+    return store.graph.relationships(ACME, ids=texts, types=(MENTIONS,))
+
+
+def names(store: Application, text: str) -> set[str]:
+    """Return the ids of the entities that a text mentions."""
+    return {one.source for one in mentions(store, text)}
+
+
+class FoundNamesContract:
+    """Writing through :func:`braid.ingestion.writing.write` with the graph from both sources."""
+
+    def test_a_name_leads_to_every_text_that_has_it_with_evidence_and_position(self, store: Application) -> None:
+        report = written(store, record("a", "It was Anna Berg."), record("b", "We asked Anna Berg about it."))
+        assert (report.names, report.mentions, report.vertices, report.relationships) == (1, 2, 0, 0)
+        (berg,) = store.graph.get_many(ACME, [BERG])
+        assert (berg.name, berg.found, berg.has_record) == ("Anna Berg", True, False)
+        assert [(one.source, one.target, one.evidence, one.position) for one in mentions(store, "a", "b")] == [
+            (BERG, "a", "a", 7),
+            (BERG, "b", "b", 9),
+        ]
+        (link,) = store.graph.link(ACME, ["anna berg"], as_of=AS_OF)
+        assert link.entity_id == BERG
+
+    def test_the_same_texts_again_change_nothing(self, store: Application) -> None:
+        texts = (record("a", "It was Anna Berg."), record("b", "The Keelson project of Anna Berg"))
+        written(store, *texts)
+        before = (store.graph.get_many(ACME, [BERG]), mentions(store, "a", "b"))
+        again = written(store, *texts)
+        assert (again.written, again.names, again.vertices) == (0, 0, 0)
+        assert (store.graph.get_many(ACME, [BERG]), mentions(store, "a", "b")) == before
+
+    def test_a_changed_text_no_longer_mentions_what_it_no_longer_names(self, store: Application) -> None:
+        written(store, record("a", "It was Anna Berg."), record("b", "The Keelson Project by Anna Berg"))
+        written(store, record("b", "The Keelson Project alone"))
+        assert names(store, "b") == {KEELSON}
+        written(store, record("a", "It was nobody."))
+        assert names(store, "a") == set()
+        assert store.graph.get_many(ACME, [BERG]) == []
+
+    def test_with_a_text_goes_what_only_it_said(self, store: Application) -> None:
+        written(store, record("a", "It was Anna Berg."), record("b", "The Keelson Project by Anna Berg"))
+        delete_records(ACME, ["b"], store)
+        assert [one.id for one in store.graph.get_many(ACME, [BERG, KEELSON])] == [BERG]
+        delete_records(ACME, ["a"], store)
+        assert store.graph.stats(ACME).vertices == 0
+
+    def test_a_given_entity_has_the_mentions_of_its_names_and_aliases(self, store: Application) -> None:
+        written(store, vertex("berg", name="Anna Berg", aliases=("boss",)), record("a", "We asked the boss."))
+        written(store, record("b", "It was Anna Berg."))
+        assert (names(store, "a"), names(store, "b")) == ({"berg"}, {"berg"})
+        assert store.graph.get_many(ACME, [BERG]) == []
+
+    def test_an_entity_that_is_given_later_takes_the_place_of_the_name_that_was_found(self, store: Application) -> None:
+        written(store, record("a", "It was Anna Berg."))
+        written(store, vertex("berg", name="Anna Berg"))
+        assert names(store, "a") == {"berg"}
+        assert store.graph.get_many(ACME, [BERG]) == []
+        written(store, record("a", "It was Anna Berg."))
+        assert names(store, "a") == {"berg"}
+
+    def test_a_mention_that_is_given_stays_as_it_is(self, store: Application) -> None:
+        given = edge("berg", "a", MENTIONS, confidence=0.3)
+        written(store, vertex("berg", name="Anna Berg"), record("a", "It was Anna Berg."), given)
+        written(store, record("a", "It was Anna Berg again."))
+        assert mentions(store, "a") == [given]
+
+    def test_a_name_that_only_untrusted_texts_have_is_not_trusted(self, store: Application) -> None:
+        written(store, record("a", "It was Anna Berg.", trusted=False))
+        assert store.graph.link(ACME, ["anna berg"], as_of=AS_OF, trusted_only=True) == []
+        written(store, record("b", "It was Anna Berg."))
+        (link,) = store.graph.link(ACME, ["anna berg"], as_of=AS_OF, trusted_only=True)
+        assert link.entity_id == BERG
+
+    def test_a_write_that_was_stopped_is_completed_by_repeating_it(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written(store, record("a", "It was Anna Berg."))
+
+        def stop(*_: object) -> None:
+            raise StoreError("stopped")
+
+        changed = record("a", "The Keelson Project")
+        with monkeypatch.context() as patch:
+            patch.setattr(store.graph, "delete_relationships", stop)
+            with pytest.raises(StoreError, match="stopped"):
+                written(store, changed)
+        written(store, changed)
+        assert names(store, "a") == {KEELSON}
+        assert store.graph.get_many(ACME, [BERG]) == []
+        assert repair(ACME, store, dry_run=True).counts == {}
+
+    @pytest.mark.parametrize("source", [GraphSource.GIVEN, GraphSource.FOUND])
+    def test_either_source_can_be_left_out(
+        self, store: Application, source: GraphSource, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store, "settings", store.settings.model_copy(update={"graph": source}))
+        given = edge("hall", "a", "HOUSES")
+        written(store, vertex("hall", name="Hall"), record("a", "It was Anna Berg."), given)
+        found = source is GraphSource.FOUND
+        assert [one.found for one in store.graph.relationships(ACME, ids=["a"])] == [found]
+        assert [one.id for one in store.graph.get_many(ACME, [BERG, "hall"])] == [BERG if found else "hall"]

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from braid.models import MENTIONS
+from braid.ports.knowledge_graph import PropagateRequest
+from braid.ranking.graph_walks import Node, StoredEdge
+from braid.ranking.pagerank import personalised_pagerank
+
+REQUEST = PropagateRequest(
+    tenant_id="acme", names=(("keelson", 3.0),), hits=(("a", 1.0),), as_of=datetime(2026, 1, 1, tzinfo=UTC)
+)
+
+
+def mention(name: str, text: str, *, title: bool = False) -> StoredEdge:
+    return StoredEdge(name, MENTIONS, text, 1.0 if title else 0.8, text, found=True)
+
+
+def nodes(*edges: StoredEdge) -> dict[str, Node]:
+    ends = {edge.source: False for edge in edges} | {edge.target: True for edge in edges}
+    return {name: Node(name, "Concept", has_record, None, name) for name, has_record in ends.items()}
+
+
+def ranked(*edges: StoredEdge, request: PropagateRequest = REQUEST) -> list[str]:
+    return [hit.id for hit in personalised_pagerank(request, nodes(*edges), edges, truncated=False).hits]
+
+
+def trust(*edges: StoredEdge, request: PropagateRequest = REQUEST) -> float:
+    return personalised_pagerank(request, nodes(*edges), edges, truncated=False).trust
+
+
+def test_the_text_about_an_entity_comes_before_one_that_mentions_it() -> None:
+    edges = (
+        mention("keelson", "a"),
+        mention("berg", "a"),
+        mention("berg", "passing"),
+        mention("berg", "zz", title=True),
+    )
+    order = ranked(*edges)
+    assert order.index("zz") < order.index("passing")
+
+
+def test_texts_of_which_none_is_named_by_another_are_left_to_vectors_and_words() -> None:
+    assert trust(mention("keelson", "a"), mention("keelson", "b"), mention("c", "c", title=True)) == 0.0
+
+
+def test_a_specific_name_among_texts_that_name_one_another_is_trusted() -> None:
+    assert trust(mention("keelson", "a", title=True), mention("keelson", "b")) == 1.0
+
+
+@pytest.mark.parametrize("texts", [10, 40])
+def test_the_more_texts_mention_a_name_the_less_it_is_trusted(texts: int) -> None:
+    edges = [mention("keelson", f"t{number}", title=number == 0) for number in range(texts)]
+    linked = [mention(f"e{number}", f"t{number}", title=True) for number in range(1, texts)]
+    further = [mention(f"e{number}", "t0") for number in range(1, texts)]
+    assert trust(*edges, *linked, *further) == pytest.approx(3.0 / texts / 0.9)
+
+
+def test_what_is_given_is_trusted() -> None:
+    given = StoredEdge("keelson", "OWNS", "a", 1.0, None)
+    assert trust(mention("keelson", "b"), given) == 1.0

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from braid.ports.name_finder import SourceText
+from braid.understanding.name_finding import RuleNameFinder, name_key
+
+
+def found(*contents: str, title: str = "", given: dict[str, str] | None = None) -> dict[str, list[float]]:
+    """Return the confidences of the mentions of each name; the texts are one document."""
+    texts = [SourceText(str(number), title, content, "document") for number, content in enumerate(contents)]
+    names = RuleNameFinder().find(texts, given or {})
+    return {name.key: [mention.confidence for mention in name.mentions] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("It was Anna Berg who came.", {"anna berg"}),
+        ("He works at the University of Copenhagen.", {"university of copenhagen"}),
+        ("We asked Lothair II of Lotharingia.", {"lothair ii of lotharingia", "lothair ii"}),
+        ("The pump failed with E42 on LX-400.", {"e42", "lx 400"}),
+        ("It calls should_notify() and TokenBucket.", {"should notify", "tokenbucket"}),
+        ("Write to help@example.org or see https://example.org/a now.", {"help example org", "https example org a"}),
+        ("Since version 2.4.1 it is called “The Long Way Home” here.", {"2 4 1", "long way home"}),
+        ("Yesterday we met. However, nothing happened in March 2024.", set()),
+        ("THE WHOLE OF THIS NOTICE IS WRITTEN IN CAPITALS AND SAYS VERY LITTLE", set()),
+    ],
+)
+def test_names_are_told_by_their_form(text: str, names: set[str]) -> None:
+    assert set(found(text)) == names
+
+
+def test_a_word_that_only_begins_a_sentence_is_no_name_unless_it_is_one_elsewhere() -> None:
+    assert found("Turbines hum. We saw them.") == {}
+    assert set(found("Keelson hums. We saw Keelson.")) == {"keelson"}
+
+
+def test_a_title_is_a_name_with_and_without_its_brackets_and_says_what_the_text_is_about() -> None:
+    names = found("A peak. It is near Denver.", title="Humboldt Peak (Colorado)")
+    assert names == {"humboldt peak colorado": [1.0], "humboldt peak": [1.0], "denver": [0.8]}
+
+
+def test_a_surname_and_an_abbreviation_mean_what_the_document_names_in_full() -> None:
+    names = found("We met Anna Berg, of the World Health Organization (WHO).", "Later Berg left the WHO.")
+    assert set(names) == {"anna berg", "world health organization"}
+    assert all(len(mentions) == 2 for mentions in names.values())
+
+
+def test_what_is_given_is_found_wherever_it_stands() -> None:
+    assert found("the night shift left, and the Boss too", given={"night shift": "=1", "boss": "=2"}).keys() == {
+        "=1",
+        "=2",
+    }
+
+
+def test_a_documents_names_do_not_depend_on_other_documents() -> None:
+    one, other = SourceText("a", "", "We met Anna Berg.", "a"), SourceText("b", "", "It was Berg.", "b")
+    finder = RuleNameFinder()
+    assert finder.find([one, other], {}) == finder.find([one], {}) + finder.find([other], {})
+
+
+def test_spellings_of_one_name_meet() -> None:
+    assert {name_key(name) for name in ("The Harbour-Freight", "harbour freight's", "HARBOUR FREIGHT")} == {
+        "harbour freight"
+    }
