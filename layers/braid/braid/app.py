@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from braid.api.quotas import Quotas
-    from braid.engines.aws.step_functions import IngestFunction, ReembedWorkflow, RetrieveWorkflow
+    from braid.engines.aws.functions import AnswerFunction, IngestFunction
+    from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, FusionParameters, Query
     from braid.models.model_profiles import ModelConfig
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from braid.retrieval.context.building import ContextLimits
     from braid.retrieval.context.selection import Context, ContextRequest
     from braid.retrieval.stages.states import (
+        AnswerRequest,
         Embedded,
         EmbedRequest,
         FuseRequest,
@@ -194,10 +196,19 @@ class Application(Models):
         return DriftedRecordQueue(lambda: self.queue)
 
     @cached_property
-    def _workflow(self) -> RetrieveWorkflow:
-        from braid.engines.aws.step_functions import RetrieveWorkflow
+    def _answered_elsewhere(self) -> AnswerFunction | RetrieveWorkflow | None:
+        """The deployed function or workflow that answers, where one is named."""
+        if self.settings.engine is not EngineKind.AWS:
+            return None
+        if self.settings.answer_function:
+            from braid.engines.aws.functions import AnswerFunction
 
-        return RetrieveWorkflow.connect(self.settings)
+            return AnswerFunction.connect(self.settings)
+        if self.settings.retrieve_state_machine_arn:
+            from braid.engines.aws.step_functions import RetrieveWorkflow
+
+            return RetrieveWorkflow.connect(self.settings)
+        return None
 
     def answer(self, query: Query) -> Answer:
         """Answer a question from the cache, else by :meth:`retrieve`."""
@@ -216,9 +227,9 @@ class Application(Models):
         return self.quotas.answer(query, self._run_stages)
 
     def _run_stages(self, query: Query) -> Answer:
-        """Answer by the deployed workflow where one is named, else by the stages of this process."""
-        if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
-            return self._workflow.answer(query)
+        """Answer by the deployed function or workflow where one is named, else by the stages of this process."""
+        if self._answered_elsewhere:
+            return self._answered_elsewhere.answer(query)
         from braid.retrieval import pipeline
         from braid.retrieval.stages import presentation
 
@@ -231,9 +242,16 @@ class Application(Models):
             )
         return answer
 
+    def answer_alone(self, request: AnswerRequest) -> Answer:
+        """Answer with the stages of this process, within the time that a caller waits for the function that does so."""
+        from braid.retrieval import pipeline
+
+        with deadline.within(self.settings.retrieve_timeout_s):
+            return pipeline.answer(request.query, self)
+
     @cached_property
     def _ingest_function(self) -> IngestFunction:
-        from braid.engines.aws.step_functions import IngestFunction
+        from braid.engines.aws.functions import IngestFunction
 
         return IngestFunction.connect(self.settings)
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 
+_UNCONNECTED = frozenset({"profiles", "spaces", "_rerankers"})
+"""Properties that :meth:`Engines.reopen` leaves: configuration, and models, whose hosted kind connects by request."""
+
+
 class Engines:
     """The engine of each port, opened on first use."""
 
@@ -43,6 +47,16 @@ class Engines:
             close = getattr(vars(self).get(name), "close", None)
             if close:
                 close()
+
+    def reopen(self) -> None:
+        """Have everything that is connected opened anew on its next use; models and what is configured stay.
+
+        Not closed first: where this is needed the other ends are gone.
+        """
+        for kind in type(self).__mro__:
+            for name, value in vars(kind).items():
+                if isinstance(value, cached_property) and name not in _UNCONNECTED:
+                    vars(self).pop(name, None)
 
     @cached_property
     def store(self) -> EmbeddedStore:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Identity = tuple[str, str, str, str]
 
 SUPERSEDES = "SUPERSEDES"
+MAX_WALKED = 1_000
+"""Stored ``SUPERSEDES`` edges that are followed to look for a cycle; each may be a round trip to the graph."""
 _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
 
 
@@ -128,7 +130,9 @@ def find(
     """
     links, named = _links(records, edges, tenant_id)
     ends = {end for link in links.values() for end in (link.source, link.target)}
-    stored = _stored_links(store, tenant_id, ends | {name for name in in_graph if name in records})
+    near = ends | {name for name in in_graph if name in records}
+    stored = _stored_links(store, tenant_id, near)
+    unsure = _add_older_links(stored, links, near, store, tenant_id)
     known = {**_stored_records(store, tenant_id, ends - set(records)), **records}
     found = Found(Supersession(), [])
     found.refused += [
@@ -138,8 +142,8 @@ def find(
     ]
     for identity, link in links.items():
         if untrusted := _untrusted(link, known):
-            record = named.get(identity)
-            found.refused.append(RefusedRecord(record, untrusted) if record else RefusedEdge(identity, untrusted))
+            found.refused.append(_refused(identity, named, untrusted))
+    found.refused += [_refused(identity, named, _too_long(links[identity])) for identity in unsure]
     found.refused = found.refused or _in_a_circle(links, named, stored)
     if found.refused:
         return found
@@ -179,10 +183,19 @@ def _in_a_circle(
         if (link.source, link.target) in circle:
             way = " → ".join([link.source, *_way(circle, link.target)])
             message = f"{link.source!r} would be superseded by itself: {way}"
-            if identity in named:
-                return [RefusedRecord(named[identity], message)]
-            return [RefusedEdge(identity, message)]
+            return [_refused(identity, named, message)]
     return []
+
+
+def _refused(identity: Identity, named: Mapping[Identity, str], message: str) -> RefusedRecord | RefusedEdge:
+    return RefusedRecord(named[identity], message) if identity in named else RefusedEdge(identity, message)
+
+
+def _too_long(link: Relationship) -> str:
+    return (
+        f"{link.source!r} is superseded itself, and more than {MAX_WALKED:,} older versions would be followed to see"
+        f" whether {link.target!r} ends it; supersede {link.target!r} with a record that nothing supersedes"
+    )
 
 
 def _ended_evidence(
@@ -284,15 +297,37 @@ def _edges_named(identities: Collection[Identity], store: WriteStore, tenant_id:
 
 
 def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Identity, Relationship]:
-    """Return every stored ``SUPERSEDES`` edge reachable from these ids along such edges."""
-    found: dict[Identity, Relationship] = {}
-    seen: set[str] = set()
+    """Return the stored ``SUPERSEDES`` edges with an end among these ids."""
+    touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if ids else ()
+    return {edge.identity(): edge for edge in touching}
+
+
+def _add_older_links(
+    stored: dict[Identity, Relationship],
+    links: Mapping[Identity, Relationship],
+    near: set[str],
+    store: WriteStore,
+    tenant_id: str,
+) -> list[Identity]:
+    """Add the stored edges by which a new link could close a cycle; return the links of which that stays unknown.
+
+    Such a cycle enters the source of a new link along a stored edge. The newest version of something, which nothing
+    supersedes yet, needs no walk, however many older ones there are.
+    """
+    ended_before = {edge.target for edge in stored.values()}
+    suspected = [name for name, link in links.items() if name not in stored and link.source in ended_before]
+    seen, walked = set(near), 0
+    ids = ended_before - seen if suspected else set()
     while ids:
         touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,))
-        found.update((edge.identity(), edge) for edge in touching)
+        older = {edge.identity(): edge for edge in touching if edge.identity() not in stored}
+        walked += len(older)
+        if walked > MAX_WALKED:
+            return suspected
+        stored |= older
         seen |= ids
-        ids = {edge.target for edge in touching} - seen
-    return found
+        ids = {edge.target for edge in older.values()} - seen
+    return []
 
 
 _Node = TypeVar("_Node", bound="Hashable")

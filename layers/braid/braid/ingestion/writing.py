@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
+from braid.ingestion.turns import turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 from braid.understanding.parts import embed, has_all_parts
@@ -90,19 +92,19 @@ def write(
         As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it.
     """
     tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
-    version = store.version(tenant_id)
-    accepted = check(request, store)
-    if accepted.errors and not request.partial:
-        return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
     # Before the transaction, so that others can write while the models run.
-    embedded = encoding.records(accepted.records, batch, on_progress)
+    version, accepted, embedded = _prepared(request, store, encoding, batch, on_progress)
+    if embedded is None:
+        return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
     began = time.perf_counter()
-    with store.transaction(tenant_id):
-        if store.version(tenant_id) != version:  # somebody else wrote meanwhile, on which this write may depend
-            accepted = check(request, store)
-            if accepted.errors and not request.partial:
+    with ExitStack() as held:
+        # Twice: after a write of another thread while other tenants can write, and after one of another process.
+        for wait in (turn, store.transaction):
+            held.enter_context(wait(tenant_id))
+            if store.version(tenant_id) != version:  # on what was written meanwhile this write may depend
+                version, accepted, embedded = _prepared(request, store, encoding, batch)
+            if embedded is None:
                 return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
-            embedded = encoding.records(accepted.records, batch)
         whole = UnfinishedWrite(
             tenant_id=tenant_id,
             records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
@@ -125,6 +127,22 @@ def write(
         embed_seconds=encoding.seconds,
         write_seconds=time.perf_counter() - began,
     )
+
+
+def _prepared(
+    request: WriteRequest,
+    store: WriteStore,
+    encoding: _Encoding,
+    batch: int,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> tuple[int | None, Accepted, list[Record] | None]:
+    """Return the write generation, what the request means under it, and the records to be written with their vectors.
+
+    The records are None if items are wrong and nothing is to be written then.
+    """
+    version, accepted = store.version(request.tenant_id), check(request, store)
+    refused = accepted.errors and not request.partial
+    return version, accepted, None if refused else encoding.records(accepted.records, batch, on_progress)
 
 
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:

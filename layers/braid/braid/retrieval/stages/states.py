@@ -25,6 +25,12 @@ class Lost(Frozen):
     cause: Annotated[str, Field(validation_alias="Cause")] = ""
 
 
+class AnswerRequest(Frozen):
+    """A question as callers send it, to the workflow or to the function that answers in one process."""
+
+    query: Query
+
+
 class PlanRequest(Frozen):
     """A question before planning."""
 
