@@ -46,6 +46,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "as_of": "2025-06-01T00:00:00Z",
     },
     "readEntity": {"id": "heron"},
+    "readRecords": {"ids": ["heron", "n-1"]},
     "reembed": {},
     "registerSchema": {"version": 3, "entity_types": ["Event"], "relationship_types": ["CAUSES"], "changes": "first"},
     "search": {

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer
 
-from braid import __version__
 from braid.api.auth import is_open
 from braid.api.problems import MEDIA_TYPE, ProblemDetails
+from braid.version import __version__
 
 if TYPE_CHECKING:
     from braid.api.router import Api

@@ -20,11 +20,13 @@ from braid.api.schemas import (
     ImportRequest,
     ImportSummary,
     NewSchema,
+    RecordIds,
     RecordPage,
     RecordSummary,
     Reembed,
     ReembedJob,
     Schemas,
+    Stats,
     Writes,
     WriteSummary,
 )
@@ -36,6 +38,8 @@ from braid.ports.keys import check_object_key, encode
 from braid.ports.schema_registry import SchemaVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from braid.api.router import Api
     from braid.ports.search_index import SearchIndex
 
@@ -96,6 +100,28 @@ def _add_writes(api: Api) -> None:
             onward = sign(content, purpose=CURSOR, key=library.cursor_key(), expires_at=until)
         api.counted = len(records)
         return RecordPage(records=tuple(records), next=onward)
+
+    # By POST, as a path with a colon is no id of a record, and ids in a body may hold anything.
+    @api.post("/records:read", operation_id="readRecords", summary="Some records as they are stored", tags=WRITE)
+    def read_records(asked: RecordIds) -> RecordPage:
+        api.counted = len(asked.ids)
+        found = library.index.get_many(api.tenant_id, list(dict.fromkeys(asked.ids)))
+        return RecordPage(records=tuple(_bounded(api.tenant_id, found)))
+
+    @api.get("/stats", operation_id="getStats", summary="How much is stored", tags=WRITE)
+    def stats() -> Stats:
+        library.quotas.take_question(api.tenant_id)
+        return Stats.of(library.index.stats(api.tenant_id), library.graph.stats(api.tenant_id))
+
+
+def _bounded(tenant_id: str, records: Iterable[Record]) -> Iterator[RecordSummary]:
+    """Yield records without vectors; once they are as long as an answer may be, the rest without what is long."""
+    size = 0
+    for record in records:
+        if record.tenant_id == tenant_id:
+            summary = RecordSummary.of(record)
+            size += len(json.dumps(summary.model_dump(mode="json")))
+            yield summary if size <= MAX_RECORD_BYTES else summary.stub()
 
 
 def _add_deletion(api: Api) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
 from pydantic import FailFast, Field, StringConstraints, model_validator
 
@@ -33,6 +33,10 @@ from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, Mi
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Job, Phase, Status
 from braid.retrieval.stages.presentation import beginning
+
+if TYPE_CHECKING:
+    from braid.ports.knowledge_graph import GraphStats
+    from braid.ports.search_index import IndexStats
 
 MAX_RECORD_BYTES: Final = 5_200_000
 """Of one record, or of a page of several, as JSON in an answer."""
@@ -206,6 +210,37 @@ class RecordPage(Frozen):
     records: tuple[RecordSummary, ...]
     next: str | None = None
     """Ask again with this as ``after``; none when these are the last."""
+
+
+class RecordIds(Frozen):
+    """Records to be read whole."""
+
+    ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=20), FailFast()]
+
+
+class Stats(Frozen):
+    """How much is stored of a tenant."""
+
+    records: int
+    vertices: int
+    """Of the graph: entities, and records that edges lead to."""
+    relationships: int
+    by_kind: dict[Kind, int] = Field(default_factory=dict)
+    by_entity_type: dict[Label, int] = Field(default_factory=dict)
+    """Records of each entity type."""
+    by_relationship_type: dict[Label, int] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, index: IndexStats, graph: GraphStats) -> Self:
+        """Return the counts of both stores."""
+        return cls(
+            records=index.records,
+            vertices=graph.vertices,
+            relationships=graph.edges,
+            by_kind=index.by_kind,
+            by_entity_type=index.by_entity_type,
+            by_relationship_type=graph.by_relationship_type,
+        )
 
 
 class NewSchema(Frozen):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 _ENTITIES, _VERTICES = "entities", "vertices"
-"""What the function that writes and its callers call the same list."""
+"""What the function and what callers call the same list."""
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 
@@ -59,6 +59,8 @@ class _Function:
         """Return the error that the function raised, by its name."""
         found = getattr(errors, kind, None)
         if kind == "InvalidRequest":
+            if message.startswith(_ENTITIES):
+                message = _VERTICES + message.removeprefix(_ENTITIES)
             return InvalidRequest(message, field=message.partition(":")[0])
         if isinstance(found, type) and issubclass(found, BraidError):
             return found(message)
@@ -88,11 +90,6 @@ class IngestFunction(_Function):
         task = {"name": "write", "tenant_id": request.tenant_id, "body": _body(request)}
         report = WriteReport.model_validate(self._invoke({"task": task}))
         return report.model_copy(update={"errors": tuple(map(_as_asked, report.errors))})
-
-    def _error(self, kind: str, message: str) -> BraidError:
-        if message.startswith(_ENTITIES):
-            message = _VERTICES + message.removeprefix(_ENTITIES)
-        return super()._error(kind, message)
 
 
 class AnswerFunction(_Function):
