@@ -32,7 +32,7 @@ AUDIT = $(PIP_AUDIT) --strict --progress-spinner off --timeout 5 \
 	--disable-pip --require-hashes $(if $(OSV_URL),--vulnerability-service osv --osv-url "$(OSV_URL)")
 
 # One environment serves demo, test and lint: each adds what it needs and removes nothing.
-SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet --extra aws --extra mcp --group clone,$(error Braid needs Python 3.11 or newer on the PATH))
+SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet --extra aws --extra documents --extra mcp --group clone,$(error Braid needs Python 3.11 or newer on the PATH))
 
 # Tests run in as many processes as there are cores, four at most, as each may hold a model. The tests of one file stay
 # together and in their order: they share what is dear to make. PROCESSES=0 runs all in one, to look into with --pdb.

@@ -30,6 +30,8 @@ COMMANDS = {
     "graph-query": "graph",
     "ingest": "ingest",
     "ingest-graph": "ingest",
+    "stats": "listing",
+    "list": "listing",
     "delete": "delete",
     "repair": "repair",
     "reembed": "reembed",
@@ -56,7 +58,7 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
         help="One question in, one ranked and cited list out: vectors, words and a knowledge graph, braided.",
         epilog=examples(
             "braid demo",
-            "braid ingest my-data --tenant acme",
+            "braid ingest my-documents --tenant acme",
             "braid search 'Why did checkout fail in March?' --tenant acme --explain",
             "braid eval my-data",
         ),

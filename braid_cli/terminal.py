@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 DATABASE = "braid.db"
-EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
+EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

@@ -72,7 +72,7 @@ sbom: $(UV) ## list what is deployed and what runs on a laptop, as CycloneDX, in
 	$(SBOM) --only-group layer --output-file dist/sbom/layer.cdx.json >/dev/null
 	$(SBOM) --only-group image --output-file dist/sbom/image.cdx.json >/dev/null
 	$(SBOM) --only-group graph --output-file dist/sbom/graph-expand.cdx.json >/dev/null
-	$(SBOM) --extra aws --extra mcp --group clone --output-file dist/sbom/laptop.cdx.json >/dev/null
+	$(SBOM) --extra aws --extra documents --extra mcp --group clone --output-file dist/sbom/laptop.cdx.json >/dev/null
 
 .PHONY: image-digests
 image-digests: ## look up the digests of the images in the Dockerfile and compose.yaml, and write them there (Docker)

@@ -36,6 +36,7 @@ class Operation:
 
 
 BODIES: dict[str, dict[str, Any]] = {
+    "addDocument": {"name": "heron.md", "content": "IyBIZXJvbgoKVGhlIGhlcm9uIGdhdGUuCg=="},
     "buildContext": {"query": "heron", "messages": [{"role": "user", "content": "Hello"}], "working_state": True},
     "deleteRecords": {"ids": ["n-9", "n-8"]},
     "importRecords": {"key": "inbox/none.jsonl", "stub_missing_ends": False},

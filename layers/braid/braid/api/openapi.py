@@ -27,7 +27,7 @@ PROBLEMS = {
     "503": "A store did not answer, or there is too much to do at once.",
     "504": "It took longer than a request may.",
 }
-_MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords"})
+_MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords", "addDocument"})
 _OF_BODIES = frozenset({"400", "413", "415"})
 _TO_ANYONE = frozenset({"422", "429", "503"})
 _DESCRIPTION = (

@@ -17,6 +17,7 @@ from braid.api.problems import FieldProblem, Problem, not_found
 from braid.api.schemas import (
     MAX_RECORD_BYTES,
     Deletes,
+    DocumentRequest,
     ImportRequest,
     ImportSummary,
     NewSchema,
@@ -33,7 +34,7 @@ from braid.api.schemas import (
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Record, RecordId, Relationship, Vertex
-from braid.ports.ingestion import ImportStatus, MissingEnds, WriteReport, WriteRequest
+from braid.ports.ingestion import POSTED, ImportAsked, ImportStatus, MissingEnds, WriteReport, WriteRequest
 from braid.ports.keys import check_object_key, encode
 from braid.ports.schema_registry import SchemaVersion
 
@@ -269,6 +270,29 @@ def add_import_routes(api: Api) -> None:
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
         begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
+        headers = {"Location": f"/imports/{begun.id}"}
+        return Response(HTTPStatus.ACCEPTED.value, "application/json", begun, headers=headers)
+
+    @api.post(
+        "/documents",
+        operation_id="addDocument",
+        summary="Have a document read, cut into chunks and written",
+        tags=WRITE,
+        status_code=HTTPStatus.ACCEPTED.value,
+    )
+    def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
+        api.caller.must_write()
+        object_key = check_object_key(f"{POSTED}{document.name}")
+        api.counted = 1
+
+        def begin() -> ImportSummary:
+            library.quotas.take_writes(api.tenant_id, 1)
+            import_id = secrets.token_hex(16)
+            library.objects.put(api.tenant_id, object_key, document.content)
+            library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
+            return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
+
+        begun = run_once(library.cache, api.tenant_id, key, asked=document, do=begin, shape=ImportSummary)
         headers = {"Location": f"/imports/{begun.id}"}
         return Response(HTTPStatus.ACCEPTED.value, "application/json", begun, headers=headers)
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
-from pydantic import FailFast, Field, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    FailFast,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import (
@@ -154,6 +163,35 @@ class ImportRequest(Frozen):
     def asked(self) -> ImportAsked:
         """Return it as the library asks."""
         return ImportAsked(key=self.key, missing=MissingEnds.STUB if self.stub_missing_ends else MissingEnds.REFUSE)
+
+
+def _decoded(value: object) -> object:
+    """Return the bytes of base64; raise ValueError if it is none."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        message = "is not base64"
+        raise ValueError(message) from None
+
+
+FileContent = Annotated[
+    bytes,
+    BeforeValidator(_decoded),
+    PlainSerializer(lambda content: base64.b64encode(content).decode(), return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "contentEncoding": "base64", "minLength": 1}),
+]
+"""A file's bytes; base64 in JSON."""
+
+
+class DocumentRequest(Frozen):
+    """A document that is to be read, cut into chunks and written."""
+
+    name: Annotated[Text, Field(min_length=1, max_length=512)]
+    """Its path, such as ``handbook/gates.pdf``: what it is cited by. Posted again it replaces what it said before."""
+    content: Annotated[FileContent, Field(min_length=1)]
+    """The file, in base64."""
 
 
 class ImportSummary(Frozen):
