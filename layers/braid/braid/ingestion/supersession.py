@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from braid.models import Kind, Record, Relationship, Vertex
 
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     Identity = tuple[str, str, str, str]
 
 SUPERSEDES = "SUPERSEDES"
+MAX_LEVELS: Final = 500
+MAX_LINKS: Final = 10_000
+"""Stored edges, and how far along them, that one write looks for a cycle among."""
+_SHOWN: Final = 10
+"""Most names of a cycle in a message."""
+_TOO_LONG: Final = (
+    "would supersede others after it was itself superseded, and too many records stand between to see whether in a"
+    " circle; give it an id of its own"
+)
 _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
 
 
@@ -128,7 +137,7 @@ def find(
     """
     links, named = _links(records, edges, tenant_id)
     ends = {end for link in links.values() for end in (link.source, link.target)}
-    stored = _stored_links(store, tenant_id, ends | {name for name in in_graph if name in records})
+    stored = _links_at(store, tenant_id, ends | {name for name in in_graph if name in records})
     known = {**_stored_records(store, tenant_id, ends - set(records)), **records}
     found = Found(Supersession(), [])
     found.refused += [
@@ -140,7 +149,12 @@ def find(
         if untrusted := _untrusted(link, known):
             record = named.get(identity)
             found.refused.append(RefusedRecord(record, untrusted) if record else RefusedEdge(identity, untrusted))
-    found.refused = found.refused or _in_a_circle(links, named, stored)
+    if not found.refused:
+        further, unknown = _further_links(store, tenant_id, links, stored)
+        found.refused = [
+            RefusedRecord(named[identity], _TOO_LONG) if identity in named else RefusedEdge(identity, _TOO_LONG)
+            for identity in unknown
+        ] or _in_circles(links, named, further)
     if found.refused:
         return found
     for identity, link in links.items():
@@ -170,19 +184,33 @@ def _links(
     return links, named
 
 
-def _in_a_circle(
+def _in_circles(
     links: Mapping[Identity, Relationship], named: Mapping[Identity, str], stored: Mapping[Identity, Relationship]
 ) -> list[RefusedRecord | RefusedEdge]:
+    """Refuse items of the request until the others close no cycle, all at once: to find them needs a walk each time."""
+    refused: list[RefusedRecord | RefusedEdge] = []
+    left = dict(links)
+    while item := _in_a_circle(left, named, stored):
+        refused.append(item)
+        if isinstance(item, RefusedRecord):
+            left = {identity: link for identity, link in left.items() if named.get(identity) != item.id}
+        else:
+            del left[item.identity]
+    return refused
+
+
+def _in_a_circle(
+    links: Mapping[Identity, Relationship], named: Mapping[Identity, str], stored: Mapping[Identity, Relationship]
+) -> RefusedRecord | RefusedEdge | None:
     """Refuse one item of the request that would close a cycle, if any does."""
     circle = _circle([(link.source, link.target) for link in (*stored.values(), *links.values())])
     for identity, link in links.items():
         if (link.source, link.target) in circle:
-            way = " → ".join([link.source, *_way(circle, link.target)])
-            message = f"{link.source!r} would be superseded by itself: {way}"
-            if identity in named:
-                return [RefusedRecord(named[identity], message)]
-            return [RefusedEdge(identity, message)]
-    return []
+            names = [link.source, *_way(circle, link.target)]
+            shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 2], "…", names[-1]]
+            message = f"{link.source!r} would be superseded by itself: {' → '.join(shown)}"
+            return RefusedRecord(named[identity], message) if identity in named else RefusedEdge(identity, message)
+    return None
 
 
 def _ended_evidence(
@@ -283,16 +311,34 @@ def _edges_named(identities: Collection[Identity], store: WriteStore, tenant_id:
     return store.graph.as_stored(tenant_id, named) if named else []
 
 
-def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Identity, Relationship]:
-    """Return every stored ``SUPERSEDES`` edge reachable from these ids along such edges."""
-    found: dict[Identity, Relationship] = {}
+def _links_at(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Identity, Relationship]:
+    """Return every stored ``SUPERSEDES`` edge with an end among these ids."""
+    touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if ids else []
+    return {edge.identity(): edge for edge in touching}
+
+
+def _further_links(
+    store: WriteStore, tenant_id: str, links: Mapping[Identity, Relationship], stored: Mapping[Identity, Relationship]
+) -> tuple[dict[Identity, Relationship], list[Identity]]:
+    """Return the stored edges that new links may close a cycle with, and the links for which there are too many.
+
+    What is stored has no cycle. So one needs a new link from a record that something stored supersedes: without such a
+    link nothing is read, however long the chain is that a new record continues.
+    """
+    new = {identity: link for identity, link in links.items() if identity not in stored}
+    entered = {link.target for link in stored.values()}
+    closing = [identity for identity, link in new.items() if link.source in entered]
+    found = dict(stored)
     seen: set[str] = set()
-    while ids:
-        touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,))
-        found.update((edge.identity(), edge) for edge in touching)
+    ids = {link.target for link in (*new.values(), *stored.values())} if closing else set()
+    for _ in range(MAX_LEVELS):
+        if not ids or len(found) > MAX_LINKS:
+            break
+        touching = _links_at(store, tenant_id, ids)
+        found.update(touching)
         seen |= ids
-        ids = {edge.target for edge in touching} - seen
-    return found
+        ids = {edge.target for edge in touching.values()} - seen
+    return found, closing if ids else []
 
 
 _Node = TypeVar("_Node", bound="Hashable")

@@ -90,27 +90,32 @@ def write(
         As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it.
     """
     tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
-    version = store.version(tenant_id)
-    accepted = check(request, store)
-    if accepted.errors and not request.partial:
-        return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
-    # Before the transaction, so that others can write while the models run.
-    embedded = encoding.records(accepted.records, batch, on_progress)
-    began = time.perf_counter()
-    with store.transaction(tenant_id):
-        if store.version(tenant_id) != version:  # somebody else wrote meanwhile, on which this write may depend
-            accepted = check(request, store)
-            if accepted.errors and not request.partial:
-                return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
-            embedded = encoding.records(accepted.records, batch)
-        whole = UnfinishedWrite(
-            tenant_id=tenant_id,
-            records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
-            vertices=tuple(accepted.vertices),
-            relationships=tuple(accepted.edges),
-        )
-        with logged(whole, request, store.notes):
-            superseded = _put(tenant_id, accepted, embedded, store, batch)
+    while True:
+        version = store.version(tenant_id)
+        accepted = check(request, store)
+        if accepted.errors and not request.partial:
+            return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
+        # Before the transaction, so that others can write while the models run.
+        embedded = encoding.records(accepted.records, batch, on_progress)
+        began = time.perf_counter()
+        with store.transaction(tenant_id):
+            if store.version(tenant_id) != version:  # somebody else wrote meanwhile, on which this write may depend
+                accepted = check(request, store)
+                if accepted.errors and not request.partial:
+                    return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
+                again = encoding.without_models(accepted.records, batch)
+                if again is None:  # each round makes vectors that the next ones have
+                    continue
+                embedded = again
+            whole = UnfinishedWrite(
+                tenant_id=tenant_id,
+                records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
+                vertices=tuple(accepted.vertices),
+                relationships=tuple(accepted.edges),
+            )
+            with logged(whole, request, store.notes):
+                superseded = _put(tenant_id, accepted, embedded, store, batch)
+        break
     return WriteReport(
         tenant_id=tenant_id,
         written=len(embedded),
@@ -162,6 +167,10 @@ class _Prepared(NamedTuple):
     """Vectors that need no computing, by the id of their model."""
 
 
+class _ModelNeeded(Exception):
+    """A vector would have to be computed where no model may run."""
+
+
 class _Encoding:
     """Computes the vectors of the records of one write, each once.
 
@@ -178,11 +187,29 @@ class _Encoding:
         self.seconds = 0.0
         self._store, self._threads = store, threads
         self._made: dict[tuple[str, str], Embedding] = {}
+        self._no_models = False
+        self._wanted: list[tuple[Encoder, list[Record]]] = []
+
+    def without_models(self, given: Sequence[Record], batch: int) -> list[Record] | None:
+        """Return the same as :meth:`records`, or None if a model has to run first: the next call of that does it.
+
+        Inside a transaction, for which the writes of all tenants wait.
+        """
+        self._no_models = True
+        try:
+            return self.records(given, batch)
+        except _ModelNeeded:
+            return None
+        finally:
+            self._no_models = False
 
     def records(
         self, given: Sequence[Record], batch: int, on_progress: Callable[[int, int], None] | None = None
     ) -> list[Record]:
         """Return the records that are new, have changed or lack a vector, with their hashes and vectors."""
+        if not self._no_models:
+            while self._wanted:
+                self._make(*self._wanted.pop())
         if not given:
             return []
         models = self._store.models()
@@ -235,12 +262,18 @@ class _Encoding:
 
     def _encode(self, encoder: Encoder, lacking: Sequence[_Prepared]) -> None:
         """Add the encoder's vectors to the records that lack them."""
-        new = [one for one in lacking if (encoder.model_id, one.record.id) not in self._made]
-        for one, made in zip(new, embed([one.record for one in new], encoder) if new else [], strict=True):
-            self._made[encoder.model_id, one.record.id] = made
-            self.asked.add(one.record.id)
+        new = [one.record for one in lacking if (encoder.model_id, one.record.id) not in self._made]
+        if new and self._no_models:
+            self._wanted.append((encoder, new))
+            raise _ModelNeeded
+        self._make(encoder, new)
         for one in lacking:
             one.kept[encoder.model_id] = self._made[encoder.model_id, one.record.id]
+
+    def _make(self, encoder: Encoder, records: Sequence[Record]) -> None:
+        for record, made in zip(records, embed(records, encoder) if records else [], strict=True):
+            self._made[encoder.model_id, record.id] = made
+            self.asked.add(record.id)
 
 
 def _is_embedded(prepared: _Prepared, encoder: Encoder) -> bool:
