@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,7 +35,7 @@ class WatchedStages(DemoStages):
         class Watched(WordEncoder):
             def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:
                 stages.embedded += 1
-                stages.embedded_in_transaction += stages.index._store.in_transaction  # type: ignore[attr-defined]  # noqa: SLF001
+                stages.embedded_in_transaction += stages.index._store.in_transaction  # type: ignore[attr-defined]
                 return super().encode(texts, instruction=instruction)
 
         return Watched(model)
@@ -94,7 +95,7 @@ def chain(stages: WatchedStages) -> list[str]:
     stages.index.upsert([record(name, "") for name in ids])
     stages.graph.upsert(
         [vertex(name, has_record=True) for name in ids],
-        [edge(new, old, SUPERSEDES) for old, new in zip(ids, ids[1:], strict=False)],
+        [edge(new, old, SUPERSEDES) for old, new in pairwise(ids)],
     )
     return ids
 
