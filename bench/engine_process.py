@@ -85,7 +85,7 @@ def _forms_over_names(vertices: Sequence[Vertex], application: Application) -> f
                 some = [vertex.model_copy(update={"tenant_id": tenant}) for vertex in some]
                 with ExitStack() as stack:
                     if tenant == "without":
-                        for module in ("gremlin_elements", "embedded.graph_rows"):
+                        for module in ("neptune.elements", "embedded.graph.rows"):
                             stack.enter_context(patch(f"braid.engines.{module}.stored_forms", return_value=[]))
                     began = time.perf_counter()
                     application.graph.upsert(some, [])

@@ -16,9 +16,17 @@ LAMBDA_PYTHON := $(shell for name in python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/
 	"$$name" -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)
 need_lambda_python = $(if $(LAMBDA_PYTHON),,$(error make $@ needs Python 3.13, which the functions run on, as python3.13 on the PATH))
 
-TEMPLATES := template.yaml observability.yaml firewall.yaml
+TEMPLATES := template.yaml observability.yaml firewall.yaml stores.yaml
 
 SBOM = $(UV) export --quiet --locked --no-default-groups --format cyclonedx1.5 --preview-features sbom-export
+
+.PHONY: deploy-check
+deploy-check: setup ## say what a deployment lacks, before anything is created (CONFIG=dev; OFFLINE=1 asks no account)
+	@.venv/bin/python -m make.deploy_check $(or $(CONFIG),dev) $(if $(OFFLINE),--offline)
+
+.PHONY: deploy-stores
+deploy-stores: setup ## make OpenSearch, Neptune and a network for them, and note where they are (CONFIG=dev PARAMETERS="A=b …")
+	@.venv/bin/python -m make.deploy_stores $(or $(CONFIG),dev) $(PARAMETERS)
 
 # Checkov looks at no resource that a loop makes, so it is given the templates with their loops unrolled.
 .PHONY: lint-deploy
@@ -35,7 +43,7 @@ lint-deploy: setup $(SAM) $(CFN_LINT) $(CHECKOV) $(ASL_VALIDATOR) ## check the t
 # have, once, and the rest of each. Everything is built for this machine's processor, so that the result can be run here.
 BUILT := .aws-sam/checked
 ZIP_FUNCTIONS := PlanFunction VectorSearchFunction GraphExpandFunction ContextFunction SearchApiFunction
-IMAGE_FUNCTIONS := EmbedFunction:embed FuseRerankFunction:fuse_rerank IngestFunction:ingest ReembedFunction:reembed
+IMAGE_FUNCTIONS := EmbedFunction:embed FuseRerankFunction:fuse_rerank AnswerFunction:answer IngestFunction:ingest ReembedFunction:reembed
 HOST_ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 
 .PHONY: build
@@ -51,6 +59,8 @@ build: $(UV) $(SAM) ## build functions and layers, and run what was built on Pyt
 	mkdir "$(BUILT)/opt" && cp -r shared/models shared/index "$(BUILT)/opt"
 	for pair in $(IMAGE_FUNCTIONS); do \
 		folder="$(BUILT)/$${pair%%:*}/$${pair%%:*}"; mkdir -p "$$folder"; cp "functions/$${pair#*:}/app.py" "$$folder"; done
+	UV_PYTHON="$(LAMBDA_PYTHON)" $(UV) pip install --quiet --require-hashes --only-binary :all: \
+		--target "$(BUILT)/AnswerFunction/AnswerFunction" --requirement functions/graph_expand/requirements.txt
 	"$(LAMBDA_PYTHON)" make/check_build.py "$(LAMBDA_PYTHON)" $(BUILT)
 	$(MAKE) sbom
 	"$(LAMBDA_PYTHON)" make/provenance.py $(BUILT) dist/provenance.json

@@ -82,9 +82,6 @@ class FakeIndex:
     def stats(self, tenant_id: str) -> IndexStats:
         raise NotImplementedError
 
-    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        raise NotImplementedError
-
 
 class FakeGraph:
     """A graph of given links and walks, which keeps every call.
@@ -142,9 +139,6 @@ class FakeGraph:
         if self.error:
             raise self.error
         return self.counts
-
-    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        raise NotImplementedError
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         raise NotImplementedError

@@ -157,7 +157,9 @@ def _questions(folder: Path) -> list[Question]:
 def _show_outdated(services: Services, tenant: str | None, *, as_json: bool) -> None:
     found: dict[str, dict[str, int]] = {}
     after: str | None = None
-    while tenants := ([tenant] if tenant and after is None else [] if tenant else services.moves.tenants(after=after)):
+    while tenants := (
+        [tenant] if tenant and after is None else [] if tenant else services.migration.tenants(after=after)
+    ):
         found |= {name: reembedding.outdated(services, name) for name in tenants}
         after = tenants[-1]
     if as_json:
@@ -174,7 +176,7 @@ def _reason(reason: str) -> str:
 
 def _show_jobs(services: Services, *, as_json: bool) -> None:
     jobs = reembedding.status(services)
-    serving = services.moves.serving()
+    serving = services.migration.serving()
     if as_json:
         print_json(
             {

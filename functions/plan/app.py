@@ -5,5 +5,5 @@ from braid.lambda_runtime.observability import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.retrieval.stages.states import PlanRequest
 
-open_beforehand(lambda: application().moves, lambda: application().graph, lambda: application().cache)
+open_beforehand(lambda: application().migration, lambda: application().graph, lambda: application().cache)
 handler = stage_handler("plan", PlanRequest, application().plan, count=application().cache_counts)

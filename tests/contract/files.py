@@ -15,8 +15,7 @@ from braid.ingestion.inline_writes import write_items
 from braid.ingestion.items import Items
 from braid.ingestion.writing import MissingEnds
 
-from braid_cli.datasets import ingest as ingesting
-from braid_cli.datasets import ingest_file
+from braid_cli.datasets import ingest, ingest_file
 from braid_cli.datasets.dataset import read_dataset
 
 if TYPE_CHECKING:
@@ -125,8 +124,8 @@ class FilesContract:
     def test_a_folder_of_which_one_item_at_a_time_is_seen_ends_as_one_write_does(
         self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ingesting, "ITEMS_AT_ONCE", 1)
-        monkeypatch.setattr(ingesting, "EDGES_AT_ONCE", 1)
+        monkeypatch.setattr(ingest, "ITEMS_AT_ONCE", 1)
+        monkeypatch.setattr(ingest, "EDGES_AT_ONCE", 1)
         at_once(store, "once", FACTS)
         of = {kind: [row[kind] for row in FACTS if kind in row] for kind in ("record", "entity", "relationship")}
         corpus = [{"_id": row["id"], "text": row["content"], **row} for row in of["record"]]
@@ -135,7 +134,7 @@ class FilesContract:
         for name, rows in (("corpus", corpus), ("entities", of["entity"]), ("relationships", of["relationship"])):
             text = "".join(json.dumps(row) + "\n" for row in rows)
             (tmp_path / f"{name}.jsonl").write_text(text, encoding="utf-8")
-        ingesting.ingest(read_dataset(tmp_path, "acme"), store)
+        ingest.ingest(read_dataset(tmp_path, "acme"), store)
         assert state(store, "acme") == state(store, "once")
 
     def test_written_again_no_edge_changes_in_between_and_none_ends_later(

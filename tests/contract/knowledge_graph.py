@@ -672,22 +672,20 @@ class KnowledgeGraphContract:
             targets_by_relationship_type={"CAUSES": 2, "OWNS": 1},
         )
 
-    def test_the_next_change_is_the_first_moment_at_which_an_element_of_the_tenant_begins_or_ends(
-        self, graph: KnowledgeGraph
-    ) -> None:
-        assert graph.next_change(ACME, after=day(1)) is None
+    def test_what_is_found_says_when_the_first_of_it_ceases_to_be_valid(self, graph: WritableGraph) -> None:
         graph.upsert(
-            [vertex("a", valid_at=day(3)), vertex("b", invalid_at=day(9)), vertex("c", valid_at=day(2))],
-            [edge("a", "b", valid_at=day(5), invalid_at=day(7))],
+            [vertex("a", name="Ada", invalid_at=day(9)), vertex("b", invalid_at=day(8)), vertex("c")],
+            [edge("a", "b", invalid_at=day(7)), edge("b", "c", valid_at=day(2)), edge("c", "a", "OWNS")],
         )
-        graph.upsert([vertex("d", tenant_id=GLOBEX, valid_at=day(4))], [])
-        changes = [day(1)]
-        while (change := graph.next_change(ACME, after=changes[-1])) is not None:
-            changes.append(change)
-        assert changes[1:] == [day(2), day(3), day(5), day(7), day(9)]
-        assert graph.next_change(GLOBEX, after=day(1)) == day(4)
-        graph.delete(ACME, ["a"])
-        assert graph.next_change(ACME, after=day(2)) == day(9)
+        (link,) = graph.link(ACME, ["ada"], as_of=day(3))
+        assert link.invalid_at == day(9)
+        walks = graph.expand(ExpandRequest(tenant_id=ACME, seeds=("a",), direction=Direction.OUT, as_of=day(3)))
+        assert {hit.id: hit.path.invalid_at for hit in walks.hits} == {"b": day(7), "c": day(7)}
+        shares = graph.propagate(PropagateRequest(tenant_id=ACME, names=(("c", 1.0),), as_of=day(3)))
+        assert {hit.id: hit.path.invalid_at for hit in shares.hits} == {"a": day(9), "b": day(8), "c": None}
+        question = {"start": {"ids": ["b"]}, "steps": [{"direction": "out"}], "tenant_id": ACME, "as_of": day(3)}
+        found = graph.query(GraphQuery.model_validate(question))
+        assert [hit.path.invalid_at for hit in found.hits] == [day(8)]
 
     def test_several_writers_at_once_lose_nothing(self, graph: KnowledgeGraph) -> None:
         graph.upsert([vertex("hub")], [])

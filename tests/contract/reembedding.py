@@ -227,11 +227,11 @@ class ReembeddingContract:
             if name == "killed":
                 done = [killed(stages, profile, kill) for kill in KILLS]
                 assert done == [(0, KILLED), (KILLED // 10, KILLED), (KILLED // 2, KILLED)]
-                assert stages.moves.serving().active != SECOND
+                assert stages.migration.serving().active != SECOND
             job = reembedding.plan(stages.reembedding, profile=profile)
             job = reembedding.run_to_end(stages.reembedding, job)
             assert job.status is Status.FINISHED
-            ended.append((records(stages), stages.moves.serving(), job.phase))
+            ended.append((records(stages), stages.migration.serving(), job.phase))
         assert ended[0] == ended[1]
 
     # --- between a switch's or a roll-back's parts ---
@@ -259,7 +259,7 @@ class ReembeddingContract:
         self._write_in_the_gap(open_stages)
         stages = open_stages()
         assert moved(stages).status is Status.FINISHED
-        assert stages.moves.serving().active == SECOND
+        assert stages.migration.serving().active == SECOND
         self._all_is_there(stages, *BOTH)
 
     def test_nothing_is_lost_when_a_move_dies_between_its_switch_and_noting_it(
@@ -267,13 +267,13 @@ class ReembeddingContract:
     ) -> None:
         stages = filled(open_stages())
         job = until(stages, Phase.SWITCH)
-        switch = stages.moves.switch
+        switch = stages.migration.switch
 
         def dying() -> None:
             switch()
             raise Killed
 
-        monkeypatch.setattr(stages.moves, "switch", dying)
+        monkeypatch.setattr(stages.migration, "switch", dying)
         with pytest.raises(Killed):
             reembedding.switch(stages.reembedding, job.name, job.run)
         self._write_in_the_gap(open_stages)
@@ -281,13 +281,13 @@ class ReembeddingContract:
         assert moved(stages).status is Status.FINISHED
         self._all_is_there(stages, *BOTH)
 
-    def test_nothing_is_lost_when_a_roll_back_dies_between_announcing_and_going_back(
+    def test_nothing_is_lost_when_a_roll_back_dies_between_noting_that_it_begins_and_going_back(
         self, open_stages: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         stages = filled(open_stages())
         moved(stages)
         with monkeypatch.context() as patch:
-            patch.setattr(stages.moves, "rollback", dies)
+            patch.setattr(stages.migration, "rollback", dies)
             with pytest.raises(Killed):
                 reembedding.rollback(stages.reembedding)
         between = open_stages()
@@ -298,9 +298,11 @@ class ReembeddingContract:
             assert nearest(between, "zyx quartzite", model) == "gap"
         with pytest.raises(InvalidRequest):
             reembedding.plan(between.reembedding, profile=SECOND)
+        with pytest.raises(InvalidRequest, match="a roll-back is under way"):
+            reembedding.drop_previous(between.reembedding)
         after = open_stages()
         assert reembedding.rollback(after.reembedding).active == "minilm"
-        assert after.moves.serving().next == SECOND
+        assert after.migration.serving().next == SECOND
         self._all_is_there(after, FIRST_MODEL)
         assert [job.status for job in reembedding.status(after.reembedding)] == [Status.ROLLED_BACK]
         assert moved(after).status is Status.FINISHED
@@ -311,14 +313,14 @@ class ReembeddingContract:
     ) -> None:
         stages = filled(open_stages())
         moved(stages)
-        back = stages.moves.rollback
+        back = stages.migration.rollback
 
         def dying() -> None:
             back()
             raise Killed
 
         with monkeypatch.context() as patch:
-            patch.setattr(stages.moves, "rollback", dying)
+            patch.setattr(stages.migration, "rollback", dying)
             with pytest.raises(Killed):
                 reembedding.rollback(stages.reembedding)
         self._write_in_the_gap(open_stages)
@@ -335,7 +337,7 @@ class ReembeddingContract:
         stages = filled(open_stages())
         until(stages, Phase.RECONCILE)
         with monkeypatch.context() as patch:
-            patch.setattr(stages.moves, "drop", dies)
+            patch.setattr(stages.migration, "drop", dies)
             with pytest.raises(Killed):
                 reembedding.rollback(stages.reembedding)
         self._write_in_the_gap(open_stages)
@@ -348,7 +350,7 @@ class ReembeddingContract:
     def test_a_move_whose_index_is_gone_begins_again(self, open_stages: Open) -> None:
         stages = filled(open_stages())
         until(stages, Phase.VERIFY)
-        stages.moves.drop(stages.reembedding.spaces_of(SECOND))
+        stages.migration.drop(stages.reembedding.spaces_of(SECOND))
         assert moved(stages).status is Status.FINISHED
         assert set(map(frozenset, models_of(stages).values())) == {frozenset(BOTH)}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -556,6 +555,23 @@ class SearchIndexContract:
         assert hits.superseded == 3
         assert len(ask(index, "turbine", k=3).lexical) == 3
 
+    def test_a_search_says_when_the_first_of_its_best_that_are_not_valid_yet_becomes_so(
+        self, index: SearchIndex
+    ) -> None:
+        index.upsert(
+            [
+                record("now", "turbine", cosine=0.9),
+                record("ended", "turbine", cosine=0.8, invalid_at=day(1)),
+                record("later", "turbine", cosine=0.7, valid_at=day(9)),
+                record("soon", "turbine", cosine=0.6, valid_at=day(7), invalid_at=day(8)),
+                record("other", tenant_id=GLOBEX, cosine=0.9, valid_at=day(6)),
+            ]
+        )
+        assert ask(index, "turbine", as_of=day(5)).begins_at == day(7)
+        assert ask(index, vector=AXIS, as_of=day(5)).begins_at == day(7)
+        assert ask(index, "turbine", AXIS, as_of=day(7)).begins_at == day(9)
+        assert ask(index, "turbine", AXIS, as_of=day(9)).begins_at is None
+
     def test_superseded_records_beyond_the_first_k_are_not_counted(self, index: SearchIndex) -> None:
         index.upsert(
             [
@@ -647,27 +663,6 @@ class SearchIndexContract:
         assert found(index) == {"a"}
         assert ask(index, vector=AXIS).vector[0].score == pytest.approx(0.9, abs=2e-3)
 
-    def test_the_next_change_is_the_first_moment_at_which_a_record_of_the_tenant_begins_or_ends(
-        self, index: SearchIndex
-    ) -> None:
-        assert index.next_change(ACME, after=day(1)) is None
-        late = day(4) + timedelta(microseconds=1)
-        index.upsert(
-            [
-                record("a", valid_at=day(3), invalid_at=late),
-                record("b", invalid_at=day(9)),
-                record("c"),
-                record("d", tenant_id=GLOBEX, valid_at=day(2)),
-            ]
-        )
-        changes = [day(1)]
-        while (change := index.next_change(ACME, after=changes[-1])) is not None:
-            changes.append(change)
-        assert changes[1:] == [day(3), late, day(9)]
-        assert index.next_change(GLOBEX, after=day(1)) == day(2)
-        index.delete(ACME, ["a"])
-        assert index.next_change(ACME, after=day(1)) == day(9)
-
     def test_stats_count_what_is_stored(self, index: SearchIndex) -> None:
         index.upsert(
             [
@@ -682,7 +677,6 @@ class SearchIndexContract:
             records=4,
             by_kind={Kind.ENTITY: 2, Kind.CHUNK: 2},
             by_entity_type={"Event": 2, "Document": 1},
-            newest_schema_version=4,
         )
 
     # --- scanning ---------------------------------------------------------------------------------------------------

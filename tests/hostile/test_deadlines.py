@@ -11,9 +11,11 @@ import pytest
 from braid import deadline
 from braid.engines.embedded.graph import adjacency
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreTooSlow
 from braid.models import Record, Relationship, Vertex
+from braid.ports.search_index import SearchRequest
 from braid.settings import Settings
 
 from tests.front_door import FrontDoor, claims
@@ -140,6 +142,18 @@ def test_a_statement_is_interrupted_and_a_write_is_not(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 0.05 + SLACK_S
         with deadline.within(1e-6), store.transaction() as connection:
             assert connection.execute(endless.format(200_000)).fetchall() == [(200_000,)]
+
+
+def test_a_search_in_texts_of_nothing_but_its_words_ends_in_time(tmp_path: Path) -> None:
+    words = [f"{one}{other}" for one in "bcdfghjklmnpqrst" for other in "bcdfghjklmnpqrst"]
+    content = " ".join(words) * 100
+    question = SearchRequest(tenant_id=HEAVY, text=" ".join(words), k=5, as_of="2026-01-01")
+    with EmbeddedStore(tmp_path) as store:
+        index = EmbeddedSearchIndex(store, {}, question_s=0.05)
+        index.upsert([Record(id=f"r{number}", tenant_id=HEAVY, content=content) for number in range(60)])
+        with pytest.raises(StoreTooSlow):
+            index.search(question)
+        assert len(EmbeddedSearchIndex(store, {}).search(question).lexical) == 5
 
 
 def test_a_graph_that_takes_longer_to_read_than_a_question_has_is_read_once(

@@ -138,9 +138,9 @@ def test_the_reembed_event_of_the_schedule_begins_a_job(call: Callable[..., dict
 def test_the_reembed_event_of_the_queue_is_worked_off(call: Callable[..., dict[str, Any]], stages: DemoStages) -> None:
     (before,) = stages.index.get_many("saltmarrow", ["event:kestrelway-lockout"])
     stages.index.upsert([before.model_copy(update={"embeddings": ()})])
-    assert stages.moves.count("saltmarrow", model_missing="all-minilm-l6-v2") == 1
+    assert stages.migration.count("saltmarrow", model_missing="all-minilm-l6-v2") == 1
     assert call("reembed", EVENTS / "reembed--queue.json") == {"batchItemFailures": []}
-    assert stages.moves.count("saltmarrow", model_missing="all-minilm-l6-v2") == 0
+    assert stages.migration.count("saltmarrow", model_missing="all-minilm-l6-v2") == 0
 
 
 def test_poisoned_messages_of_the_reembed_queue_stay_there_alone(call: Callable[..., dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 from braid.ingestion.bulk import manifest
-from braid.ingestion.bulk import steps as file_ingest
+from braid.ingestion.bulk import steps as import_steps
 from braid.ingestion.bulk.jobs import Batch, Phase, Task
 from braid.lambda_runtime.observability import stage_handler
 from braid.settings import Settings
@@ -38,7 +38,7 @@ class Steps:
         """Run a step as the deployed function does."""
         self.calls.append(request)
         self.meet(request)
-        return file_ingest.run(request, self.store)
+        return import_steps.run(request, self.store)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def _machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Steps, 
 @pytest.fixture
 def steps(_machine: tuple[Steps, Workflow], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
     """Return the steps over an empty store, in batches of five lines and pages of two batches."""
-    monkeypatch.setattr(file_ingest, "BATCH_LINES", 5)
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 5)
     monkeypatch.setattr(manifest, "PAGE_BATCHES", 2)
     steps = _machine[0]
     steps.store.close()
@@ -222,4 +222,4 @@ def test_what_the_steps_noted_is_gone_at_the_end_and_the_report_stays(steps: Ste
 def test_finishing_again_tells_the_same(steps: Steps, workflow: Workflow) -> None:
     report = workflow.run(put(steps, lines())).output
     last = steps.calls[-1]
-    assert file_ingest.run(last, steps.store).model_dump(mode="json") == report
+    assert import_steps.run(last, steps.store).model_dump(mode="json") == report

@@ -132,7 +132,7 @@ def test_a_move_that_finds_less_ends_in_an_error_and_nothing_is_switched(steps: 
     def meet(step: Step) -> None:
         if step.step is StepName.VERIFY:
             # Vectors that say nothing, written by somebody into the next profile's space.
-            for tenant in steps.stages.moves.tenants():
+            for tenant in steps.stages.migration.tenants():
                 page = steps.stages.index.scan(tenant, limit=1000, with_vectors=True)
                 steps.stages.index.upsert(
                     [

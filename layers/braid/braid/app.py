@@ -14,7 +14,6 @@ from braid.model_selection import Models
 from braid.models import EmbeddingType
 from braid.models.model_profiles import AUTO, resolve
 from braid.ranking import scoring
-from braid.ranking.scoring import FOREVER
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.seeds_and_hits import Budget
 from braid.settings import EngineKind, load_settings
@@ -24,19 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from braid.api.quotas import Quotas
-    from braid.engines.aws.step_functions import IngestFunction, ReembedWorkflow, RetrieveWorkflow
+    from braid.engines.aws.functions import AnswerFunction, IngestFunction
+    from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, FusionParameters, Query
     from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
-    from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
     from braid.reembedding.drifted_records import DriftedRecordQueue
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
     from braid.retrieval.context.selection import Context, ContextRequest
     from braid.retrieval.stages.states import (
+        AnswerRequest,
         Embedded,
         EmbedRequest,
         FuseRequest,
@@ -102,32 +101,13 @@ class Application(Models):
         forced = self.settings.embedding_model
         model_ids = {kind: resolve(self.profiles, profile, kind, forced).id for kind in EmbeddingType}
         graph = self.caches.graph(request.query.tenant_id)
-        since = self._validity_since(request.query, request.started_at)
         return plan_and_search.run_plan(
             request,
             graph=graph,
             model_ids=model_ids,
             candidates=self.settings.candidates,
             count_records=lambda tenant_id: self.index.stats(tenant_id),  # noqa: PLW0108 - opens the index only then
-            valid_until=(lambda: self._next_change(graph, request.query, since)) if self.caches.asks_validity else None,
         )
-
-    def _validity_since(self, query: Query, started_at: datetime) -> datetime | None:
-        """Return the earliest moment whose validity the answer depends on; None for a question as of a fixed moment."""
-        return None if query.as_of else min(started_at, self.now())
-
-    def _next_change(self, store: KnowledgeGraph | SearchIndex, query: Query, since: datetime | None) -> datetime:
-        return (since and store.next_change(query.tenant_id, after=since)) or FOREVER
-
-    def _valid_until(self, request: FuseRequest) -> datetime | None:
-        """Return when validity next changes anything of the tenant; None when it is not known or no cache needs it."""
-        if not self.caches.asks_validity or request.graph_holds_until is None or request.lost:
-            return None
-        since = self._validity_since(request.query, request.started_at)
-        try:
-            return min(request.graph_holds_until, self._next_change(self.index, request.query, since))
-        except StoreError:
-            return None
 
     def embed(self, request: EmbedRequest) -> Embedded:
         """Run the embed stage."""
@@ -162,7 +142,8 @@ class Application(Models):
     def graph_expand(self, request: GraphRequest) -> GraphFound:
         """Run the graph_expand stage."""
         with deadline.within(GRAPH_S, share=SHARE):
-            graph = self.caches.graph(request.query.tenant_id)
+            # What is kept is of the present: another moment may be before something began to be valid.
+            graph = self.graph if request.query.as_of else self.caches.graph(request.query.tenant_id)
             return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
 
     def budget(self, parameters: FusionParameters) -> Budget:
@@ -194,7 +175,6 @@ class Application(Models):
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,
             ),
-            valid_until=self._valid_until(request),
             drifted=self._drifted,
         )
 
@@ -216,10 +196,19 @@ class Application(Models):
         return DriftedRecordQueue(lambda: self.queue)
 
     @cached_property
-    def _workflow(self) -> RetrieveWorkflow:
-        from braid.engines.aws.step_functions import RetrieveWorkflow
+    def _answered_elsewhere(self) -> AnswerFunction | RetrieveWorkflow | None:
+        """The deployed function or workflow that answers, where one is named."""
+        if self.settings.engine is not EngineKind.AWS:
+            return None
+        if self.settings.answer_function:
+            from braid.engines.aws.functions import AnswerFunction
 
-        return RetrieveWorkflow.connect(self.settings)
+            return AnswerFunction.connect(self.settings)
+        if self.settings.retrieve_state_machine_arn:
+            from braid.engines.aws.step_functions import RetrieveWorkflow
+
+            return RetrieveWorkflow.connect(self.settings)
+        return None
 
     def answer(self, query: Query) -> Answer:
         """Answer a question from the cache, else by :meth:`retrieve`."""
@@ -238,9 +227,9 @@ class Application(Models):
         return self.quotas.answer(query, self._run_stages)
 
     def _run_stages(self, query: Query) -> Answer:
-        """Answer by the deployed workflow where one is named, else by the stages of this process."""
-        if self.settings.engine is EngineKind.AWS and self.settings.retrieve_state_machine_arn:
-            return self._workflow.answer(query)
+        """Answer by the deployed function or workflow where one is named, else by the stages of this process."""
+        if self._answered_elsewhere:
+            return self._answered_elsewhere.answer(query)
         from braid.retrieval import pipeline
         from braid.retrieval.stages import presentation
 
@@ -253,9 +242,16 @@ class Application(Models):
             )
         return answer
 
+    def answer_alone(self, request: AnswerRequest) -> Answer:
+        """Answer with the stages of this process, within the time that a caller waits for the function that does so."""
+        from braid.retrieval import pipeline
+
+        with deadline.within(self.settings.retrieve_timeout_s):
+            return pipeline.answer(request.query, self)
+
     @cached_property
     def _ingest_function(self) -> IngestFunction:
-        from braid.engines.aws.step_functions import IngestFunction
+        from braid.engines.aws.functions import IngestFunction
 
         return IngestFunction.connect(self.settings)
 

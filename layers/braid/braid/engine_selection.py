@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 
+_UNCONNECTED = frozenset({"profiles", "spaces", "_rerankers"})
+"""Properties that :meth:`Engines.reopen` leaves: configuration, and models, whose hosted kind connects by request."""
+
+
 class Engines:
     """The engine of each port, opened on first use."""
 
@@ -39,10 +43,20 @@ class Engines:
 
     def close(self) -> None:
         """Close the engines that are open; none may be used afterwards."""
-        for name in ("imports", "index", "moves", "graph", "store"):
+        for name in ("imports", "index", "migration", "graph", "store"):
             close = getattr(vars(self).get(name), "close", None)
             if close:
                 close()
+
+    def reopen(self) -> None:
+        """Have everything that is connected opened anew on its next use; models and what is configured stay.
+
+        Not closed first: where this is needed the other ends are gone.
+        """
+        for kind in type(self).__mro__:
+            for name, value in vars(kind).items():
+                if isinstance(value, cached_property) and name not in _UNCONNECTED:
+                    vars(self).pop(name, None)
 
     @cached_property
     def store(self) -> EmbeddedStore:
@@ -207,7 +221,7 @@ class Engines:
         return load_profiles(self.settings.shared_dir)
 
     @cached_property
-    def moves(self) -> IndexMigration:
+    def migration(self) -> IndexMigration:
         """Index migration: the search index as re-embedding uses it."""
         if self.settings.engine is EngineKind.EMBEDDED:
             from braid.engines.embedded.index_migration import EmbeddedIndexMigration

@@ -104,7 +104,7 @@ class Models(Engines):
         keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
 
         def read() -> MigrationState:
-            return self.moves.serving()  # opened here, where a store that cannot be opened is tolerated
+            return self.migration.serving()  # opened here, where a store that cannot be opened is tolerated
 
         return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)
 
@@ -139,7 +139,7 @@ class Models(Engines):
         settings = self.settings
         return Services(
             index=self.index,
-            moves=self.moves,
+            migration=self.migration,
             jobs=self.jobs,
             schemas=self.schemas,
             advance=self.cache.advance,

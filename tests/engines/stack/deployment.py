@@ -223,7 +223,7 @@ def references(part: object) -> set[str]:
     found = set().union(*map(references, part.values()))
     for name, value in part.items():
         if name == "Ref":
-            found.add(value)
+            found.add(value.partition(".")[0])  # of Function.Alias, which is SAM's, the function
         elif name == "Fn::GetAtt":
             found.add(value[0])
         elif name == "Fn::Sub":

@@ -14,8 +14,10 @@ def test_the_page_has_the_tables_that_the_script_works_out() -> None:
 
 
 def test_what_is_counted_is_what_is_deployed() -> None:
-    assert len(written()) == costs.METRICS
-    assert sum(len(list(watched(alarm))) for alarm in ALARMS.values()) == costs.ALARM_METRICS
+    # The function that answers alone is there on request, and then the stages write nothing.
+    assert len({metric for metric in written() if metric[0] != "answer"}) == costs.METRICS
+    there = [alarm for name, alarm in ALARMS.items() if name != "AnswerErrors"]
+    assert sum(len(list(watched(alarm))) for alarm in there) == costs.ALARM_METRICS
     folders = {stage.name for stage in costs.STAGES}
     assert folders == {
         function["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]

@@ -17,7 +17,7 @@ from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.errors import StoreTooSlow
 from braid.ingestion.bulk.jobs import BatchPlace, Cursor, PageResult, Phase
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
-from braid.ingestion.bulk.steps import BATCH_LINES, INBOX
+from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.models import RerankerKind
 from braid.ports.cache import counter_key
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
@@ -39,6 +39,7 @@ STAGES = {
 }
 FOLDERS = {
     **STAGES,
+    "AnswerFunction": "answer",
     "ContextFunction": "context",
     "IngestFunction": "ingest",
     "ReembedFunction": "reembed",
@@ -193,6 +194,7 @@ def test_the_stack_of_alarms_is_given_each_thing_that_it_watches_under_its_own_n
     given = RESOURCES["Observability"]["Properties"]["Parameters"]
     assert set(given) == set(OBSERVABILITY["Parameters"])
     assert given.pop("WatchedStack") == "AWS::StackName"
+    assert given.pop("AnswerFunction") == ["AnswersInFunction", "AnswerFunction", "none"]
     for flag in ("PaysForReranking", "HasReembedSchedule"):
         assert given.pop(flag) == [flag, "true", "false"]
         assert OBSERVABILITY["Conditions"][flag] == [flag, "true"]
@@ -280,7 +282,7 @@ def test_the_workflow_may_invoke_its_functions_and_no_other() -> None:
     assert statement["Resource"] == [invoked(name) for name in STAGES]
 
 
-@pytest.mark.parametrize("name", ["EmbedFunction", "FuseRerankFunction"])
+@pytest.mark.parametrize("name", ["EmbedFunction", "FuseRerankFunction", "AnswerFunction"])
 def test_containers_can_be_kept_ready_of_the_images_that_questions_wait_for(name: str) -> None:
     function = FUNCTIONS[name]["Properties"]
     assert function["PackageType"] == "Image"
@@ -297,7 +299,8 @@ def test_containers_can_be_kept_ready_of_the_images_that_questions_wait_for(name
 
 def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_function() -> None:
     (statement,) = RESOURCES["StartRetrievePolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    assert (statement["Action"], statement["Resource"]) == ("states:StartSyncExecution", "RetrieveStateMachine")
+    assert statement["Action"] == ["AnswersInFunction", "lambda:InvokeFunction", "states:StartSyncExecution"]
+    assert statement["Resource"] == ["AnswersInFunction", "AnswerFunction.Alias", "RetrieveStateMachine"]
     function = FUNCTIONS["ContextFunction"]["Properties"]
     variables = function["Environment"]["Variables"]
     assert variables["BRAID_RETRIEVE_STATE_MACHINE_ARN"] == "RetrieveStateMachine"
@@ -313,13 +316,23 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
         ("GraphExpandFunction", ["ReadGraphPolicy", "ReadCachePolicy"]),
         ("ContextFunction", ["ReadIndexPolicy", "StartRetrievePolicy", "KeepInCachePolicy"]),
         (
+            "AnswerFunction",
+            [
+                "ReadIndexPolicy",
+                "ReadGraphPolicy",
+                "ReadSchemasPolicy",
+                "KeepInCachePolicy",
+                "QueueOutdatedPolicy",
+                ["PaysForReranking", "HostedRerankerPolicy", "AWS::NoValue"],
+            ],
+        ),
+        (
             "FuseRerankFunction",
             [
                 "ReadIndexPolicy",
                 "ReadSchemasPolicy",
                 "QueueOutdatedPolicy",
-                ["UsesBedrock", "RerankPolicy", "AWS::NoValue"],
-                ["UsesVoyage", "ReadVoyageKeyPolicy", "AWS::NoValue"],
+                ["PaysForReranking", "HostedRerankerPolicy", "AWS::NoValue"],
             ],
         ),
     ],
@@ -395,13 +408,14 @@ def test_no_policy_of_a_store_reaches_beyond_the_store_that_was_named() -> None:
 
 
 def test_a_hosted_reranker_is_allowed_only_where_it_is_chosen_and_no_more_than_its_model_and_key() -> None:
-    rerank, key = RESOURCES["RerankPolicy"], RESOURCES["ReadVoyageKeyPolicy"]
-    assert (rerank["Condition"], key["Condition"]) == ("UsesBedrock", "UsesVoyage")
-    operation, model = rerank["Properties"]["PolicyDocument"]["Statement"]
+    policy = RESOURCES["HostedRerankerPolicy"]
+    assert policy["Condition"] == "PaysForReranking"
+    assert TEMPLATE["Conditions"]["PaysForReranking"] == ["UsesBedrock", "UsesVoyage"]
+    conditions, (operation, model, read), _ = zip(*policy["Properties"]["PolicyDocument"]["Statement"], strict=True)
+    assert conditions == ("UsesBedrock", "UsesBedrock", "UsesVoyage")
     assert operation["Action"] == "bedrock:Rerank"
     assert model["Action"] == "bedrock:InvokeModel"
     assert model["Resource"][0].endswith("::foundation-model/${BedrockRerankModel}")
-    (read,) = key["Properties"]["PolicyDocument"]["Statement"]
     assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", "VoyageApiKeySecretArn")
 
 
@@ -417,6 +431,23 @@ def test_a_reranker_gives_up_before_its_task_which_gives_up_before_its_function(
     assert DEPLOYED_RERANK_LIMIT_S < task < FUNCTIONS["FuseRerankFunction"]["Properties"]["Timeout"]
 
 
+def test_one_function_answers_in_place_of_the_workflow_only_where_that_is_asked_for() -> None:
+    function = FUNCTIONS["AnswerFunction"]
+    assert TEMPLATE["Parameters"]["AnswerMode"]["Default"] == "workflow"
+    assert function["Condition"] == "AnswersInFunction"
+    assert TEMPLATE["Conditions"]["AnswersInFunction"] == ["AnswerMode", "function"]
+    for name in ("SearchApiFunction", "ContextFunction"):
+        asking = FUNCTIONS[name]["Properties"]["Environment"]["Variables"]
+        assert asking["BRAID_ANSWER_FUNCTION"] == ["AnswersInFunction", "AnswerFunction.Alias", ""]
+        # The one gives up after the other has, and is ended by Lambda later still.
+        answering = function["Properties"]["Environment"]["Variables"]
+        limits = float(answering["BRAID_RETRIEVE_TIMEOUT_S"]), float(asking["BRAID_RETRIEVE_TIMEOUT_S"])
+        assert limits[0] < limits[1] < function["Properties"]["Timeout"]
+        assert "BRAID_ANSWER_FUNCTION" not in answering
+    # Containers that are kept ready need no snapshot, and Lambda takes not both.
+    assert function["Properties"]["SnapStart"] == ["KeepsReady", "AWS::NoValue", {"ApplyOn": "PublishedVersions"}]
+
+
 def test_no_key_is_a_parameter_only_the_name_of_its_secret() -> None:
     assert "BRAID_VOYAGE_API_KEY" not in GLOBALS["Environment"]["Variables"]
 
@@ -425,7 +456,8 @@ def test_samconfig_has_three_environments_that_lint_and_build_alike() -> None:
     assert set(SAMCONFIG) - {"version"} == set(ENVIRONMENTS)
     for name in ENVIRONMENTS:
         assert SAMCONFIG[name]["validate"]["parameters"] == {"lint": True}
-        assert SAMCONFIG[name]["build"]["parameters"] == {"cached": True, "parallel": True}
+        # At the same time, images with the same models would each be made from the start, PyTorch and all.
+        assert SAMCONFIG[name]["build"]["parameters"] == {"cached": True, "parallel": False}
         # Loops cannot be built without the one, and the stack inside this one not deployed without the other.
         assert SAMCONFIG[name]["global"]["parameters"]["language_extensions"] is True
         assert "CAPABILITY_AUTO_EXPAND" in SAMCONFIG[name]["deploy"]["parameters"]["capabilities"]
@@ -444,6 +476,14 @@ def test_what_is_built_is_what_is_deployed(name: str) -> None:
     commands = re.findall(r"(?m)^sam build.*$", (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8"))
     assert commands
     assert all("--config-env" in command for command in commands)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_every_environment_is_in_the_network_of_its_stores_and_leaves_room_for_other_functions(name: str) -> None:
+    overrides = dict(item.split("=", 1) for item in SAMCONFIG[name]["global"]["parameters"]["parameter_overrides"])
+    assert overrides["SubnetIds"] == overrides["SecurityGroupIds"] == "SET-ME"
+    # Of the 1,000 executions that an account usually has, 100 cannot be reserved.
+    assert 0 < int(overrides["ReservedConcurrency"]) * len(FUNCTIONS) <= 900
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -528,7 +568,7 @@ def test_a_file_in_an_inbox_starts_the_workflow_and_its_own_notes_do_not() -> No
     pattern = machine["Events"]["FileArrived"]["Properties"]["Pattern"]
     assert pattern["detail"] == {
         "bucket": {"name": ["ObjectsBucket"]},
-        "object": {"key": [{"wildcard": f"*/{INBOX}*"}]},
+        "object": {"key": [{"wildcard": "*/inbox/*"}]},
     }
     assert RESOURCES["ObjectsBucket"]["Properties"]["NotificationConfiguration"] == {
         "EventBridgeConfiguration": {"EventBridgeEnabled": True}

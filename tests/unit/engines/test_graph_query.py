@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from braid.engines.neptune import elements
-from braid.engines.neptune import graph_query as gremlin_query
+from braid.engines.neptune import elements, graph_query
 from braid.models import Direction, TimeRange
 from braid.ports.graph_query import MAX_STEPS, MAX_WALKS, GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
 from braid.ranking import graph_walks
@@ -61,7 +60,7 @@ def test_what_is_out_of_bounds_or_no_label_is_refused(wrong: dict[str, Any]) -> 
 def test_what_a_caller_sends_is_an_argument_and_never_a_step(direction: Direction) -> None:
     start = QueryStart(ids=(HOSTILE,), names=(HOSTILE,), entity_types=("Event",), time_range=TimeRange())
     query = asked(start=start, steps=(QueryStep(direction=direction, **STEP),) * MAX_STEPS)
-    sent = gremlin_query.traversal(source(), query)
+    sent = graph_query.traversal(source(), query)
     names = {step[0] for step in instructions(sent.bytecode)}
     assert not names & {"drop", "inject", "addV", "addE", "mergeV", "mergeE", "property", "repeat", "call", "map"}
     assert steps_named(sent, "V")[0] == ["V", f"{ACME}|{HOSTILE}"]
@@ -69,7 +68,7 @@ def test_what_a_caller_sends_is_an_argument_and_never_a_step(direction: Directio
 
 @pytest.mark.parametrize("direction", list(Direction))
 def test_every_vertex_and_edge_that_is_read_is_the_tenants_and_in_force(direction: Direction) -> None:
-    sent = gremlin_query.traversal(source(), asked(steps=(QueryStep(direction=direction, **STEP),) * 2))
+    sent = graph_query.traversal(source(), asked(steps=(QueryStep(direction=direction, **STEP),) * 2))
     conditions = [step[1] for step in steps_named(sent, "has")]
     # The start; and for each step its edges, those of a hub, where a hub's lead, and where all lead.
     assert conditions.count(elements.TENANT) == 1 + 4 * 2

@@ -104,17 +104,23 @@ def test_what_a_caller_sends_is_an_argument_and_never_a_step() -> None:
     assert [step[0] for step in instructions(written.bytecode)].count("drop") == 1
 
 
+@pytest.mark.parametrize("ends", [None, day(9)])
 @pytest.mark.parametrize("trusted", [True, False])
-def test_rows_come_back_as_they_were_written(*, trusted: bool) -> None:
-    fields: dict[str, Any] = {"timestamp": day(3), "has_record": False, "trusted": trusted}
+def test_rows_come_back_as_they_were_written(ends: Any, *, trusted: bool) -> None:
+    fields: dict[str, Any] = {"timestamp": day(3), "has_record": False, "trusted": trusted, "invalid_at": ends}
     described = vertex("a|1", entity_type="Event", name="Naïve | name", **fields)
     (row,) = [
         step[3] for step in steps_named(elements.write_vertices(source(), [described]), "property") if step[2] == "row"
     ]
-    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name", trusted)
-    related = edge("a", "b", confidence=0.1 + 0.2, evidence="a|1", trusted=trusted)
+    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name", trusted, ends)
+    related = edge("a", "b", confidence=0.1 + 0.2, evidence="a|1", trusted=trusted, invalid_at=ends)
     (row,) = rows(elements.write_edges(source(), [related]))
-    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", trusted)
+    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", trusted, ends)
+
+
+def test_rows_without_an_end_of_validity_which_an_older_braid_wrote_are_read() -> None:
+    assert elements.read_vertex("\x01".join(("a", "Event", "1", "", "A"))).invalid_at is None
+    assert elements.read_edge("\x01".join(("a", "CAUSES", "b", "", "1.0", ""))).invalid_at is None
 
 
 def test_times_before_1970_are_whole() -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
-from braid.engines.aws.step_functions import IngestFunction
+from braid.engines.aws.functions import IngestFunction
 from braid.errors import InvalidRequest, StoreError, TransientStoreError
+from braid.ingestion import writing
 from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.jobs import Task
 from braid.models import Record, Relationship, Vertex
@@ -74,6 +75,15 @@ def test_items_that_are_wrong_are_in_its_report(stages: DemoStages) -> None:
     assert [(error.place, error.field) for error in report.errors] == [("relationships[0]", "target")]
 
 
+def test_an_item_that_is_wrong_has_the_name_that_it_has_where_this_process_writes(stages: DemoStages) -> None:
+    far = Vertex(id="far", tenant_id="acme", aliases=tuple(f"alias {number} " + "x" * 500 for number in range(200)))
+    wrong = REQUEST.model_copy(update={"vertices": (*REQUEST.vertices, far)})
+    there = IngestFunction(Invoked(stages), "ingest").write(wrong)
+    here = writing.write(wrong, stages)
+    assert there.errors == here.errors
+    assert [(error.place, error.field) for error in here.errors] == [("vertices[1]", "aliases")]
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("InvalidRequest", InvalidRequest), ("TransientStoreError", TransientStoreError), ("KeyError", StoreError)],
@@ -84,6 +94,12 @@ def test_its_errors_are_raised_by_their_names(name: str, expected: type[Exceptio
     assert type(caught.value) is expected
     if isinstance(caught.value, InvalidRequest):
         assert caught.value.field == "records"
+
+
+def test_an_error_of_the_vertices_as_a_whole_names_the_list_that_was_sent() -> None:
+    with pytest.raises(InvalidRequest, match=r"^vertices: more than 100") as caught:
+        IngestFunction(Failing("InvalidRequest", "entities: more than 100 items"), "ingest").write(REQUEST)
+    assert caught.value.field == "vertices"
 
 
 def test_a_function_that_does_not_answer_is_worth_trying_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -240,7 +241,7 @@ def test_in_lambda_a_stage_is_one_subsegment_without_its_answer(monkeypatch: pyt
 
     class Capturing:
         def __init__(self, **options: Any) -> None:
-            assert options == {"service": "plan", "auto_patch": False}
+            assert options == {"service": "plan", "patch_modules": ("botocore",)}
 
         def capture_lambda_handler(self, handler: Any, **options: Any) -> Any:
             traced.append(options)
@@ -249,6 +250,40 @@ def test_in_lambda_a_stage_is_one_subsegment_without_its_answer(monkeypatch: pyt
     monkeypatch.setattr(observability, "Tracer", Capturing)
     assert call()["strategy"] == "hybrid"
     assert traced == [{"capture_response": False, "capture_error": False}]
+
+
+def test_in_lambda_a_call_to_an_aws_service_is_a_subsegment_without_its_content() -> None:
+    script = (
+        "import json\n"
+        "from braid import models\nfrom braid.lambda_runtime import observability\n"
+        "observability.stage_handler('plan', models.Query, lambda query: query)\n"
+        "from aws_xray_sdk.core import xray_recorder\n"
+        "from aws_xray_sdk.core.context import Context\n"
+        "import boto3\n"
+        "from botocore.stub import Stubber\n"
+        "sent = []\n"
+        "class Emitter:\n"
+        "    def send_entity(self, entity): sent.append(entity.serialize())\n"
+        "xray_recorder.configure(emitter=Emitter(), context=Context(), sampling=False)\n"
+        "client = boto3.client('sqs', region_name='eu-west-1', aws_access_key_id='a', aws_secret_access_key='b')\n"
+        "stubber = Stubber(client)\n"
+        "stubber.add_response('send_message', {'MessageId': '1', 'MD5OfMessageBody': 'd'})\n"
+        "stubber.activate()\n"
+        "xray_recorder.begin_segment('plan')\n"
+        "client.send_message(QueueUrl='https://queue', MessageBody='a secret')\n"
+        "xray_recorder.end_segment()\n"
+        "print(','.join(sent))"
+    )
+    done = subprocess.run(  # noqa: S603 - our own interpreter and script
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"AWS_LAMBDA_FUNCTION_NAME": "braid-test-plan", "LAMBDA_TASK_ROOT": "/var/task"},
+    )
+    (made,) = [part for part in json.loads(f"[{done.stdout}]") if part["name"] != "plan"]
+    assert (made["name"], made["aws"]["operation"]) == ("sqs", "SendMessage")
+    assert "secret" not in done.stdout
 
 
 def test_outside_lambda_a_handler_imports_no_client_no_tracer_and_no_array_library() -> None:

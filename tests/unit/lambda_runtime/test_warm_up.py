@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +17,7 @@ from braid.models import RerankerKind
 from braid.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -57,6 +59,29 @@ def test_a_container_that_is_kept_ready_loads_its_model_before_the_first_questio
     assert [name for name in watched.loaded if loaded in name]
 
 
+def test_a_snapshot_is_taken_with_models_loaded_and_what_begins_from_it_connects_anew(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored: list[Callable[[], object]] = []
+    runtime = SimpleNamespace(register_after_restore=restored.append)
+    monkeypatch.setitem(sys.modules, "snapshot_restore_py", runtime)
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "answer")
+    started("answer")
+    assert watched.loaded == ["all-minilm-l6-v2", "onnx"]
+    before, profiles = watched.index, watched.profiles
+    (restore,) = restored
+    restore()
+    assert watched.index is not before
+    assert watched.profiles is profiles
+
+
+def test_what_is_no_snapshot_connects_once(watched: Watched) -> None:
+    started("answer")
+    assert watched.loaded == []
+    assert watched.index is watched.index
+
+
 @pytest.mark.parametrize("function", ["embed", "fuse_rerank"])
 def test_one_that_a_question_starts_loads_only_what_that_needs(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, function: str
@@ -69,8 +94,8 @@ def test_one_that_a_question_starts_loads_only_what_that_needs(
 @pytest.mark.parametrize(
     ("function", "opened"),
     [
-        ("plan", {"moves", "graph", "cache"}),
-        ("embed", {"moves", "cache"}),
+        ("plan", {"migration", "graph", "cache"}),
+        ("embed", {"migration", "cache"}),
         ("vector_search", {"index", "schemas"}),
         ("graph_expand", {"graph", "cache"}),
         ("fuse_rerank", {"index", "schemas", "queue"}),

@@ -368,5 +368,5 @@ def test_a_move_that_cannot_be_begun_says_why(stages: DemoStages, services: Serv
 
     with pytest.raises(ModelError):
         reembedding.plan(dataclasses.replace(services, encoder_for=missing), profile=SECOND)
-    assert stages.moves.serving().next is None
+    assert stages.migration.serving().next is None
     assert reembedding.status(services) == []

@@ -8,12 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import ModelError, StoreError, TransientStoreError
-from braid.models import Kind, Query, Ranking
+from braid.errors import ModelError, StoreError
+from braid.models import FusionParameters, Kind, Query, Ranking
 from braid.ports.cache import ResilientCache
 from braid.ranking.scoring import FOREVER, ScoredCandidate, final_score, order_stable_until
 from braid.retrieval.caches.namespace import WriteGenerations, embedding_key
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
+from braid.settings.files import Fitted
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -142,6 +143,17 @@ def test_another_question_or_other_settings_are_another_key(stages: CachedStages
     assert not others.answer(QUESTION).cached
 
 
+def test_other_fusion_parameters_are_another_key(stages: CachedStages) -> None:
+    stages.answer(QUESTION)
+    others = CachedStages(stages.settings, stages.clock, stages.kept_in)
+    vars(others).update(store=stages.store, index=stages.index, graph=stages.graph)
+    assert others.answer(QUESTION).cached
+    others = CachedStages(stages.settings, stages.clock, stages.kept_in)
+    vars(others).update(store=stages.store, index=stages.index, graph=stages.graph)
+    others.fitted = Fitted(FusionParameters(hit_share=0.25))
+    assert not others.answer(QUESTION).cached
+
+
 @pytest.mark.parametrize("stage", ["plan", "embed", "vector_search", "graph_expand", "fuse_rerank"])
 def test_a_degraded_answer_is_not_kept(stages: CachedStages, stage: str) -> None:
     def lost() -> None:
@@ -151,21 +163,6 @@ def test_a_degraded_answer_is_not_kept(stages: CachedStages, stage: str) -> None
     assert stages.answer(QUESTION).degraded
     stages.healthy()
     assert not stages.answer(QUESTION).cached
-
-
-def test_an_answer_planned_without_the_graphs_counts_is_not_kept(
-    stages: CachedStages, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query = QUESTION.model_copy(update={"as_of": NOW})
-
-    def lost(tenant_id: str) -> Any:
-        raise TransientStoreError(tenant_id)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stages.graph, "stats", lost)
-        assert not stages.answer(query).degraded
-    assert not stages.answer(query).cached
-    assert stages.answer(query).cached
 
 
 def test_what_becomes_valid_is_found_at_that_moment_and_not_when_the_answer_expires(
@@ -182,6 +179,34 @@ def test_what_becomes_valid_is_found_at_that_moment_and_not_when_the_answer_expi
     found = stages.answer(QUESTION)
     assert not found.cached
     assert "news" in {result.id for result in found.results} - {result.id for result in first.results}
+
+
+@pytest.mark.parametrize("order", [(60, 90, 120), (120, 60, 90), (90, 120, 60)])
+def test_an_answer_ends_when_the_first_thing_that_it_shows_ceases_to_be_valid(
+    stages: CachedStages, order: tuple[int, int, int]
+) -> None:
+    of_record, of_entity, of_edge = (NOW + timedelta(seconds=seconds) for seconds in order)
+    stages.index.upsert([note("globex", "pump", "failed", invalid_at=of_record), note("globex", "valve", "closed")])
+    stages.graph.upsert(
+        [entity("globex", "pump", "Pump", invalid_at=of_entity), entity("globex", "valve", "Valve")],
+        [edge("globex", "pump", "valve", invalid_at=of_edge)],
+    )
+    answer = stages.retrieve(QUESTION.model_copy(update={"tenant_id": "globex"}))
+    assert answer.holds_until == min(of_record, of_entity, of_edge)
+
+
+def test_what_is_remembered_of_the_graph_is_forgotten_when_a_relationship_in_it_ends(stages: CachedStages) -> None:
+    stages.graph.upsert([], [edge(TENANT, "pump", "quay", invalid_at=NOW + timedelta(seconds=60))])
+    query = QUESTION.model_copy(update={"text": "Harbour"})
+
+    def walked() -> bool:
+        return any(path.types for result in stages.retrieve(query).results for path in result.paths)
+
+    assert walked()
+    stages.clock.move(59)
+    assert walked()
+    stages.clock.move(1)
+    assert not walked()
 
 
 def test_a_question_as_of_a_moment_holds_whatever_becomes_valid(stages: CachedStages) -> None:
@@ -295,7 +320,6 @@ def test_each_cache_can_be_switched_off(tmp_path: Path, kept: Forgetful) -> None
     for _ in range(2):
         answer = stages.answer(QUESTION)
         assert not answer.cached
-        assert answer.holds_until is None
     stages.close()
     assert (kept.keys, stages.cache_counts()) == ([], {})
 
@@ -332,7 +356,7 @@ def test_names_and_walks_are_remembered_though_each_question_has_its_own_moment(
     def asked(*_: object, **__: object) -> Any:
         raise AssertionError("the graph was asked")
 
-    for call in ("link", "expand", "stats", "next_change"):
+    for call in ("link", "expand", "propagate", "stats"):
         monkeypatch.setattr(stages.graph, call, asked)
     again = stages.retrieve(QUESTION)
     assert again.degraded == ()

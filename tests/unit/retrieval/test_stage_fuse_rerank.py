@@ -288,6 +288,16 @@ def test_a_multi_hop_answer_is_what_its_last_step_reached() -> None:
     assert ids(fused(records, **pieces, expanded=found())) == ["a", "b"]
 
 
+def test_a_multi_hop_answer_ends_with_the_entities_that_its_steps_began_from_and_reached() -> None:
+    reached = walked("e", "team")
+    ending = reached.model_copy(update={"path": reached.path.model_copy(update={"invalid_at": LATER})})
+    soon = LATER - timedelta(hours=1)
+    multi = plan(strategy=Strategy.MULTI_HOP)
+    named = fused(plan=multi, expanded=found(reached, links=(link("e", "E", invalid_at=soon),)))
+    assert (named.holds_until, {one.id for one in named.related_entities}) == (soon, {"e", "team"})
+    assert fused(plan=multi, expanded=found(ending)).holds_until == LATER
+
+
 def test_a_graph_constraint_says_what_may_be_an_answer_and_nothing_of_how_good_it_is() -> None:
     reached = found(walked("e", "a"), walked("e", "b"), walked("e", "c"), frontier=("a", "b", "c"))
     asked = query(graph_constraint=GraphConstraint(entity="e"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from braid.ingestion.turns import turn
 from braid.ingestion.unfinished_writes import forget
 from braid.models import Frozen, TenantId
 
@@ -72,7 +73,7 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     """Delete pages of records as :func:`delete_records` does."""
     records = vertices = relationships = 0
     for ids in pages:
-        with store.transaction(tenant_id):
+        with turn(tenant_id), store.transaction(tenant_id):
             forget(tenant_id, store.notes, ids=ids)
             relationships += store.graph.delete_relationships_of(tenant_id, ids)
             vertices += store.graph.delete(tenant_id, ids)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from braid.models import Kind, Record, Relationship, Vertex
 
@@ -23,15 +23,10 @@ if TYPE_CHECKING:
     Identity = tuple[str, str, str, str]
 
 SUPERSEDES = "SUPERSEDES"
-MAX_LEVELS: Final = 500
-MAX_LINKS: Final = 10_000
-"""Stored edges, and how far along them, that one write looks for a cycle among."""
-_SHOWN: Final = 10
+MAX_WALKED = 1_000
+"""Stored ``SUPERSEDES`` edges that are followed to look for a cycle; each may be a round trip to the graph."""
+_SHOWN = 10
 """Most names of a cycle in a message."""
-_TOO_LONG: Final = (
-    "would supersede others after it was itself superseded, and too many records stand between to see whether in a"
-    " circle; give it an id of its own"
-)
 _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
 
 
@@ -137,7 +132,9 @@ def find(
     """
     links, named = _links(records, edges, tenant_id)
     ends = {end for link in links.values() for end in (link.source, link.target)}
-    stored = _links_at(store, tenant_id, ends | {name for name in in_graph if name in records})
+    near = ends | {name for name in in_graph if name in records}
+    stored = _stored_links(store, tenant_id, near)
+    unsure = _add_older_links(stored, links, near, store, tenant_id)
     known = {**_stored_records(store, tenant_id, ends - set(records)), **records}
     found = Found(Supersession(), [])
     found.refused += [
@@ -147,14 +144,9 @@ def find(
     ]
     for identity, link in links.items():
         if untrusted := _untrusted(link, known):
-            record = named.get(identity)
-            found.refused.append(RefusedRecord(record, untrusted) if record else RefusedEdge(identity, untrusted))
-    if not found.refused:
-        further, unknown = _further_links(store, tenant_id, links, stored)
-        found.refused = [
-            RefusedRecord(named[identity], _TOO_LONG) if identity in named else RefusedEdge(identity, _TOO_LONG)
-            for identity in unknown
-        ] or _in_circles(links, named, further)
+            found.refused.append(_refused(identity, named, untrusted))
+    found.refused += [_refused(identity, named, _too_long(links[identity])) for identity in unsure]
+    found.refused = found.refused or _in_circles(links, named, stored)
     if found.refused:
         return found
     for identity, link in links.items():
@@ -187,7 +179,7 @@ def _links(
 def _in_circles(
     links: Mapping[Identity, Relationship], named: Mapping[Identity, str], stored: Mapping[Identity, Relationship]
 ) -> list[RefusedRecord | RefusedEdge]:
-    """Refuse items of the request until the others close no cycle, all at once: to find them needs a walk each time."""
+    """Refuse items of the request until the others close no cycle: all at once, as each check anew is a walk."""
     refused: list[RefusedRecord | RefusedEdge] = []
     left = dict(links)
     while item := _in_a_circle(left, named, stored):
@@ -208,9 +200,19 @@ def _in_a_circle(
         if (link.source, link.target) in circle:
             names = [link.source, *_way(circle, link.target)]
             shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 2], "…", names[-1]]
-            message = f"{link.source!r} would be superseded by itself: {' → '.join(shown)}"
-            return RefusedRecord(named[identity], message) if identity in named else RefusedEdge(identity, message)
+            return _refused(identity, named, f"{link.source!r} would be superseded by itself: {' → '.join(shown)}")
     return None
+
+
+def _refused(identity: Identity, named: Mapping[Identity, str], message: str) -> RefusedRecord | RefusedEdge:
+    return RefusedRecord(named[identity], message) if identity in named else RefusedEdge(identity, message)
+
+
+def _too_long(link: Relationship) -> str:
+    return (
+        f"{link.source!r} is superseded itself, and more than {MAX_WALKED:,} older versions would be followed to see"
+        f" whether {link.target!r} ends it; supersede {link.target!r} with a record that nothing supersedes"
+    )
 
 
 def _ended_evidence(
@@ -311,34 +313,38 @@ def _edges_named(identities: Collection[Identity], store: WriteStore, tenant_id:
     return store.graph.as_stored(tenant_id, named) if named else []
 
 
-def _links_at(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Identity, Relationship]:
-    """Return every stored ``SUPERSEDES`` edge with an end among these ids."""
-    touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if ids else []
+def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Identity, Relationship]:
+    """Return the stored ``SUPERSEDES`` edges with an end among these ids."""
+    touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if ids else ()
     return {edge.identity(): edge for edge in touching}
 
 
-def _further_links(
-    store: WriteStore, tenant_id: str, links: Mapping[Identity, Relationship], stored: Mapping[Identity, Relationship]
-) -> tuple[dict[Identity, Relationship], list[Identity]]:
-    """Return the stored edges that new links may close a cycle with, and the links for which there are too many.
+def _add_older_links(
+    stored: dict[Identity, Relationship],
+    links: Mapping[Identity, Relationship],
+    near: set[str],
+    store: WriteStore,
+    tenant_id: str,
+) -> list[Identity]:
+    """Add the stored edges by which a new link could close a cycle; return the links of which that stays unknown.
 
-    What is stored has no cycle. So one needs a new link from a record that something stored supersedes: without such a
-    link nothing is read, however long the chain is that a new record continues.
+    Such a cycle enters the source of a new link along a stored edge. The newest version of something, which nothing
+    supersedes yet, needs no walk, however many older ones there are.
     """
-    new = {identity: link for identity, link in links.items() if identity not in stored}
-    entered = {link.target for link in stored.values()}
-    closing = [identity for identity, link in new.items() if link.source in entered]
-    found = dict(stored)
-    seen: set[str] = set()
-    ids = {link.target for link in (*new.values(), *stored.values())} if closing else set()
-    for _ in range(MAX_LEVELS):
-        if not ids or len(found) > MAX_LINKS:
-            break
-        touching = _links_at(store, tenant_id, ids)
-        found.update(touching)
+    ended_before = {edge.target for edge in stored.values()}
+    suspected = [name for name, link in links.items() if name not in stored and link.source in ended_before]
+    seen, walked = set(near), 0
+    ids = ended_before - seen if suspected else set()
+    while ids:
+        touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,))
+        older = {edge.identity(): edge for edge in touching if edge.identity() not in stored}
+        walked += len(older)
+        if walked > MAX_WALKED:
+            return suspected
+        stored |= older
         seen |= ids
-        ids = {edge.target for edge in touching.values()} - seen
-    return found, closing if ids else []
+        ids = {edge.target for edge in older.values()} - seen
+    return []
 
 
 _Node = TypeVar("_Node", bound="Hashable")

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
+from braid.ingestion.turns import turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 from braid.understanding.parts import embed, has_all_parts
@@ -90,32 +92,27 @@ def write(
         As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it.
     """
     tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
-    while True:
-        version = store.version(tenant_id)
-        accepted = check(request, store)
-        if accepted.errors and not request.partial:
-            return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
-        # Before the transaction, so that others can write while the models run.
-        embedded = encoding.records(accepted.records, batch, on_progress)
-        began = time.perf_counter()
-        with store.transaction(tenant_id):
-            if store.version(tenant_id) != version:  # somebody else wrote meanwhile, on which this write may depend
-                accepted = check(request, store)
-                if accepted.errors and not request.partial:
-                    return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
-                again = encoding.without_models(accepted.records, batch)
-                if again is None:  # each round makes vectors that the next ones have
-                    continue
-                embedded = again
-            whole = UnfinishedWrite(
-                tenant_id=tenant_id,
-                records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
-                vertices=tuple(accepted.vertices),
-                relationships=tuple(accepted.edges),
-            )
-            with logged(whole, request, store.notes):
-                superseded = _put(tenant_id, accepted, embedded, store, batch)
-        break
+    # Before the transaction, so that others can write while the models run.
+    version, accepted, embedded = _prepared(request, store, encoding, batch, on_progress)
+    if embedded is None:
+        return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
+    began = time.perf_counter()
+    with ExitStack() as held:
+        # Twice: after a write of another thread while other tenants can write, and after one of another process.
+        for wait in (turn, store.transaction):
+            held.enter_context(wait(tenant_id))
+            if store.version(tenant_id) != version:  # on what was written meanwhile this write may depend
+                version, accepted, embedded = _prepared(request, store, encoding, batch)
+            if embedded is None:
+                return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
+        whole = UnfinishedWrite(
+            tenant_id=tenant_id,
+            records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
+            vertices=tuple(accepted.vertices),
+            relationships=tuple(accepted.edges),
+        )
+        with logged(whole, request, store.notes):
+            superseded = _put(tenant_id, accepted, embedded, store, batch)
     return WriteReport(
         tenant_id=tenant_id,
         written=len(embedded),
@@ -130,6 +127,22 @@ def write(
         embed_seconds=encoding.seconds,
         write_seconds=time.perf_counter() - began,
     )
+
+
+def _prepared(
+    request: WriteRequest,
+    store: WriteStore,
+    encoding: _Encoding,
+    batch: int,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> tuple[int | None, Accepted, list[Record] | None]:
+    """Return the write generation, what the request means under it, and the records to be written with their vectors.
+
+    The records are None if items are wrong and nothing is to be written then.
+    """
+    version, accepted = store.version(request.tenant_id), check(request, store)
+    refused = accepted.errors and not request.partial
+    return version, accepted, None if refused else encoding.records(accepted.records, batch, on_progress)
 
 
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:
@@ -167,10 +180,6 @@ class _Prepared(NamedTuple):
     """Vectors that need no computing, by the id of their model."""
 
 
-class _ModelNeeded(Exception):
-    """A vector would have to be computed where no model may run."""
-
-
 class _Encoding:
     """Computes the vectors of the records of one write, each once.
 
@@ -187,29 +196,11 @@ class _Encoding:
         self.seconds = 0.0
         self._store, self._threads = store, threads
         self._made: dict[tuple[str, str], Embedding] = {}
-        self._no_models = False
-        self._wanted: list[tuple[Encoder, list[Record]]] = []
-
-    def without_models(self, given: Sequence[Record], batch: int) -> list[Record] | None:
-        """Return the same as :meth:`records`, or None if a model has to run first: the next call of that does it.
-
-        Inside a transaction, for which the writes of all tenants wait.
-        """
-        self._no_models = True
-        try:
-            return self.records(given, batch)
-        except _ModelNeeded:
-            return None
-        finally:
-            self._no_models = False
 
     def records(
         self, given: Sequence[Record], batch: int, on_progress: Callable[[int, int], None] | None = None
     ) -> list[Record]:
         """Return the records that are new, have changed or lack a vector, with their hashes and vectors."""
-        if not self._no_models:
-            while self._wanted:
-                self._make(*self._wanted.pop())
         if not given:
             return []
         models = self._store.models()
@@ -262,18 +253,12 @@ class _Encoding:
 
     def _encode(self, encoder: Encoder, lacking: Sequence[_Prepared]) -> None:
         """Add the encoder's vectors to the records that lack them."""
-        new = [one.record for one in lacking if (encoder.model_id, one.record.id) not in self._made]
-        if new and self._no_models:
-            self._wanted.append((encoder, new))
-            raise _ModelNeeded
-        self._make(encoder, new)
+        new = [one for one in lacking if (encoder.model_id, one.record.id) not in self._made]
+        for one, made in zip(new, embed([one.record for one in new], encoder) if new else [], strict=True):
+            self._made[encoder.model_id, one.record.id] = made
+            self.asked.add(one.record.id)
         for one in lacking:
             one.kept[encoder.model_id] = self._made[encoder.model_id, one.record.id]
-
-    def _make(self, encoder: Encoder, records: Sequence[Record]) -> None:
-        for record, made in zip(records, embed(records, encoder) if records else [], strict=True):
-            self._made[encoder.model_id, record.id] = made
-            self.asked.add(record.id)
 
 
 def _is_embedded(prepared: _Prepared, encoder: Encoder) -> bool:

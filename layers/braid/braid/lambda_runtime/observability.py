@@ -214,8 +214,9 @@ def _traced(stage: str, handler: Handler) -> Handler:
     if not _in_lambda():
         # Even a disabled tracer imports the X-Ray SDK and botocore, which takes a quarter of a second.
         return handler
-    # Answers and errors may quote text, so both stay out. Nothing to patch: no stage calls through botocore.
-    tracer = Tracer(service=stage, auto_patch=False)
+    # Answers and errors may quote text, so both stay out. DynamoDB, SQS and S3 are called through botocore, and a
+    # subsegment of a call has its service, operation and table or queue, and none of its content.
+    tracer = Tracer(service=stage, patch_modules=("botocore",))
     return tracer.capture_lambda_handler(handler, capture_response=False, capture_error=False)
 
 

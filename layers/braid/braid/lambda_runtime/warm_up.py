@@ -11,8 +11,10 @@ from braid.errors import BraidError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_KEPT_READY = "provisioned-concurrency"
-"""Value of ``AWS_LAMBDA_INITIALIZATION_TYPE`` in a container that starts before any request waits for it."""
+_SNAPSHOT = "snap-start"
+"""Value of ``AWS_LAMBDA_INITIALIZATION_TYPE`` in a container that starts for a snapshot, from which others begin."""
+_UNHURRIED = ("provisioned-concurrency", _SNAPSHOT)
+"""Values of it in containers that start before any request waits for them."""
 
 
 def open_beforehand(*opens: Callable[[], object]) -> None:
@@ -31,15 +33,23 @@ def open_beforehand(*opens: Callable[[], object]) -> None:
 
 
 def load_beforehand(*loads: Callable[[], object]) -> None:
-    """Run loads, which may be slow and may use the network, under provisioned concurrency only.
+    """Run loads, which may be slow and may use the network, where no request waits for the container's start.
 
     Parameters
     ----------
     loads
         Each loads and caches something, such as a model.
     """
-    if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == _KEPT_READY:
+    if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in _UNHURRIED:
         _run(loads)
+
+
+def run_after_restore(run: Callable[[], object]) -> None:
+    """Run something in each container that begins from a snapshot: connections in it ended long ago."""
+    if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == _SNAPSHOT:
+        from snapshot_restore_py import register_after_restore  # type: ignore[import-not-found]  # the runtime brings it
+
+        register_after_restore(run)
 
 
 def _run(what: tuple[Callable[[], object], ...]) -> None:

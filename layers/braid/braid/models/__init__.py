@@ -16,6 +16,7 @@ from braid.models.answer import (
     Path,
     RelatedEntity,
     Result,
+    earliest,
 )
 from braid.models.query import (
     MAX_DAMPING,
@@ -134,4 +135,5 @@ __all__ = [
     "Vertex",
     "Weight",
     "Weights",
+    "earliest",
 ]

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, model_validator
 
 from braid.models.query import Plan, Weights
 from braid.models.records import SourceType
 from braid.models.scalars import Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def earliest(moments: Iterable[datetime | None]) -> datetime | None:
+    """Return the first of some moments, None standing for never."""
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 class Hit(Frozen):
@@ -35,6 +43,8 @@ class EntityLink(Frozen):
     """How certain it is, by their spelling in the question, that the words are meant as a name."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
+    invalid_at: Timestamp | None = None
+    """When the entity ceases to be valid; None when it does not."""
 
 
 class Path(Frozen):
@@ -48,6 +58,8 @@ class Path(Frozen):
     """Whether each edge was walked against its direction, from target to source."""
     evidence: tuple[RecordId | None, ...] = ()
     """The record that each edge is known from; empty where none of them names one."""
+    invalid_at: Timestamp | None = None
+    """When the first of its vertices and edges ceases to be valid; None when none does."""
 
     @model_validator(mode="after")
     def _types_stand_between_ids(self) -> Path:
@@ -86,6 +98,7 @@ class Path(Frozen):
             names=(*(self.names or self.ids), *(further.names or further.ids)[1:]),
             inward=tuple(one for path in sides for one in path.inward or (False,) * len(path.types)),
             evidence=evidence if any(evidence) else (),
+            invalid_at=earliest((self.invalid_at, further.invalid_at)),
         )
 
 
@@ -234,7 +247,8 @@ class Answer(Frozen):
     answered_at: Timestamp
     """The time for which recency, and without ``as_of`` validity, was computed."""
     holds_until: Timestamp | None = None
-    """Until when the same question has the same results in the same order if nothing is written; None if unknown."""
+    """Until when it may be given again if nothing is written: nothing in it ceases to be valid before, nor does age
+    change its order; None if it may not."""
     cached: bool = False
     """Whether it comes from the cache of answers; recency is of this call nevertheless."""
     rerank_cost_usd: Annotated[float, Field(ge=0)] = 0.0

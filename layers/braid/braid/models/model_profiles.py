@@ -33,6 +33,10 @@ class ModelConfig(Frozen):
     """Hub id of the weights."""
     revision: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")] | None = None
     """Commit on the hub that the weights are taken from, so that an export is of the same weights each time."""
+    checkpoint: bool = False
+    """Whether its weights are published as a PyTorch checkpoint only, which an image's build then reads."""
+    weights_mb: Annotated[int, Field(ge=1)] | None = None
+    """What its weights take at full precision, of which the memory of a function follows."""
     dimension: Annotated[int, Field(ge=1)]
     max_tokens: Annotated[int, Field(ge=8)]
     quantised: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -19,6 +19,9 @@ from pydantic import (
     PlainSerializer,
     StringConstraints,
 )
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Mode(StrEnum):
@@ -266,3 +269,13 @@ VectorBytes = Annotated[
     PlainSerializer(lambda value: base64.b64encode(value).decode("ascii"), return_type=str, when_used="json"),
 ]
 """Little-endian float32 values, L2-normalised; base64 in JSON."""
+
+
+def microseconds(moment: datetime) -> int:
+    """Return a moment as whole microseconds since 1970, exactly, as stores keep it."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment_of(stored: int) -> datetime:
+    """Return the moment of a :func:`microseconds` value."""
+    return _EPOCH + stored * _MICROSECOND

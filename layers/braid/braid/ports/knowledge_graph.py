@@ -30,7 +30,6 @@ from braid.models import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from datetime import datetime
 
     from braid.ports.graph_query import GraphQuery, GraphResult
 
@@ -191,12 +190,6 @@ class KnowledgeGraph(Protocol):
 
     def stats(self, tenant_id: TenantId) -> GraphStats:
         """Return stored counts."""
-
-    def next_change(self, tenant_id: TenantId, *, after: datetime) -> datetime | None:
-        """Return the first moment after ``after`` when a vertex or an edge becomes or ceases to be valid.
-
-        None if there is none. Walks as of two moments with the same next change, and no write between them, are equal.
-        """
 
 
 @runtime_checkable

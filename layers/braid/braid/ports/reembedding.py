@@ -27,13 +27,11 @@ class MigrationState(Frozen):
     """Profile that a move fills an index for."""
     previous: ProfileName | None = None
     """Profile that was active before the last move and can be again."""
-    leaving: ProfileName | None = None
-    """Profile of the active index while a roll-back is announced: its vectors are still asked for here and there."""
 
     @property
     def mirrored(self) -> ProfileName | None:
         """The other profile, that writes have to serve as well."""
-        return self.next or self.leaving or self.previous
+        return self.next or self.previous
 
     def begun(self, active: str, target: str) -> MigrationState:
         """Return what is served once a move has begun.
@@ -43,7 +41,6 @@ class MigrationState(Frozen):
         if self.next is not None:
             message = f"profile: a move to profile {self.next} is open; finish it or roll it back first"
             raise InvalidRequest(message, field="profile")
-        self.stay()
         if self.previous is not None:
             message = f"profile: profile {self.previous} is still kept for a roll-back; drop it first"
             raise InvalidRequest(message, field="profile")
@@ -61,13 +58,7 @@ class MigrationState(Frozen):
         if self.previous is None:
             message = "rollback: there is no previous index to go back to"
             raise InvalidRequest(message, field="rollback")
-        return MigrationState(active=self.previous, next=self.leaving or self.active)
-
-    def stay(self) -> None:
-        """Make sure that no roll-back is under way. Raises InvalidRequest if one was announced and not done yet."""
-        if self.leaving is not None:
-            message = f"rollback: a roll-back to profile {self.active} is under way; finish it by rolling back again"
-            raise InvalidRequest(message, field="rollback")
+        return MigrationState(active=self.previous, next=self.active)
 
 
 class ReembeddedRecord(Frozen):
@@ -180,17 +171,6 @@ class IndexMigration(Protocol):
         ------
         InvalidRequest
             If there is no next index.
-        """
-
-    def announce_rollback(self) -> MigrationState:
-        """Let questions be embedded by the previous profile again, which the active index still answers in full.
-
-        Until :meth:`rollback` writes go on serving both profiles. Announcing again changes nothing.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no previous index.
         """
 
     def rollback(self) -> MigrationState:

@@ -16,7 +16,6 @@ from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, R
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
 
 _FLOAT_BYTES: Final = 4
 
@@ -53,6 +52,8 @@ class SearchHits(Frozen):
     """Score: ``scoring.from_bm25`` of the engine's BM25."""
     superseded: int = 0
     """Distinct records, outside their validity at ``as_of``, that would have been among the first ``k`` of a strand."""
+    begins_at: Timestamp | None = None
+    """When the first of those that are not valid yet becomes so; None when there is none."""
     outdated: tuple[RecordId, ...] = ()
     """The best records that only the schema window kept out, at most :data:`MAX_OUTDATED` a strand, each id once."""
     space_empty: bool = False
@@ -65,7 +66,6 @@ class IndexStats(Frozen):
     records: int = 0
     by_kind: dict[Kind, int] = Field(default_factory=dict)
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
-    newest_schema_version: int = 1
 
 
 class ScanPage(Frozen):
@@ -156,12 +156,6 @@ class SearchIndex(Protocol):
 
     def stats(self, tenant_id: TenantId) -> IndexStats:
         """Return stored counts."""
-
-    def next_change(self, tenant_id: TenantId, *, after: datetime) -> datetime | None:
-        """Return the first moment after ``after`` when a record becomes or ceases to be valid; None if there is none.
-
-        Searches as of two moments with the same next change, and no write between them, find the same.
-        """
 
 
 def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:

@@ -6,7 +6,7 @@ import heapq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.deadline import checked
-from braid.models import GraphHit, Path
+from braid.models import GraphHit, Path, earliest
 from braid.ports.graph_query import MAX_FRONTIER, MAX_STARTS, MAX_WALKS, GraphResult, QueryOrder, QueryReturn
 from braid.ranking.scoring import clamp
 
@@ -26,6 +26,7 @@ class Node(NamedTuple):
     timestamp: datetime | None
     name: str | None
     trusted: bool = True
+    invalid_at: datetime | None = None
 
 
 class WalkEdge(NamedTuple):
@@ -37,6 +38,7 @@ class WalkEdge(NamedTuple):
     inward: bool
     evidence: str | None
     trusted: bool = True
+    invalid_at: datetime | None = None
 
 
 class StoredEdge(NamedTuple):
@@ -48,6 +50,7 @@ class StoredEdge(NamedTuple):
     confidence: float
     evidence: str | None
     trusted: bool = True
+    invalid_at: datetime | None = None
 
 
 class GatheredGraph(NamedTuple):
@@ -70,6 +73,8 @@ class _Walk(NamedTuple):
     evidence: tuple[str | None, ...]
     trusted: bool
     """Whether all its edges are."""
+    invalid_at: datetime | None = None
+    """When the first of its edges ceases to be valid."""
 
 
 def max_starts(query: GraphQuery) -> int:
@@ -111,6 +116,7 @@ def _extend(walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]]) -> 
                 (*walk.inward, edge.inward),
                 (*walk.evidence, edge.evidence),
                 walk.trusted and edge.trusted,
+                earliest((walk.invalid_at, edge.invalid_at)),
             )
 
 
@@ -157,6 +163,7 @@ def _hit(walk: _Walk, rank: int, nodes: Mapping[str, Node]) -> GraphHit:
             names=tuple(nodes[name].name or name for name in walk.ids),
             inward=walk.inward,
             evidence=walk.evidence if any(walk.evidence) else (),
+            invalid_at=earliest((walk.invalid_at, *(nodes[name].invalid_at for name in walk.ids))),
         ),
         has_record=node.has_record,
         name=node.name,

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import checked
-from braid.models import MENTIONS, GraphHit, Path
+from braid.models import MENTIONS, GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
 from braid.ranking.graph_walks import Node, StoredEdge
 from braid.ranking.scoring import clamp
@@ -196,6 +196,7 @@ def _hit(rank: int, node: Node, score: float, way: _SeedPath, nodes: Mapping[str
             names=tuple(nodes[identity].name or identity for identity in way.ids),
             inward=tuple(tie.source != near for tie, near in zip(way.ties, way.ids, strict=False)),
             evidence=evidence if any(evidence) else (),
+            invalid_at=earliest((*(nodes[one].invalid_at for one in way.ids), *(tie.invalid_at for tie in way.ties))),
         ),
         has_record=node.has_record,
         name=node.name,

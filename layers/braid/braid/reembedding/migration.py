@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+from braid.errors import InvalidRequest
 from braid.models import Embedding, EmbeddingType, Frozen, RecordId, TenantId, Text
 from braid.models.model_profiles import resolve
 from braid.ports.search_index import SearchRequest
@@ -58,7 +59,7 @@ def verify(
             )
             return save(services.jobs, job, now=services.now(), status=Status.FAILED, message=message)
         return save(services.jobs, job, now=services.now(), phase=Phase.FILL, rounds=job.rounds + 1)
-    services.moves.prepare()
+    services.migration.prepare()
     check = compare(services, services.active_profile(), job.profile, questions)
     allowed = services.limits.tolerance if tolerance is None else tolerance
     if check.recall_after < check.recall_before - allowed - _ROUNDING:
@@ -73,8 +74,8 @@ def verify(
 def _left(services: Services, job: Job) -> int:
     left, after = 0, None
     spaces = services.spaces_of(job.profile or "")
-    while tenants := services.moves.tenants(after=after):
-        left += services.moves.count_pending(tenants, spaces)
+    while tenants := services.migration.tenants(after=after):
+        left += services.migration.count_pending(tenants, spaces)
         after = tenants[-1]
     return left
 
@@ -87,16 +88,16 @@ def switch(services: Services, name: str, run: int) -> Job:
     job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
         return job
-    if services.moves.serving().active != job.profile:  # else it happened before an interruption, and is only saved
-        services.moves.switch()
+    if services.migration.serving().active != job.profile:  # else it happened before an interruption, and is only saved
+        services.migration.switch()
     _outdate_answers(services)
-    services.sleep(services.moves.grace_s)
+    services.sleep(services.migration.grace_s)
     return save(services.jobs, job, now=services.now(), phase=Phase.SWEEP, tenant=None, cursor=None)
 
 
 def _outdate_answers(services: Services) -> None:
     after = None
-    while tenants := services.moves.tenants(after=after):
+    while tenants := services.migration.tenants(after=after):
         for tenant in tenants:
             services.advance(tenant)
         after = tenants[-1]
@@ -116,7 +117,7 @@ def rollback(services: Services) -> MigrationState:
     """
     job = jobs.read(services.jobs, MOVE)
     begun = job is not None and job.status is Status.ROLLING_BACK
-    serving = services.moves.serving()
+    serving = services.migration.serving()
     giving_up = serving.next is not None and not begun
     if not giving_up and not begun:
         serving.rolled_back()  # raises where there is nothing to go back to
@@ -125,10 +126,7 @@ def rollback(services: Services) -> MigrationState:
     if giving_up:
         return _drop(services)
     if serving.next is None:  # else it happened before an interruption, and is only saved
-        services.moves.announce_rollback()
-        # Meanwhile questions that the outgoing profile embedded are still answered in full by its index.
-        services.sleep(services.moves.grace_s)
-        serving = services.moves.rollback()
+        serving = services.migration.rollback()
     _outdate_answers(services)
     jobs.stop(services.jobs, MOVE, Status.ROLLED_BACK, now=services.now())
     return serving
@@ -139,17 +137,19 @@ def drop_previous(services: Services) -> MigrationState:
 
     Raises InvalidRequest if there is none, or a roll-back to it is running.
     """
-    serving = services.moves.serving()
-    serving.rolled_back()  # raises where there is no previous one
-    serving.stay()
+    services.migration.serving().rolled_back()  # raises where there is no previous one
+    job = jobs.read(services.jobs, MOVE)
+    if job is not None and job.status is Status.ROLLING_BACK:
+        message = "rollback: a roll-back is under way; finish it by rolling back again"
+        raise InvalidRequest(message, field="rollback")
     return _drop(services)
 
 
 def _drop(services: Services) -> MigrationState:
-    serving = services.moves.serving()
+    serving = services.migration.serving()
     kept = set(services.spaces_of(services.active_profile()))
     beside = services.spaces_of(serving.mirrored) if serving.mirrored else []
-    return services.moves.drop([space for space in beside if space not in kept])
+    return services.migration.drop([space for space in beside if space not in kept])
 
 
 FIRST: Final = 10
@@ -186,7 +186,7 @@ def compare(services: Services, before: str, after: str, questions: Sequence[Que
     old, new = _vectors(services, before, asked), _vectors(services, after, asked)
     for question, old_vector, new_vector in zip(asked, old, new, strict=True):
         found_before = _ids(services.index.search(_request(question, old_vector, now)))
-        found_after = _ids(services.moves.search_next(_request(question, new_vector, now)))
+        found_after = _ids(services.migration.search_next(_request(question, new_vector, now)))
         relevant = set(question.relevant)
         recalls.append((len(relevant & found_before) / len(relevant), len(relevant & found_after) / len(relevant)))
         most = max(len(found_before), len(found_after))
@@ -205,7 +205,7 @@ def sample(services: Services) -> list[Question]:
 
     They are spread over the tenants; from each, the first records by the hash of their ids are taken.
     """
-    tenants = services.moves.tenants(limit=_LOOKED_AT)
+    tenants = services.migration.tenants(limit=_LOOKED_AT)
     tenants = tenants[:: max(1, len(tenants) // _TENANTS)][:_TENANTS]
     if not tenants:
         return []

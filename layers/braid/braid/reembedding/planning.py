@@ -70,7 +70,7 @@ def plan(
 
 
 def _served(services: Services) -> set[str | None]:
-    serving = services.moves.serving()
+    serving = services.migration.serving()
     return {serving.active, serving.next}
 
 
@@ -87,7 +87,7 @@ def _begin_move(services: Services, profile: str) -> None:
     models = [*models_of(services.profiles, active), *models_of(services.profiles, profile)]
     for model in models_of(services.profiles, profile):
         services.encoder_for(model)  # a missing model is found before an index is made for it
-    services.moves.begin(active, profile, {space_of(model): model.dimension for model in models})
+    services.migration.begin(active, profile, {space_of(model): model.dimension for model in models})
 
 
 def _total(services: Services, job: Job) -> int:
@@ -109,7 +109,7 @@ def _total(services: Services, job: Job) -> int:
 def tenants_of(services: Services, job: Job, after: str | None, *, limit: int = 500) -> list[str]:
     """Return the next of a job's tenants."""
     if job.only_tenant is None:
-        return services.moves.tenants(after=after, limit=limit)
+        return services.migration.tenants(after=after, limit=limit)
     return [job.only_tenant] if after is None else []
 
 
@@ -119,9 +119,9 @@ def outdated(services: Services, tenant: str) -> dict[str, int]:
     The reasons are ``schema`` and, for each model of the active profile, its id.
     """
     below = services.schema_below(tenant)
-    counts = {"schema": services.moves.count(tenant, schema_below=below) if below else 0}
+    counts = {"schema": services.migration.count(tenant, schema_below=below) if below else 0}
     for model in services.active_models():
-        counts[model.id] = services.moves.count(tenant, model_missing=model.id)
+        counts[model.id] = services.migration.count(tenant, model_missing=model.id)
     return counts
 
 

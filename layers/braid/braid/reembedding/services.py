@@ -60,7 +60,7 @@ class Services:
     """The services that re-embedding uses."""
 
     index: SearchIndex
-    moves: IndexMigration
+    migration: IndexMigration
     jobs: JobStore
     schemas: SchemaRegistry
     advance: Callable[[str], int]
@@ -80,11 +80,11 @@ class Services:
 
     def active_profile(self) -> str:
         """Return the profile that embeds questions."""
-        return self.moves.serving().active or self.profile
+        return self.migration.serving().active or self.profile
 
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the models of every served profile: a record needs a vector of each."""
-        serving = self.moves.serving()
+        serving = self.migration.serving()
         served = [serving.active or self.profile, *([serving.mirrored] if serving.mirrored else [])]
         found = [model for name in served for model in models_of(self.profiles, name, self.forced_model)]
         return tuple({model.id: model for model in found}.values())

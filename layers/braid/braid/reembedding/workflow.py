@@ -73,7 +73,7 @@ def _page(services: Services, job: Job) -> tuple[Job, Sequence[Record]]:
     counts = {"repaired": job.repaired, "seen": job.seen, "written": job.written, "lost": job.lost}
     records: Sequence[Record] = ()
     if job.phase is Phase.RECONCILE:
-        compared = services.moves.reconcile(tenant, after=job.cursor)
+        compared = services.migration.reconcile(tenant, after=job.cursor)
         counts["repaired"] += compared.repaired
         cursor = compared.cursor
     else:
@@ -114,7 +114,7 @@ def _fitting(records: Sequence[Record]) -> int:
 def _pending(services: Services, job: Job, tenant: str, limit: int) -> ScanPage:
     """Return the next page of records to embed."""
     if job.phase is Phase.FILL and job.profile:
-        return services.moves.pending(tenant, services.spaces_of(job.profile), after=job.cursor, limit=limit)
+        return services.migration.pending(tenant, services.spaces_of(job.profile), after=job.cursor, limit=limit)
     # First records of an old schema version, then those without a vector, model by model.
     models = services.active_models()
     number, after = decode_phase(job.cursor)

@@ -50,7 +50,7 @@ def fill(services: Services, tenant: str, records: Sequence[Record], profile: st
     """Embed records with a profile's models and write them to the next index, otherwise unchanged."""
     ordered = _by_length(records)
     embedded = _embed(ordered, models_of(services.profiles, profile), services.encoder_for)
-    return services.moves.fill(
+    return services.migration.fill(
         tenant, [ReembeddedRecord(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
     )
 
@@ -83,7 +83,7 @@ def refresh(
         models = services.models()
     embedded = _embed(wanted, models, services.encoder_for)
     changes = [ReembeddedRecord(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
-    settled = services.moves.write_back(tenant, changes)
+    settled = services.migration.write_back(tenant, changes)
     if settled.written:
         services.advance(tenant)
     return settled

@@ -93,7 +93,6 @@ class _Run:
         self.lost: dict[str, Lost] = {}
         self.plan = DEFAULT_PLAN
         self.plan_ms = 0.0
-        self.graph_holds_until: datetime | None = None
         self.embedded: Embedded | None = None
         self.searched: Searched | None = None
         self.linked: GraphFound | None = None
@@ -104,7 +103,6 @@ class _Run:
         planned = self._attempt("plan", self.stages.plan, request)
         if planned is not None:
             self.plan, self.query, self.plan_ms = planned.plan, planned.query, planned.plan_ms
-            self.graph_holds_until = planned.graph_holds_until
         if self.query.graph_constraint:
             self._constrained()
             return self._fuse()
@@ -210,7 +208,6 @@ class _Run:
             trace_id=self.trace_id,
             started_at=self.started_at,
             plan_ms=self.plan_ms,
-            graph_holds_until=self.graph_holds_until,
             embedded=self.embedded,
             searched=self.searched,
             linked=self.linked,

@@ -194,6 +194,8 @@ class Settings(BaseSettings):
     """Workflow that a context asks; this process's own stages when not set."""
     retrieve_timeout_s: Annotated[float, Field(gt=0, le=300)] = 15.0
 
+    answer_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
+    """Lambda function that answers in one process, in place of the workflow; neither, and this process answers."""
     ingest_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
     """Lambda function that writes for those that carry no model; this process's own models when not set."""
     ingest_timeout_s: Annotated[float, Field(gt=0, le=900)] = 20.0

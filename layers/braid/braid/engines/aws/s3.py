@@ -34,7 +34,7 @@ class _Client(Protocol):
     get_object: Callable[..., dict[str, Any]]
     delete_object: Callable[..., dict[str, Any]]
     delete_objects: Callable[..., dict[str, Any]]
-    list_objects_v2: Callable[..., dict[str, Any]]
+    get_paginator: Callable[[str], Any]
     create_multipart_upload: Callable[..., dict[str, Any]]
     upload_part: Callable[..., dict[str, Any]]
     complete_multipart_upload: Callable[..., dict[str, Any]]
@@ -120,16 +120,12 @@ class S3ObjectStore:
     def list(self, tenant_id: str, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the tenant's objects whose key begins with ``prefix``, ordered by key."""
         folder = f"{check_tenant(tenant_id)}/"
-        request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": folder + check_prefix(prefix)}
-        while True:
-            with named_errors(self._name(prefix)):
-                page = self._client.list_objects_v2(**request)
-            for found in page.get("Contents", []):
-                key = found["Key"].removeprefix(folder)
-                yield ObjectInfo(key=key, size_bytes=found["Size"], version=found["ETag"])
-            if not page.get("IsTruncated"):
-                return
-            request["ContinuationToken"] = page["NextContinuationToken"]
+        pages = self._client.get_paginator("list_objects_v2")
+        with named_errors(self._name(prefix)):
+            for page in pages.paginate(Bucket=self._bucket, Prefix=folder + check_prefix(prefix)):
+                for found in page.get("Contents", []):
+                    key = found["Key"].removeprefix(folder)
+                    yield ObjectInfo(key=key, size_bytes=found["Size"], version=found["ETag"])
 
     def delete(self, tenant_id: str, key: str) -> None:
         """Remove an object; one that does not exist is no error."""

@@ -1,32 +1,23 @@
-"""What one function starts in another: state machines of Step Functions, and the function that writes."""
+"""State machines of Step Functions: retrieval (synchronous), imports and re-embedding (asynchronous)."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from botocore.exceptions import ClientError
 
-from braid import errors
 from braid.engines.aws.clients import code_of, named_errors, open_client
-from braid.errors import (
-    BraidError,
-    ConfigurationError,
-    InvalidRequest,
-    StoreError,
-    StoresUnavailable,
-    TransientStoreError,
-)
+from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import Answer
-from braid.ports.ingestion import Import, ImportStatus, JobReport, WriteReport
+from braid.ports.ingestion import Import, ImportStatus, JobReport
 
 if TYPE_CHECKING:
-    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_stepfunctions import SFNClient
 
     from braid.models import Query
-    from braid.ports.ingestion import ImportAsked, WriteRequest
+    from braid.ports.ingestion import ImportAsked
     from braid.settings import Settings
 
 
@@ -150,73 +141,3 @@ class ReembedWorkflow(_StateMachine):
         it refused the request.
         """
         self._start(str(uuid.uuid4()), {"tenant_id": tenant_id})
-
-
-_NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
-
-
-class IngestFunction:
-    """The Lambda function that embeds and writes; invoked synchronously.
-
-    Parameters
-    ----------
-    name
-        The function's name or ARN.
-    """
-
-    def __init__(self, client: LambdaClient, name: str) -> None:
-        self._client = client
-        self._name = name
-
-    @classmethod
-    def connect(cls, settings: Settings) -> IngestFunction:
-        """Return the function that the settings name. No request is sent yet."""
-        # One attempt: the caller may repeat the write, and would wait twice as long for two.
-        client = open_client("lambda", timeout_s=settings.ingest_timeout_s, attempts=1)
-        return cls(client, settings.ingest_function)
-
-    def write(self, request: WriteRequest) -> WriteReport:
-        """Validate and write a request.
-
-        Raises
-        ------
-        InvalidRequest
-            If the request as a whole is invalid; errors of single items are in the report.
-        TransientStoreError
-            If the function was throttled, unreachable or took too long.
-        BraidError
-            The error that the function raised.
-        """
-        task = {"name": "write", "tenant_id": request.tenant_id, "body": _body(request)}
-        with named_errors(f"function {self._name}"):
-            answer = self._client.invoke(FunctionName=self._name, Payload=json.dumps({"task": task}).encode())
-        said = json.loads(answer["Payload"].read())
-        if "FunctionError" in answer:
-            raise _error(str(said.get("errorType")), str(said.get("errorMessage")))
-        return WriteReport.model_validate(said)
-
-
-def _body(request: WriteRequest) -> dict[str, Any]:
-    """Return a request in the function's format; vertices are its ``entities``, whose type it calls ``type``."""
-    shown: dict[str, list[dict[str, Any]]] = {}
-    for kind, items in (
-        ("records", request.records),
-        ("entities", request.vertices),
-        ("relationships", request.relationships),
-    ):
-        shown[kind] = [
-            item.model_dump(mode="json", exclude=_NOT_SENT, exclude_unset=True, exclude_none=True) for item in items
-        ]
-    for entity in shown["entities"]:
-        entity["type"] = entity.pop("entity_type", "Concept")
-    return {**shown, "missing": request.missing.value, "partial": request.partial}
-
-
-def _error(kind: str, message: str) -> BraidError:
-    """Return the error that the function raised, by its name."""
-    found = getattr(errors, kind, None)
-    if kind == "InvalidRequest":
-        return InvalidRequest(message, field=message.partition(":")[0])
-    if isinstance(found, type) and issubclass(found, BraidError):
-        return found(message)
-    return StoreError(f"the function that writes failed: {kind}")

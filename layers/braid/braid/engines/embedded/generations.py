@@ -5,17 +5,12 @@ A generation is a counter in the database, so that a process notices the writes 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
-
-from braid.engines.embedded.tables import from_microseconds, to_microseconds
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
     from braid.engines.embedded.store import EmbeddedStore
 
@@ -57,25 +52,6 @@ class GenerationCache(Generic[T]):
         return known[1]
 
 
-class ValidityChanges:
-    """The moments at which rows of some tables become or cease to be valid, read again only after a write."""
-
-    def __init__(self, store: EmbeddedStore, generation: Generation, tables: tuple[str, ...]) -> None:
-        self._store = store
-        self._query = partial(_moments, tables)
-        self._moments: GenerationCache[list[int]] = GenerationCache(store, generation)
-
-    def first_after(self, tenant_id: str, moment: datetime) -> datetime | None:
-        """Return the first such moment after another one, None when there is none."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
-            if tenant is None:
-                return None
-            moments = self._moments.get(connection, tenant, self._query)
-        place = bisect_right(moments, to_microseconds(moment) or 0)
-        return from_microseconds(moments[place]) if place < len(moments) else None
-
-
 def delete(
     store: EmbeddedStore,
     generation: Generation,
@@ -94,13 +70,3 @@ def delete(
         if removed:
             generation.advance(connection, tenant)
         return removed
-
-
-def _moments(tables: tuple[str, ...], connection: sqlite3.Connection, tenant: int) -> list[int]:
-    selects = [
-        f"SELECT {column} AS moment FROM {table} WHERE tenant = :tenant AND {column} IS NOT NULL"  # noqa: S608 - constants
-        for table in tables
-        for column in ("valid_at", "invalid_at")
-    ]
-    rows = connection.execute(" UNION ".join(selects) + " ORDER BY moment", {"tenant": tenant})
-    return [int(row[0]) for row in rows]

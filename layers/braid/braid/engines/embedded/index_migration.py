@@ -151,12 +151,6 @@ class EmbeddedIndexMigration:
         with self._store.transaction() as connection:
             return _serve(connection, _serving(connection).switched())
 
-    def announce_rollback(self) -> MigrationState:
-        """Check that a roll-back is possible and return what is served: nothing has to be prepared for it."""
-        now = self.serving()
-        now.rolled_back()
-        return now
-
     def rollback(self) -> MigrationState:
         """Make the previous profile the active one again, in one transaction."""
         with self._store.transaction() as connection:

@@ -8,14 +8,15 @@ among the rows, and one tenant's rows must not move another's scores.
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from braid.models.scalars import microseconds, moment_of
 from braid.understanding.tokens import has_ideographs, space_ideographs
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
 FORMAT = 8
 """Version of the tables, kept in ``PRAGMA user_version``."""
@@ -204,18 +205,16 @@ _SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7
 
 _IDEOGRAPHS_SINCE = 4
 """Format since which each ideograph is indexed by itself."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def to_microseconds(moment: datetime | None) -> int | None:
     """Return a moment as whole microseconds since 1970, exactly."""
-    return None if moment is None else (moment - _EPOCH) // _MICROSECOND
+    return None if moment is None else microseconds(moment)
 
 
 def from_microseconds(stored: int | None) -> datetime | None:
     """Read what :func:`to_microseconds` wrote."""
-    return None if stored is None else _EPOCH + stored * _MICROSECOND
+    return None if stored is None else moment_of(stored)
 
 
 def words_table(tenant: int) -> str:

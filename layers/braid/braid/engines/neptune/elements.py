@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gremlin_python.process.graph_traversal import __
@@ -17,12 +16,14 @@ from gremlin_python.process.traversal import Cardinality, Direction, P, T
 from gremlin_python.statics import long
 
 from braid.models import Relationship, Vertex
+from braid.models.scalars import microseconds, moment_of
 from braid.ranking.graph_walks import Node
 from braid.understanding.names import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
@@ -55,8 +56,6 @@ UNKNOWN_TIME = -(2**62)
 FIRST_MOMENT = -(2**62)
 LAST_MOMENT = 2**62
 _SEPARATOR = "\x01"  # ids hold no control characters
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def vertex_id(tenant_id: str, record_id: str) -> str:
@@ -79,14 +78,14 @@ def edge_id(edge: Relationship) -> str:
     return f"{edge.tenant_id}|{hashlib.sha256(_identity(edge).encode()).hexdigest()[:40]}"
 
 
-def microseconds(moment: datetime | None, missing: int) -> long:
+def stored(moment: datetime | None, missing: int) -> long:
     """Return a moment in microseconds, always as the graph's 64-bit type."""
-    return long(missing if moment is None else (moment - _EPOCH) // _MICROSECOND)
+    return long(missing if moment is None else microseconds(moment))
 
 
 def valid(steps: GraphTraversal, as_of: datetime) -> GraphTraversal:
     """Keep elements that are valid at a moment."""
-    now = microseconds(as_of, 0)
+    now = stored(as_of, 0)
     return steps.has(VALID_FROM, P.lte(now)).has(VALID_UNTIL, P.gt(now))
 
 
@@ -94,19 +93,6 @@ def walkable(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> G
     """Keep the vertices, or edges, that may be walked at a moment."""
     steps = valid(steps, as_of)
     return steps.not_(__.has(UNTRUSTED, True)) if trusted_only else steps
-
-
-def moment_of(stored: int) -> datetime:
-    """Return the moment of a :func:`microseconds` value."""
-    return _EPOCH + stored * _MICROSECOND
-
-
-def next_change(steps: GraphTraversal, tenant_id: str, after: datetime) -> GraphTraversal:
-    """Return the first moment after another when an element starts or ceases to be valid; nothing if there is none."""
-    # Two plain comparisons, which an index can answer.
-    moment, never = microseconds(after, 0), long(LAST_MOMENT)
-    firsts = [__.has(key, P.gt(moment)).has(key, P.lt(never)).values(key) for key in (VALID_FROM, VALID_UNTIL)]
-    return steps.has(TENANT, tenant_id).union(*firsts).min_()
 
 
 def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> GraphTraversal:
@@ -126,9 +112,9 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
             (UNTRUSTED, not vertex.trusted),
             (ROW, _vertex_row(vertex)),
             (LINK_NAME, link_key(vertex.tenant_id, name) if name else ""),
-            (TIMESTAMP, microseconds(vertex.timestamp, UNKNOWN_TIME)),
-            (VALID_FROM, microseconds(vertex.valid_at, FIRST_MOMENT)),
-            (VALID_UNTIL, microseconds(vertex.invalid_at, LAST_MOMENT)),
+            (TIMESTAMP, stored(vertex.timestamp, UNKNOWN_TIME)),
+            (VALID_FROM, stored(vertex.valid_at, FIRST_MOMENT)),
+            (VALID_UNTIL, stored(vertex.invalid_at, LAST_MOMENT)),
         ):
             # Without ``single`` Neptune would add the new value to the old one.
             steps = steps.property(Cardinality.single, key, value)
@@ -156,9 +142,9 @@ def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> 
             (ROW, _edge_row(edge)),
             (UNTRUSTED, not edge.trusted),
             (CONFIDENCE, float(edge.confidence)),
-            (TIMESTAMP, microseconds(edge.timestamp, UNKNOWN_TIME)),
-            (VALID_FROM, microseconds(edge.valid_at, FIRST_MOMENT)),
-            (VALID_UNTIL, microseconds(edge.invalid_at, LAST_MOMENT)),
+            (TIMESTAMP, stored(edge.timestamp, UNKNOWN_TIME)),
+            (VALID_FROM, stored(edge.valid_at, FIRST_MOMENT)),
+            (VALID_UNTIL, stored(edge.invalid_at, LAST_MOMENT)),
             (EVIDENCE, edge.evidence or ""),
             ("predicate", edge.predicate or ""),
         ):
@@ -175,6 +161,7 @@ class Reached(NamedTuple):
     timestamp: datetime | None
     name: str
     trusted: bool
+    invalid_at: datetime | None
 
 
 class Step(NamedTuple):
@@ -187,40 +174,58 @@ class Step(NamedTuple):
     confidence: float
     evidence: str
     trusted: bool
+    invalid_at: datetime | None
 
 
 def read_vertex(row: str) -> Reached:
     """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
-    record, entity_type, has_record, time, name, *mark = row.split(_SEPARATOR)
-    moment = _EPOCH + int(time) * _MICROSECOND if time else None
-    return Reached(record, entity_type, has_record == "1", moment, name, not mark)
+    record, entity_type, has_record, time, name, *rest = row.split(_SEPARATOR)
+    return Reached(record, entity_type, has_record == "1", _read_moment(time), name, *_read_rest(rest))
 
 
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
-    source, kind, target, predicate, confidence, evidence, *mark = row.split(_SEPARATOR)
-    return Step(source, kind, target, predicate, float(confidence), evidence, not mark)
+    source, kind, target, predicate, confidence, evidence, *rest = row.split(_SEPARATOR)
+    return Step(source, kind, target, predicate, float(confidence), evidence, *_read_rest(rest))
 
 
 def node_of(vertex: Reached) -> Node:
     """Return a vertex as graph walks rank it."""
-    return Node(vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, vertex.name or None, vertex.trusted)
+    name = vertex.name or None
+    return Node(
+        vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, name, vertex.trusted, vertex.invalid_at
+    )
 
 
 def _vertex_row(vertex: Vertex) -> str:
-    time = (vertex.timestamp - _EPOCH) // _MICROSECOND if vertex.timestamp else ""
-    fields = (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", str(time), vertex.name or "")
-    return _SEPARATOR.join((*fields, *_mark(trusted=vertex.trusted)))
+    time = _row_moment(vertex.timestamp)
+    fields = (vertex.id, vertex.entity_type, "1" if vertex.has_record else "0", time, vertex.name or "")
+    return _SEPARATOR.join((*fields, *_rest(vertex)))
 
 
 def _edge_row(edge: Relationship) -> str:
     fields = (_identity(edge), repr(float(edge.confidence)), edge.evidence or "")
-    return _SEPARATOR.join((*fields, *_mark(trusted=edge.trusted)))
+    return _SEPARATOR.join((*fields, *_rest(edge)))
 
 
-def _mark(*, trusted: bool) -> tuple[str, ...]:
-    """Return the last field of a row of what is not trusted; the others end without one, as they always did."""
-    return () if trusted else (UNTRUSTED,)
+def _rest(element: Vertex | Relationship) -> tuple[str, ...]:
+    """Return the last fields of a row: a mark of what is not trusted, and the end of its validity, where it has one."""
+    mark = () if element.trusted else (UNTRUSTED,)
+    return mark if element.invalid_at is None else (*mark, _row_moment(element.invalid_at))
+
+
+def _read_rest(fields: Sequence[str]) -> tuple[bool, datetime | None]:
+    """Return whether an element is trusted and when its validity ends; a row of an older Braid does not say the end."""
+    ends = [field for field in fields if field != UNTRUSTED]
+    return len(ends) == len(fields), _read_moment(*ends)
+
+
+def _row_moment(moment: datetime | None) -> str:
+    return "" if moment is None else str(microseconds(moment))
+
+
+def _read_moment(text: str = "") -> datetime | None:
+    return moment_of(int(text)) if text else None
 
 
 def _identity(edge: Relationship) -> str:
@@ -313,5 +318,10 @@ def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
     )
 
 
-def _moment(stored: int, missing: int) -> datetime | None:
-    return None if stored == missing else moment_of(int(stored))
+def end_of(until: int) -> datetime | None:
+    """Return the end of validity that a stored one stands for; None where there is none."""
+    return _moment(until, LAST_MOMENT)
+
+
+def _moment(value: int, missing: int) -> datetime | None:
+    return None if value == missing else moment_of(int(value))

@@ -13,7 +13,7 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import Order, P
 
 from braid.engines.neptune import elements
-from braid.models import Direction, GraphHit, Path
+from braid.models import Direction, GraphHit, Path, earliest
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.ranking.graph_walks import StoredEdge
 
@@ -46,6 +46,8 @@ class Best(NamedTuple):
     evidence: tuple[str | None, ...]
     trusted: bool
     """Whether all its edges are."""
+    invalid_at: datetime | None = None
+    """When the first of its edges ceases to be valid."""
 
 
 def expansion_traversal(source: GraphTraversalSource, request: ExpandRequest) -> GraphTraversal:
@@ -168,6 +170,7 @@ def best_paths(
                     place,
                     (*way.evidence, edge.evidence or None),
                     way.trusted and edge.trusted,
+                    earliest((way.invalid_at, edge.invalid_at)),
                 )
                 if target not in following or found < following[target]:
                     following[target] = found
@@ -203,6 +206,7 @@ def _hit(rank: int, way: Best, reached: Mapping[str, Reached]) -> GraphHit:
             names=names,
             inward=way.inward,
             evidence=way.evidence if any(way.evidence) else (),
+            invalid_at=earliest((way.invalid_at, *(reached[name].invalid_at for name in way.ids))),
         ),
         has_record=vertex.has_record,
         name=vertex.name or None,
@@ -285,4 +289,5 @@ def read_propagation(
 
 
 def _stored_edge(edge: Step) -> StoredEdge:
-    return StoredEdge(edge.source, edge.type, edge.target, edge.confidence, edge.evidence or None, edge.trusted)
+    evidence = edge.evidence or None
+    return StoredEdge(edge.source, edge.type, edge.target, edge.confidence, evidence, edge.trusted, edge.invalid_at)

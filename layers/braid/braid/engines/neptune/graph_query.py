@@ -89,11 +89,11 @@ def _filtered(steps: GraphTraversal, entity_types: Sequence[str], time_range: Ti
     if entity_types:
         steps = steps.has(elements.ENTITY_TYPE, P.within(list(entity_types)))
     if time_range is not None:
-        steps = steps.has(elements.TIMESTAMP, P.neq(elements.microseconds(None, elements.UNKNOWN_TIME)))
+        steps = steps.has(elements.TIMESTAMP, P.neq(elements.stored(None, elements.UNKNOWN_TIME)))
         if time_range.start is not None:
-            steps = steps.has(elements.TIMESTAMP, P.gte(elements.microseconds(time_range.start, 0)))
+            steps = steps.has(elements.TIMESTAMP, P.gte(elements.stored(time_range.start, 0)))
         if time_range.end is not None:
-            steps = steps.has(elements.TIMESTAMP, P.lt(elements.microseconds(time_range.end, 0)))
+            steps = steps.has(elements.TIMESTAMP, P.lt(elements.stored(time_range.end, 0)))
     return steps
 
 
@@ -158,4 +158,4 @@ def _by_vertex(
 
 def _edge(edge: Step, *, inward: bool) -> WalkEdge:
     target, evidence = edge.source if inward else edge.target, edge.evidence or None
-    return WalkEdge(target, edge.type, edge.confidence, inward, evidence, edge.trusted)
+    return WalkEdge(target, edge.type, edge.confidence, inward, evidence, edge.trusted, edge.invalid_at)

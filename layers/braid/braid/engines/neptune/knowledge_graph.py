@@ -208,11 +208,12 @@ class GremlinGraph:
                 .by(__.choose(__.has(elements.LINK_NAME, P.within(keys)), __.constant(0), __.constant(1)))
                 .by(T.id, Order.asc)
                 .limit(MOST_LINKED)
-                .project("id", "name", "type", "has_record", "named", "keys")
+                .project("id", "name", "type", "has_record", "until", "named", "keys")
                 .by(__.id_())
                 .by(__.values(elements.SHOWN_NAME))
                 .by(__.values(elements.ENTITY_TYPE))
                 .by(__.values(elements.HAS_RECORD))
+                .by(__.values(elements.VALID_UNTIL))
                 .by(__.values(elements.LINK_NAME))
                 .by(__.values(elements.LINK_KEY).is_(P.within(keys)).fold())
             )
@@ -265,14 +266,6 @@ class GremlinGraph:
             sources_by_relationship_type=_counts(sources),
             targets_by_relationship_type=_counts(targets),
         )
-
-    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        """Return the first moment after ``after`` when an element's validity changes; None if there is none."""
-        found = [
-            *self._ask(lambda g: elements.next_change(g.V(), tenant_id, after)),
-            *self._ask(lambda g: elements.next_change(g.E(), tenant_id, after)),
-        ]
-        return min((elements.moment_of(stored) for stored in found), default=None)
 
     def _bounded(self) -> AbstractContextManager[None]:
         """Limit the time of a walk, the evaluation of the server's response included."""
@@ -331,6 +324,7 @@ def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
                 phrase=wanted[key],
                 score=match_score(wanted[key], is_name=key == row["named"]),
                 has_record=row["has_record"],
+                invalid_at=elements.end_of(row["until"]),
             )
             for key in row["keys"]
             if key in wanted

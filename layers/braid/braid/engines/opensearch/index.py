@@ -35,7 +35,6 @@ from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
 
     from opensearchpy import OpenSearch
 
@@ -284,11 +283,6 @@ class OpenSearchIndex:
         """Return stored counts."""
         (answer,) = self._msearch([query.stats(tenant_id)])
         return query.stats_of(answer)
-
-    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        """Return the first moment after ``after`` when a record's validity changes; None if there is none."""
-        (answer,) = self._msearch([query.next_change(tenant_id, after)])
-        return query.next_change_of(answer)
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         with self._spaces.forgotten_on_failure():

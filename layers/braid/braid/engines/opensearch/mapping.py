@@ -11,11 +11,11 @@ import hashlib
 import json
 import re
 import struct
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import ConfigurationError
 from braid.models import Embedding, FurtherPart, Record
+from braid.models.scalars import microseconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,18 +44,6 @@ PARTS = "parts"
 PART_START = f"{PARTS}.start"
 _ADDED = (DOCUMENT, "timestamp_us", "valid_from_us", "valid_until_us", "models", SPACES, MODEL_IDS, PARTS, DIGEST)
 _PLAIN_SPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def microseconds(moment: datetime) -> int:
-    """Return a moment as whole microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def moment_of(stored: int) -> datetime:
-    """Return the moment of a :func:`microseconds` value."""
-    return _EPOCH + stored * _MICROSECOND
 
 
 def document_id(tenant_id: str, record_id: str) -> str:

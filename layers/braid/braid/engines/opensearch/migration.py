@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 _META = "braid"
-_PROFILE, _ANNOUNCED, _SPACES = "profile", "announced", "spaces"
+_PROFILE, _SPACES = "profile", "spaces"
 
 
 class _AliasedIndex(NamedTuple):
@@ -247,23 +247,8 @@ class OpenSearchMigration:
         """
         indexes = self._indexes()
         following = _serving(indexes).switched()
-        self._set_meta(indexes[self._next], {_ANNOUNCED: None})
         self._swap(indexes[self._next].name, indexes[self._alias].name, self._next, self._previous)
         return following
-
-    def announce_rollback(self) -> MigrationState:
-        """Announce the rollback in the active index, which has the vectors of both profiles and so serves either.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no previous index.
-        """
-        indexes = self._indexes()
-        now = _serving(indexes)
-        now.rolled_back()
-        self._set_meta(indexes[self._alias], {_ANNOUNCED: now.previous})
-        return _serving(self._indexes())
 
     def rollback(self) -> MigrationState:
         """Make the previous index the active one again, in one request.
@@ -274,11 +259,9 @@ class OpenSearchMigration:
             If there is no previous index.
         """
         indexes = self._indexes()
-        now = _serving(indexes)
-        now.rolled_back()
-        self._set_meta(indexes[self._previous], {_ANNOUNCED: None})
+        back = _serving(indexes).rolled_back()
         self._swap(indexes[self._previous].name, indexes[self._alias].name, self._previous, self._next)
-        return _serving(self._indexes())
+        return back
 
     def drop(self, spaces: Sequence[str]) -> MigrationState:  # noqa: ARG002 - vectors go with their index
         """Remove the index that is not active, if there is one."""
@@ -352,13 +335,8 @@ class OpenSearchMigration:
 
 
 def _serving(indexes: Mapping[str, _AliasedIndex]) -> MigrationState:
-    roles: dict[str, str | None] = {"active": None, "next": None, "previous": None, "leaving": None}
+    roles: dict[str, str | None] = {}
     for alias, index in indexes.items():
         role = alias.rpartition("_")[2]
-        if role in {"next", "previous"}:
-            roles[role] = index.profile
-        else:
-            announced = index.meta.get(_ANNOUNCED)
-            roles["active"] = announced or index.profile
-            roles["leaving"] = index.profile if announced else None
+        roles[role if role in {"next", "previous"} else "active"] = index.profile
     return MigrationState(**roles)

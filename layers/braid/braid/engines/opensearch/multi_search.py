@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from braid.engines.opensearch.mapping import (
     PART_START,
@@ -11,17 +11,17 @@ from braid.engines.opensearch.mapping import (
     TRUSTED,
     WORDS,
     floats,
-    microseconds,
     part_field,
     vector_field,
 )
 from braid.models import Hit
+from braid.models.scalars import microseconds, moment_of
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
 from braid.understanding.tokens import search_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from braid.models import Embedding
     from braid.ports.search_index import SearchRequest
@@ -30,6 +30,10 @@ _EXPLORED = 100
 """Fewest neighbours asked for: it keeps recall high, and ties at the k-th place are settled by id."""
 _BM25_SCALE = 2.2
 """The factor ``k1 + 1`` of BM25 as published, which Lucene leaves out and SQLite keeps."""
+
+
+_WITH_START: Final = {"docvalue_fields": ["valid_from_us"]}
+"""Has a search return when what it found begins to be valid."""
 
 
 def from_lucene_bm25(score: float) -> float:
@@ -78,7 +82,15 @@ class Strands:
             )
             superseded = superseded | retired
         outdated = dict.fromkeys(name for answer in beyond for _, name in hits_of(answer))
-        return SearchHits(vector=vector, lexical=lexical, superseded=len(superseded), outdated=tuple(outdated))
+        now = microseconds(self.request.as_of)
+        begins = [start for start in _starts((*by_vector[1:], *by_words[1:]), superseded) if start > now]
+        return SearchHits(
+            vector=vector,
+            lexical=lexical,
+            superseded=len(superseded),
+            begins_at=moment_of(min(begins)) if begins else None,
+            outdated=tuple(outdated),
+        )
 
     def any_near(self, answers: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether any vector was found, valid or not."""
@@ -106,10 +118,10 @@ def strands(request: SearchRequest, *, with_vector: bool) -> Strands:
     lexical: tuple[dict[str, Any], ...] = ()
     beyond: list[dict[str, Any]] = []
     if embedding is not None:
-        vector = tuple(knn(embedding, request.k, clause) for clause in (valid, retired))
+        vector = (knn(embedding, request.k, valid), knn(embedding, request.k, retired) | _WITH_START)
     if words:
         texts = newest if request.newest_first else match
-        lexical = tuple(texts(words, request.k, clause) for clause in (valid, retired))
+        lexical = (texts(words, request.k, valid), texts(words, request.k, retired) | _WITH_START)
     if request.min_schema_version > 1:
         clause = filter_clause(request, valid=True, outdated=True)
         if embedding is not None:
@@ -211,6 +223,16 @@ def newest(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, An
     """Return the search for the ``k`` newest texts with any of the words, within a filter."""
     by_time = {"timestamp_us": {"order": "desc", "missing": "_last"}}
     return {**match(words, k, clause), "sort": [by_time, {"id": "asc"}], "track_scores": True}
+
+
+def _starts(answers: Sequence[Mapping[str, Any]], names: Collection[str]) -> list[int]:
+    """Return when some of the records in the responses begin to be valid, in microseconds since 1970."""
+    return [
+        int(hit["fields"]["valid_from_us"][0])
+        for answer in answers
+        for hit in answer["hits"]["hits"]
+        if hit["sort"][1] in names
+    ]
 
 
 def hits_of(answer: Mapping[str, Any]) -> list[tuple[float, str]]:

@@ -7,22 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from braid.engines.opensearch.mapping import (
     DIGEST,
     DOCUMENT,
-    LAST_MOMENT,
     MODEL_IDS,
     SOURCE_EXCLUDES,
     SPACES,
-    microseconds,
-    moment_of,
 )
 from braid.models import Kind
 from braid.ports.search_index import IndexStats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
 
-_VALIDITY = ("valid_from_us", "valid_until_us")
 _TYPES = 1_000
 """Most entity types counted."""
 
@@ -106,7 +101,6 @@ def stats(tenant_id: str) -> dict[str, Any]:
         "aggs": {
             "kinds": {"terms": {"field": "kind", "size": len(Kind)}},
             "types": {"terms": {"field": "entity_type", "size": _TYPES}},
-            "newest": {"max": {"field": "schema_version"}},
         },
     }
 
@@ -118,30 +112,7 @@ def stats_of(answer: Mapping[str, Any]) -> IndexStats:
         records=answer["hits"]["total"]["value"],
         by_kind={Kind(bucket["key"]): bucket["doc_count"] for bucket in aggregations["kinds"]["buckets"]},
         by_entity_type={bucket["key"]: bucket["doc_count"] for bucket in aggregations["types"]["buckets"]},
-        newest_schema_version=int(aggregations["newest"]["value"] or 1),
     )
-
-
-def next_change(tenant_id: str, after: datetime) -> dict[str, Any]:
-    """Return the search for the first moment after another when a record starts or ceases to be valid."""
-    moment = microseconds(after)
-    ahead = {field: {"range": {field: {"gt": moment, "lt": LAST_MOMENT}}} for field in _VALIDITY}
-    return {
-        "size": 0,
-        "track_total_hits": False,
-        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}, {"bool": {"should": list(ahead.values())}}]}},
-        "aggs": {
-            field: {"filter": clause, "aggs": {"first": {"min": {"field": field}}}} for field, clause in ahead.items()
-        },
-    }
-
-
-def next_change_of(answer: Mapping[str, Any]) -> datetime | None:
-    """Return the moment in a response to :func:`next_change`; None when there is none."""
-    found = [answer["aggregations"][field]["first"]["value"] for field in _VALIDITY]
-    firsts = [value for value in found if value is not None]
-    # Minima are floating-point numbers, which hold every microsecond up to the year 2255.
-    return moment_of(int(min(firsts))) if firsts else None
 
 
 def by_keys(tenant_id: str, keys: Sequence[str], *, with_vectors: bool = False) -> dict[str, Any]:

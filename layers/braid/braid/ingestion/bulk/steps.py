@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024
-INBOX = "inbox/"
-"""Key prefix, after the tenant, of objects that are imported on arrival."""
 _IN_MEMORY = 8 * 1024 * 1024
 
 

@@ -1,4 +1,8 @@
-"""Caches of answers and of what is retrieved for contexts, and the caches that the settings switch on."""
+"""Caches of answers and of what is retrieved for contexts, and the caches that the settings switch on.
+
+A value is found again only under the tenant's write generation, until something in it ceases to be valid, and until age
+could change the order. Recency scores are computed anew each time.
+"""
 
 from __future__ import annotations
 
@@ -238,11 +242,6 @@ class Caches:
         self.counts = CacheCounts()
         self._somewhere = self._settings.engine is EngineKind.EMBEDDED or bool(self._settings.cache_table)
 
-    @property
-    def asks_validity(self) -> bool:
-        """Whether a cache is on whose values hold until validity next changes something."""
-        return self._somewhere and bool(self._settings.cache_result_s or self._settings.cache_context_s)
-
     @cached_property
     def embeddings(self) -> EmbeddingCache | None:
         """Vectors of questions."""
@@ -287,8 +286,7 @@ class Caches:
     def _fingerprint(self) -> str:
         # A setting too many only costs misses; one too few would return wrong answers.
         settings = self._settings.model_dump_json(exclude={"voyage_api_key"})
-        parameters = self._source.fitted.parameters.model_dump_json()
-        return key_of(__version__, settings, self._source.profiles.model_dump_json(), parameters)
+        return key_of(__version__, settings, self._source.profiles.model_dump_json(), self._source.fitted.digest)
 
     def _namespace(self, name: CacheName, ttl_s: int) -> CacheNamespace | None:
         if not (ttl_s and self._somewhere):

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
+from braid.models import earliest
 from braid.ranking.scoring import FOREVER
 from braid.retrieval.caches.namespace import CacheName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from braid.models import EntityLink, Relationship, Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
     from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphStats, KnowledgeGraph, PropagateRequest
     from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
 
-_SPANS = 16
+KEPT_FOR = timedelta(minutes=5)
+_ANY_MOMENT = datetime.min.replace(tzinfo=UTC)
 _T = TypeVar("_T")
+
+
+class _Kept(NamedTuple):
+    """A value, the moment it was asked for, and when the first thing in it ceases to be valid."""
+
+    since: datetime
+    until: datetime
+    value: object
 
 
 class GraphCache:
@@ -37,44 +47,47 @@ class GraphCache:
         self._entries = entries
         self._counts = counts
         self._lock = threading.Lock()
-        self._known: OrderedDict[Hashable, Any] = OrderedDict()
+        self._known: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def of(self, graph: KnowledgeGraph, tenant_id: str, generation: WriteGeneration | None) -> KnowledgeGraph:
         """Return a tenant's graph behind this cache, for one stage of one question; uncached without a generation."""
         return graph if generation is None else CachedGraph(graph, self, tenant_id, generation)
 
-    def get_or_ask(self, key: Hashable, ask: Callable[[], _T], *, keep: bool) -> _T:
-        """Return the value under a key, else what ``ask`` returns, which is kept if ``keep`` says so."""
+    def get_or_ask(
+        self,
+        key: Hashable,
+        ask: Callable[[], _T],
+        *,
+        keep: bool,
+        as_of: datetime = _ANY_MOMENT,
+        ends: Callable[[_T], Iterable[datetime | None]] = lambda _: (),
+    ) -> _T:
+        """Return the value under a key that holds at a moment, else what ``ask`` returns, kept if ``keep`` says so.
+
+        A value holds from the moment it was asked for until the first of its ``ends``, for :data:`KEPT_FOR` at most.
+        """
         with self._lock:
-            if key in self._known:
+            known = self._known.get(key)
+            if known is not None and known.since <= as_of < known.until and as_of - known.since < KEPT_FOR:
                 self._known.move_to_end(key)
                 self._counts.add(CacheName.GRAPH, hit=True)
-                return cast("_T", self._known[key])
+                return cast("_T", known.value)
         self._counts.add(CacheName.GRAPH, hit=False)
         answer = ask()
         if keep:
-            self.keep(key, answer)
+            with self._lock:
+                self._known[key] = _Kept(as_of, earliest(ends(answer)) or FOREVER, answer)
+                self._known.move_to_end(key)
+                while len(self._known) > self._entries:
+                    self._known.popitem(last=False)
         return answer
-
-    def keep(self, key: Hashable, value: object) -> None:
-        """Keep a value, and evict the least recently used beyond the limit."""
-        with self._lock:
-            self._known[key] = value
-            self._known.move_to_end(key)
-            while len(self._known) > self._entries:
-                self._known.popitem(last=False)
-
-    def peek(self, key: Hashable) -> object:
-        """Return the value under a key without counting a hit or miss; None when there is none."""
-        with self._lock:
-            return self._known.get(key)
 
 
 class CachedGraph:
     """A tenant's graph under one write generation; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
-    Each question has a moment of its own, so that no two requests would be equal. Between two changes of validity all
-    moments give the same answer: the key has the next change in place of the moment.
+    Each question has a moment of its own, so that no two requests would be equal: the moment is no part of the key, and
+    decides whether what is kept still holds.
     """
 
     def __init__(self, graph: KnowledgeGraph, cache: GraphCache, tenant_id: str, generation: WriteGeneration) -> None:
@@ -105,24 +118,22 @@ class CachedGraph:
         def ask() -> tuple[EntityLink, ...]:
             return tuple(self._graph.link(tenant_id, names, as_of=as_of, limit=limit, trusted_only=trusted_only))
 
-        return list(self._recall("link", tenant_id, (tuple(names), limit, trusted_only), as_of, ask))
+        asked = (tuple(names), limit, trusted_only)
+        return list(
+            self._recall("link", (tenant_id, asked, as_of), ask, lambda links: (one.invalid_at for one in links))
+        )
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Walk from the seeds."""
-        asked = request.model_dump_json(exclude={"as_of"})
-        return self._recall("expand", request.tenant_id, asked, request.as_of, lambda: self._graph.expand(request))
+        return self._recall("expand", _asked(request), lambda: self._graph.expand(request), _ends)
 
     def propagate(self, request: PropagateRequest) -> Expansion:
         """Spread names and hits over their neighbourhood."""
-        asked = request.model_dump_json(exclude={"as_of"})
-        return self._recall(
-            "propagate", request.tenant_id, asked, request.as_of, lambda: self._graph.propagate(request)
-        )
+        return self._recall("propagate", _asked(request), lambda: self._graph.propagate(request), _ends)
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query."""
-        asked = query.model_dump_json(exclude={"as_of"})
-        return self._recall("query", query.tenant_id, asked, query.as_of, lambda: self._graph.query(query))
+        return self._recall("query", _asked(query), lambda: self._graph.query(query), _ends)
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts."""
@@ -132,26 +143,28 @@ class CachedGraph:
             self._key("stats"), lambda: self._graph.stats(tenant_id), keep=self._generation.settled
         )
 
-    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        """Return when validity next changes something, from a cached span around the moment if there is one."""
-        if tenant_id != self._tenant_id:
-            return self._graph.next_change(tenant_id, after=after)
-        key = self._key("validity")
-        spans = cast("tuple[tuple[datetime, datetime], ...]", self._cache.peek(key) or ())
-        for start, end in spans:
-            if start <= after < end:
-                return None if end == FOREVER else end
-        found = self._graph.next_change(tenant_id, after=after)
-        if self._generation.settled:
-            others = [span for span in spans if span[1] != (found or FOREVER)]
-            self._cache.keep(key, ((after, found or FOREVER), *others)[:_SPANS])
-        return found
-
-    def _recall(self, kind: str, tenant_id: str, asked: Hashable, as_of: datetime, ask: Callable[[], _T]) -> _T:
+    def _recall(
+        self,
+        kind: str,
+        request: tuple[str, Hashable, datetime],
+        ask: Callable[[], _T],
+        ends: Callable[[_T], Iterable[datetime | None]],
+    ) -> _T:
+        tenant_id, asked, as_of = request
         if tenant_id != self._tenant_id:
             return ask()
-        key = self._key(kind, asked, self.next_change(tenant_id, after=as_of))
-        return self._cache.get_or_ask(key, ask, keep=self._generation.settled)
+        key = self._key(kind, asked)
+        return self._cache.get_or_ask(key, ask, keep=self._generation.settled, as_of=as_of, ends=ends)
 
     def _key(self, *parts: Hashable) -> Hashable:
         return (self._tenant_id, self._generation.number, *parts)
+
+
+def _asked(request: ExpandRequest | PropagateRequest | GraphQuery) -> tuple[str, Hashable, datetime]:
+    """Return the tenant, the request without its moment, and the moment."""
+    return request.tenant_id, request.model_dump_json(exclude={"as_of"}), request.as_of
+
+
+def _ends(found: Expansion | GraphResult) -> Iterable[datetime | None]:
+    """Return when the paths that were found cease to be valid."""
+    return (hit.path.invalid_at for hit in found.hits)

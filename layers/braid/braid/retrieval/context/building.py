@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, StoreError
-from braid.models import ContextRole, Filters, Kind, Query, Ranking
+from braid.models import ContextRole, Filters, Kind, Query, Ranking, earliest
 from braid.ranking.scoring import FOREVER
 from braid.retrieval.caches.answers import Retrieved
 from braid.retrieval.context import selection
@@ -233,7 +233,7 @@ def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, no
 
     def anew() -> tuple[_Found, Retrieved | None]:
         found = _ask(asked, memory, limits, now)
-        return found, _to_keep(asked, found, memory, now)
+        return found, _to_keep(asked, found, now)
 
     found, kept = before.retrieved(asked, anew)
     if found is None and kept is not None:
@@ -272,20 +272,16 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
     )
 
 
-def _to_keep(request: ContextRequest, found: _Found, memory: Memory, now: datetime) -> Retrieved | None:
+def _to_keep(request: ContextRequest, found: _Found, now: datetime) -> Retrieved | None:
     """Return the retrieval for the cache; None when something was lost or its expiry is not known."""
     if found.degraded or (request.semantic and (found.answer is None or found.answer.holds_until is None)):
         return None
-    try:
-        change = memory.index.next_change(request.tenant_id, after=now) or FOREVER
-    except StoreError:
-        return None
-    ends = [change, found.answer.holds_until] if found.answer else [change]
+    ends = [FOREVER, *(episode.invalid_at for episode in found.episodes)]
     return Retrieved(
         answer=found.answer,
         episodes=found.episodes,
         retrieved_at=now,
-        holds_until=min(end for end in ends if end is not None),
+        holds_until=earliest([*ends, found.answer.holds_until] if found.answer else ends),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from braid.models import Candidate, Filters, Query, Record, Source
+from braid.models import Candidate, Filters, Query, Record, Source, earliest
 from braid.ranking import scoring
 from braid.ranking.scoring import DRIFT_FACTORS, clamp
 from braid.understanding.names import without_brackets
@@ -51,6 +51,8 @@ class Hydrated:
 
     ranked: list[Ranked]
     superseded: int = 0
+    begins_at: datetime | None = None
+    """When the first of those dropped that are not valid yet becomes so."""
     outdated: tuple[str, ...] = ()
     """Dropped: older than the schema window."""
     moderate: tuple[str, ...] = ()
@@ -91,6 +93,7 @@ def hydrate(
     records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
     ranked: list[Ranked] = []
     superseded = 0
+    begins: list[datetime | None] = []
     outdated: list[str] = []
     for candidate in candidates:
         record = records.get(candidate.id)
@@ -98,6 +101,7 @@ def hydrate(
             continue
         if not valid(record, as_of):
             superseded += 1
+            begins.append(record.valid_at if record.valid_at is not None and as_of < record.valid_at else None)
             continue
         current = schema_version or record.schema_version
         drift = scoring.drift(record.schema_version, current, drift_threshold)
@@ -111,7 +115,7 @@ def hydrate(
         ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
     moderate = [item.record.id for item in ranked if item.drift is scoring.Drift.MODERATE]
-    return Hydrated(ranked, superseded, tuple(outdated), tuple(moderate))
+    return Hydrated(ranked, superseded, earliest(begins), tuple(outdated), tuple(moderate))
 
 
 def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Fusion, Mode, Source, Strategy
+from braid.models import Answer, Fusion, Mode, Source, Strategy, earliest
 from braid.ranking import scoring
 from braid.ranking.fusion import fuse
 from braid.ranking.scoring import (
@@ -32,7 +32,7 @@ from braid.retrieval.stages.presentation import (
 from braid.understanding.planning import DEFAULT_PARAMETERS, adaptive_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from braid.models import FusionParameters, GraphHit, Hit, Result, Weights
@@ -67,15 +67,9 @@ def run(
     now: datetime,
     schema_version: int | None,
     limits: Limits,
-    valid_until: datetime | None = None,
     drifted: DriftedRecords | None = None,
 ) -> Answer:
     """Return the answer. Records of an older schema go to the re-embedding queue through ``drifted``.
-
-    Parameters
-    ----------
-    valid_until
-        When validity next changes anything that is stored; None when that is not known.
 
     Raises
     ------
@@ -165,7 +159,7 @@ def run(
         truncated=any(found.truncated for found in (linked, expanded) if found),
         degraded=tuple(degraded),
         answered_at=now,
-        holds_until=None if degraded or valid_until is None else min(valid_until, steady),
+        holds_until=None if degraded else earliest((steady, *_changes(request, kept, results))),
         latency_ms={
             **_latencies(request),
             "fuse": fuse_ms,
@@ -175,6 +169,22 @@ def run(
         rerank_cost_usd=cost_usd,
     )
     return shortened(answer)
+
+
+def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
+    """Yield when validity ends what the answer shows, or begins what it nearly did."""
+    if request.query.as_of:
+        return
+    yield kept.begins_at
+    yield from (item.record.invalid_at for item in kept.ranked)
+    yield from (path.invalid_at for result in results for path in result.paths)
+    if request.searched:
+        yield request.searched.begins_at
+    for found in (request.linked, request.expanded):
+        yield from (link.invalid_at for link in (found.links if found else ()))
+    if request.plan.strategy is Strategy.MULTI_HOP and request.expanded:
+        # What the steps reached is shown even where it is no record's.
+        yield from (hit.path.invalid_at for hit in request.expanded.hits)
 
 
 def strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:

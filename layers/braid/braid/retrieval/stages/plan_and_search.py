@@ -41,7 +41,6 @@ def run_plan(
     model_ids: dict[EmbeddingType, str],
     candidates: int,
     count_records: Callable[[str], IndexStats],
-    valid_until: Callable[[], datetime] | None = None,
 ) -> Planned:
     """Return the question with its plan. A store that does not answer costs its counts, not the plan.
 
@@ -50,9 +49,6 @@ def run_plan(
     count_records
         Returns the search index's counts of a tenant; called only for a question with a graph constraint, whose plan
         alone depends on them.
-    valid_until
-        Returns when validity next changes something in the graph; None when no answer is cached. Not asked when
-        counts were lost, as an answer by such a plan is not cached.
     """
     watch = Stopwatch()
     stats: GraphStats | None
@@ -64,10 +60,6 @@ def run_plan(
     if request.query.graph_constraint:
         with suppress(StoreError):
             records = count_records(request.query.tenant_id)
-    holds_until: datetime | None = None
-    if valid_until is not None and stats is not None and not (request.query.graph_constraint and records is None):
-        with suppress(StoreError):
-            holds_until = valid_until()
     plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, index_stats=records)
     return Planned(
         query=request.query,
@@ -75,7 +67,6 @@ def run_plan(
         trace_id=request.trace_id,
         started_at=request.started_at,
         plan_ms=watch.ms(),
-        graph_holds_until=holds_until,
     )
 
 
@@ -156,6 +147,7 @@ def run_vector_search(
         vector=vector,
         lexical=lexical,
         superseded=found.superseded,
+        begins_at=found.begins_at,
         outdated=found.outdated,
         space_empty=found.space_empty,
         frontier=best_ids(vector, lexical, limit=step.limit if step else plan.candidates),

@@ -207,7 +207,14 @@ def weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[Gra
 def as_link(hit: GraphHit) -> EntityLink:
     """Return a vertex that was reached as a link, as if the question had named it."""
     name = hit.name or hit.id
-    return EntityLink(entity_id=hit.id, name=name, entity_type=hit.entity_type, phrase=name, score=hit.score)
+    return EntityLink(
+        entity_id=hit.id,
+        name=name,
+        entity_type=hit.entity_type,
+        phrase=name,
+        score=hit.score,
+        invalid_at=hit.path.invalid_at,
+    )
 
 
 def scaled(hit: GraphHit, factor: float) -> GraphHit:
@@ -226,7 +233,7 @@ def named(links: Iterable[EntityLink], begun: Collection[str]) -> list[GraphHit]
             score=clamp(link.score * (WHERE_IT_BEGAN if link.entity_id in begun else 1.0)),
             rank=1,
             source=Source.KNOWLEDGE,
-            path=Path(ids=(link.entity_id,), types=(), names=(link.name,)),
+            path=Path(ids=(link.entity_id,), types=(), names=(link.name,), invalid_at=link.invalid_at),
             has_record=link.has_record,
             name=link.name,
             entity_type=link.entity_type,

@@ -25,6 +25,12 @@ class Lost(Frozen):
     cause: Annotated[str, Field(validation_alias="Cause")] = ""
 
 
+class AnswerRequest(Frozen):
+    """A question as callers send it, to the workflow or to the function that answers in one process."""
+
+    query: Query
+
+
 class PlanRequest(Frozen):
     """A question before planning."""
 
@@ -41,8 +47,6 @@ class Planned(Frozen):
     trace_id: str
     started_at: Timestamp
     plan_ms: Milliseconds
-    graph_holds_until: Timestamp | None = None
-    """When validity next changes something in the tenant's graph; None when it was not asked for or is not known."""
 
 
 class EmbedRequest(Frozen):
@@ -78,6 +82,8 @@ class Searched(Frozen):
     vector: tuple[Hit, ...] = ()
     lexical: tuple[Hit, ...] = ()
     superseded: int = 0
+    begins_at: Timestamp | None = None
+    """When the first of those that are not valid yet becomes so."""
     outdated: tuple[RecordId, ...] = ()
     """The best records that only the schema window excluded."""
     space_empty: bool = False
@@ -143,7 +149,6 @@ class FuseRequest(Frozen):
     trace_id: str
     started_at: Timestamp
     plan_ms: Milliseconds = 0.0
-    graph_holds_until: Timestamp | None = None
     embedded: Embedded | None = None
     searched: Searched | None = None
     linked: GraphFound | None = None

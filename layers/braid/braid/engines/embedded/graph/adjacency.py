@@ -18,6 +18,7 @@ from braid.ranking.graph_walks import Node
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
+    from datetime import datetime
 
     from numpy.typing import NDArray
 
@@ -86,6 +87,7 @@ class Adjacency:
             timestamp=None if time == NO_TIME else from_microseconds(time),
             name=self.names[vertex],
             trusted=bool(self.trusted[vertex]),
+            invalid_at=moment_of(self.valid_until, vertex),
         )
 
     def valid_at(self, as_of: int) -> Mask:
@@ -181,6 +183,12 @@ def _numbers(values: list[int]) -> Numbers:
 
 def _moments(values: list[int | None], missing: int) -> Numbers:
     return np.array([missing if value is None else value for value in values], dtype=np.int64)
+
+
+def moment_of(until: Numbers, place: int) -> datetime | None:
+    """Return the end of a vertex's or an edge's validity; None where there is none."""
+    end = int(until[place])
+    return None if end == ALWAYS_UNTIL else from_microseconds(end)
 
 
 def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Numbers, Numbers]:

@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
 from braid.deadline import holding, suspended, within
-from braid.engines.embedded.generations import Generation, GenerationCache, ValidityChanges, delete
+from braid.engines.embedded.generations import Generation, GenerationCache, delete
 from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
@@ -19,7 +19,6 @@ from braid.ranking.graph_walks import answer_query
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Sequence
-    from datetime import datetime
 
     from braid.engines.embedded.graph.adjacency import Adjacency
     from braid.engines.embedded.store import EmbeddedStore
@@ -50,7 +49,6 @@ class EmbeddedKnowledgeGraph:
         self._loading: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
-        self._changes = ValidityChanges(store, Generation.GRAPH, ("vertices", "edges"))
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts.
@@ -208,10 +206,6 @@ class EmbeddedKnowledgeGraph:
         with self._store.read() as connection:
             tenant = self._store.tenant_number(connection, tenant_id)
             return GraphStats() if tenant is None else self._stats.get(connection, tenant, _count)
-
-    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        """Return the first moment after ``after`` when validity changes something; None if there is none."""
-        return self._changes.first_after(tenant_id, after)
 
     def _adjacency(self, connection: sqlite3.Connection, tenant: int) -> Adjacency:
         from braid.engines.embedded.graph.adjacency import load

@@ -159,7 +159,7 @@ def link(
         " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
         " AND v.trusted >= :trusted ORDER BY matched.class, v.id LIMIT :limit)"
         " SELECT chosen.id, coalesce(v.name, json_extract(v.aliases, '$[0]')), v.entity_type, v.has_record,"
-        " chosen.match FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number"
+        " v.invalid_at, chosen.match FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number"
         " ORDER BY chosen.class, chosen.id",
         {"asked": json.dumps(asked), "tenant": tenant, "as_of": as_of, "limit": limit, "trusted": trusted_only},
     )
@@ -171,8 +171,9 @@ def link(
             phrase=matches[match][0],
             score=match_score(matches[match][0], is_name=not matches[match][1]),
             has_record=bool(has_record),
+            invalid_at=from_microseconds(invalid_at),
         )
-        for vertex_id, name, entity_type, has_record, match in rows
+        for vertex_id, name, entity_type, has_record, invalid_at, match in rows
     ]
 
 
@@ -281,7 +282,7 @@ def read_edges(
     if evidence:
         wanted.append(("evidence", sorted(evidence)))
     for column, values in wanted:
-        for edge in _edges(connection, tenant_id, column, tenant, values, types):
+        for edge in _edges(connection, tenant_id, column, values, tenant=tenant, types=types):
             found[edge.identity()] = edge
     return [found[identity] for identity in sorted(found)]
 
@@ -290,8 +291,9 @@ def _edges(
     connection: sqlite3.Connection,
     tenant_id: str,
     column: str,
-    tenant: int,
     values: Sequence[int] | Sequence[str],
+    *,
+    tenant: int,
     types: Collection[str] = (),
 ) -> list[Relationship]:
     rows = connection.execute(

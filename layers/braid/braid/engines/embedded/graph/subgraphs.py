@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from braid.deadline import check, checked
-from braid.engines.embedded.graph.adjacency import edges_of, place_in_group
+from braid.engines.embedded.graph.adjacency import edges_of, moment_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
 from braid.models import Direction
 from braid.ports.graph_query import MAX_FRONTIER
@@ -78,6 +78,7 @@ def _edge(graph: Adjacency, edge: int) -> StoredEdge:
         float(graph.confidence[edge]),
         graph.evidence[edge],
         bool(graph.edge_trusted[edge]),
+        moment_of(graph.edge_until, edge),
     )
 
 
@@ -163,6 +164,7 @@ def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers
                 inward=int(graph.sources[edge]) != vertex,
                 evidence=graph.evidence[edge],
                 trusted=bool(graph.edge_trusted[edge]),
+                invalid_at=moment_of(graph.edge_until, edge),
             )
         )
     return found

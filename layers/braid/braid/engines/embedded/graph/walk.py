@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from braid.deadline import check
-from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, place_in_group
+from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, moment_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
-from braid.models import GraphHit, Path
+from braid.models import GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Adjacency, Numbers, Scores
@@ -187,6 +189,7 @@ def _path(graph: Adjacency, reached: WalkResult, row: int) -> tuple[Path, bool]:
     types: list[str] = []
     inward: list[bool] = []
     evidence: list[str | None] = []
+    ends: list[datetime | None] = []
     place = int(reached.places[row])
     for hop in range(int(reached.hops[row]), 0, -1):
         step = reached.steps[hop]
@@ -195,6 +198,7 @@ def _path(graph: Adjacency, reached: WalkResult, row: int) -> tuple[Path, bool]:
         edges.append(edge)
         types.append(graph.relationship_types[int(graph.edge_types[edge])])
         evidence.append(graph.evidence[edge])
+        ends.append(moment_of(graph.edge_until, edge))
         inward.append(bool(step.inward[place]))
         place = int(step.parents[place])
     vertices.append(int(reached.steps[0].vertices[place]))
@@ -204,5 +208,6 @@ def _path(graph: Adjacency, reached: WalkResult, row: int) -> tuple[Path, bool]:
         names=tuple(graph.names[vertex] or graph.ids[vertex] for vertex in reversed(vertices)),
         inward=tuple(reversed(inward)),
         evidence=tuple(reversed(evidence)) if any(evidence) else (),
+        invalid_at=earliest((*ends, *(moment_of(graph.valid_until, vertex) for vertex in vertices))),
     )
     return path, bool(graph.trusted[vertices].all() and graph.edge_trusted[edges].all())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from braid.engines.embedded.files import interrupted_in_time
 from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import words_table
 from braid.ranking.scoring import from_bm25
@@ -49,8 +50,9 @@ def search(
         f" FROM {table} CROSS JOIN records AS r ON r.number = {table}.rowid"
         f" WHERE {table} MATCH :match AND {row_filter.where} {{valid}} ORDER BY {order}, r.id LIMIT :k"
     )
-    first = connection.execute(statement.format(valid=""), values).fetchall()
-    superseded = {row[1] for row in first if not row[2]}
-    if superseded:
-        first = connection.execute(statement.format(valid=f"AND {VALID}"), values).fetchall()
+    with interrupted_in_time(connection):
+        first = connection.execute(statement.format(valid=""), values).fetchall()
+        superseded = {row[1] for row in first if not row[2]}
+        if superseded:
+            first = connection.execute(statement.format(valid=f"AND {VALID}"), values).fetchall()
     return [(from_bm25(score), record_id) for score, record_id, _ in first], superseded

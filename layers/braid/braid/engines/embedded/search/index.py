@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from braid.deadline import within
-from braid.engines.embedded.generations import Generation, GenerationCache, ValidityChanges, delete
+from braid.engines.embedded.generations import Generation, GenerationCache, delete
 from braid.engines.embedded.search import bm25, rows
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
@@ -22,7 +22,6 @@ from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchH
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.search.hnsw_graph import HnswGraph
@@ -64,7 +63,6 @@ class EmbeddedSearchIndex:
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], HnswGraph] = OrderedDict()
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
-        self._changes = ValidityChanges(store, Generation.RECORDS, ("records",))
 
     def upsert(self, records: Sequence[Record]) -> None:
         """Insert or replace records; of two with one id in a batch the last one counts.
@@ -126,6 +124,7 @@ class EmbeddedSearchIndex:
             if tenant is None or request.ids == ():
                 return SearchHits()
             vector, lexical, superseded = self._strands(connection, tenant, request, request.k)
+            begins_at = rows.first_to_begin(connection, tenant, superseded, request.as_of) if superseded else None
             outdated: dict[str, None] = {}
             if request.min_schema_version > 1:
                 for strand in self._strands(connection, tenant, request, MAX_OUTDATED, outdated=True)[:2]:
@@ -141,6 +140,7 @@ class EmbeddedSearchIndex:
                 Hit(id=record_id, score=score, rank=rank) for rank, (score, record_id) in enumerate(lexical, start=1)
             ),
             superseded=len(superseded),
+            begins_at=begins_at,
             outdated=tuple(outdated),
             space_empty=space_empty,
         )
@@ -217,10 +217,6 @@ class EmbeddedSearchIndex:
             tenant = self._store.tenant_number(connection, tenant_id)
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
-    def next_change(self, tenant_id: str, *, after: datetime) -> datetime | None:
-        """Return the first moment after ``after`` when validity changes something; None if there is none."""
-        return self._changes.first_after(tenant_id, after)
-
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not; optional."""
         with self._store.read() as connection:
@@ -292,16 +288,10 @@ def _only_elsewhere(connection: sqlite3.Connection, tenant: int, space: str) -> 
 def _count(connection: sqlite3.Connection, tenant: int) -> IndexStats:
     by_kind: dict[Kind, int] = {}
     by_type: dict[str, int] = {}
-    newest = 1
-    for kind, entity_type, count, version in connection.execute(
-        "SELECT kind, entity_type, count(*), max(schema_version) FROM records WHERE tenant = ?"
-        " GROUP BY kind, entity_type",
-        (tenant,),
+    for kind, entity_type, count in connection.execute(
+        "SELECT kind, entity_type, count(*) FROM records WHERE tenant = ? GROUP BY kind, entity_type", (tenant,)
     ):
         by_kind[Kind(kind)] = by_kind.get(Kind(kind), 0) + count
         if entity_type is not None:
             by_type[entity_type] = by_type.get(entity_type, 0) + count
-        newest = max(newest, version)
-    return IndexStats(
-        records=sum(by_kind.values()), by_kind=by_kind, by_entity_type=by_type, newest_schema_version=newest
-    )
+    return IndexStats(records=sum(by_kind.values()), by_kind=by_kind, by_entity_type=by_type)

@@ -11,14 +11,15 @@ from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
 from braid.deadline import checked
-from braid.engines.embedded.tables import forget_words, to_microseconds, words_table, write_words
+from braid.engines.embedded.tables import forget_words, from_microseconds, to_microseconds, words_table, write_words
 from braid.errors import InvalidRequest, StoreError
 from braid.models import Embedding, FurtherPart, Record
 from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
 
 _WRITE = """
 INSERT INTO records (tenant, id, kind, entity_type, schema_version, valid_at, invalid_at, timestamp, task_id, tool_name,
@@ -325,3 +326,15 @@ def _vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, li
         embedding = Embedding(space=space, model_id=model_id, vector=vector, further=further)
         found.setdefault(number, []).append(embedding)
     return found
+
+
+def first_to_begin(
+    connection: sqlite3.Connection, tenant: int, ids: Collection[str], as_of: datetime
+) -> datetime | None:
+    """Return when the first of some records, those that are not valid yet, becomes valid; None when none does."""
+    (begins,) = connection.execute(
+        "SELECT min(valid_at) FROM records WHERE tenant = ? AND valid_at > ?"
+        " AND id IN (SELECT value FROM json_each(?))",
+        (tenant, to_microseconds(as_of), json.dumps(list(ids))),
+    ).fetchone()
+    return from_microseconds(begins)

@@ -1,0 +1,174 @@
+"""What one tenant writes takes bounded time, and what it does again it does while other tenants can write."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.ingestion import supersession, writing
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.supersession import SUPERSEDES
+from braid.ingestion.writing import WriteRequest, require_written, write
+
+from tests.contract.shapes import ACME, day, edge, record
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from braid.ingestion.checks import Accepted
+    from braid.models import Relationship
+
+VERSIONS = 40
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[DemoStages]:
+    from braid.settings import Settings
+
+    stages = DemoStages(Settings(home=tmp_path))
+    yield stages
+    stages.close()
+
+
+def version(number: int) -> str:
+    return f"v{number:03}"
+
+
+def successions(*pairs: tuple[int, int]) -> list[Relationship]:
+    return [edge(version(new), version(old), SUPERSEDES) for new, old in pairs]
+
+
+def write_versions(library: DemoStages, count: int = VERSIONS) -> None:
+    """Write a record and its newer versions, each of which supersedes the one before."""
+    records = [record(version(number), f"state {number}", valid_at=day(1)) for number in range(count)]
+    edges = successions(*((number, number - 1) for number in range(1, count)))
+    require_written(write(WriteRequest(tenant_id=ACME, records=records, relationships=edges), library))
+
+
+@pytest.fixture
+def reads(library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """Collect the ids whose edges a write reads, call by call."""
+    read: list[set[str]] = []
+    relationships = library.graph.relationships
+
+    def counted(tenant_id: str, *, ids: Sequence[str] = (), **others: Any) -> list[Relationship]:
+        read.append(set(ids))
+        return relationships(tenant_id, ids=ids, **others)
+
+    write_versions(library)
+    monkeypatch.setattr(library.graph, "relationships", counted)
+    return read
+
+
+def test_the_newest_of_many_versions_is_written_without_following_the_others(
+    library: DemoStages, reads: list[set[str]]
+) -> None:
+    newest = record(version(VERSIONS), "newest", supersedes=[version(VERSIONS - 1)], valid_at=day(2))
+    require_written(write(WriteRequest(tenant_id=ACME, records=[newest]), library))
+    assert set().union(*reads) <= {version(VERSIONS), version(VERSIONS - 1), version(VERSIONS - 2)}
+
+
+def test_versions_that_are_written_again_are_not_followed_either(library: DemoStages, reads: list[set[str]]) -> None:
+    middle = record(version(20), "state 20, said better", supersedes=[version(19)], valid_at=day(1))
+    require_written(write(WriteRequest(tenant_id=ACME, records=[middle]), library))
+    assert set().union(*reads) <= {version(20), version(19)}
+
+
+@pytest.mark.parametrize("between", [0, 1, 2, VERSIONS - 2])
+def test_a_circle_through_stored_versions_is_refused(library: DemoStages, between: int) -> None:
+    write_versions(library)
+    closing = successions((0, between + 1))
+    report = write(WriteRequest(tenant_id=ACME, relationships=closing), library)
+    assert "superseded by itself" in report.errors[0].message
+
+
+def test_a_circle_through_two_stored_chains_is_refused(library: DemoStages) -> None:
+    write_versions(library)
+    others = [record(f"w{number}", "other") for number in range(4)]
+    chain = [edge(f"w{number}", f"w{number - 1}", SUPERSEDES) for number in range(1, 4)]
+    require_written(write(WriteRequest(tenant_id=ACME, records=others, relationships=chain), library))
+    closing = [edge(version(0), "w3", SUPERSEDES), edge("w0", version(5), SUPERSEDES)]
+    report = write(WriteRequest(tenant_id=ACME, relationships=closing), library)
+    assert "superseded by itself" in report.errors[0].message
+
+
+def test_a_record_that_would_need_a_long_walk_is_refused_with_the_way_out(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_versions(library)
+    require_written(write(WriteRequest(tenant_id=ACME, records=[record("a", "a"), record("b", "b")]), library))
+    require_written(write(WriteRequest(tenant_id=ACME, relationships=[edge("a", "b", SUPERSEDES)]), library))
+    monkeypatch.setattr(supersession, "MAX_WALKED", VERSIONS // 2)
+    named = record("b", "b", supersedes=[version(VERSIONS - 1)])
+    stated = [edge("b", version(VERSIONS - 1), SUPERSEDES)]
+    for wrong in ({"records": [named]}, {"relationships": stated}):
+        (error,) = write(WriteRequest(tenant_id=ACME, **wrong), library).errors
+        assert error.field == "supersedes"
+        assert "with a record that nothing supersedes" in error.message
+    monkeypatch.setattr(supersession, "MAX_WALKED", VERSIONS)
+    require_written(write(WriteRequest(tenant_id=ACME, relationships=stated), library))
+
+
+class Interrupted:
+    """Runs something else between the check of a write and its transaction, as often as it is given."""
+
+    def __init__(self, library: DemoStages, meanwhile: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.library, self.meanwhile = library, meanwhile
+        self.inside: list[bool] = []
+        self.threads: list[threading.Thread] = []
+        self.check, encode = writing.check, writing._Encoding._encode
+        monkeypatch.setattr(writing, "check", self)
+
+        def encoded(*given: Any) -> None:
+            self.inside.append(library.store.in_transaction)
+            encode(*given)
+
+        monkeypatch.setattr(writing._Encoding, "_encode", encoded)
+
+    def __call__(self, *given: Any) -> Accepted:
+        self.inside.append(self.library.store.in_transaction)
+        accepted = self.check(*given)
+        if self.meanwhile and threading.current_thread() is threading.main_thread():
+            self.threads.append(threading.Thread(target=self.meanwhile.pop(0)))
+            self.threads[-1].start()
+            self.threads[-1].join(0.5)  # one that has to wait for this write goes on after it
+        return accepted
+
+    def ended(self) -> None:
+        for thread in self.threads:
+            thread.join()
+
+
+def test_what_a_tenant_changes_meanwhile_is_embedded_while_others_can_write(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = WriteRequest(tenant_id=ACME, records=[record(f"r{number}", "as it was") for number in range(3)])
+    require_written(write(request, library))
+
+    def change(text: str) -> Any:
+        records = [record(f"r{number}", text) for number in range(3)]
+        return lambda: write(WriteRequest(tenant_id=ACME, records=records), library)
+
+    between = Interrupted(library, [change("changed"), change("changed again")], monkeypatch)
+    assert write(request, library).written == 3
+    between.ended()
+    assert len(between.threads) == 2
+    assert not any(between.inside)
+    assert {found.content for found in library.index.get_many(ACME, ["r0", "r1", "r2"])} == {"changed again"}
+
+
+def test_what_a_tenant_deletes_meanwhile_is_checked_while_others_can_write(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = WriteRequest(tenant_id=ACME, records=[record("kept", "kept")])
+    require_written(write(WriteRequest(tenant_id=ACME, records=[record("a", "a"), record("b", "b")]), library))
+    deletes = [lambda name=name: delete_records(ACME, [name], library) for name in ("a", "b")]
+    between = Interrupted(library, deletes, monkeypatch)
+    require_written(write(request, library))
+    between.ended()
+    assert len(between.threads) == 2
+    assert not any(between.inside)
+    assert [found.id for found in library.index.get_many(ACME, ["kept", "a", "b"])] == ["kept"]
