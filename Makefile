@@ -32,12 +32,15 @@ AUDIT = $(PIP_AUDIT) --strict --progress-spinner off --timeout 5 \
 	--disable-pip --require-hashes $(if $(OSV_URL),--vulnerability-service osv --osv-url "$(OSV_URL)")
 
 # One environment serves demo, test and lint: each adds what it needs and removes nothing.
-SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet,$(error Braid needs Python 3.11 or newer on the PATH))
+SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet --extra aws --extra documents --extra mcp --group clone,$(error Braid needs Python 3.11 or newer on the PATH))
 
 # Tests run in as many processes as there are cores, four at most, as each may hold a model. The tests of one file stay
 # together and in their order: they share what is dear to make. PROCESSES=0 runs all in one, to look into with --pdb.
 PROCESSES ?= logical
 PYTEST := python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# Pythons that the package is tried with: this machine's, unless others are named.
+PYTHONS ?= $(HOST_PYTHON)
 
 .PHONY: help
 help: ## show this list
@@ -47,7 +50,7 @@ help: ## show this list
 
 .PHONY: setup
 setup: $(UV)
-	$(SYNC) --no-default-groups --extra local
+	$(SYNC) --no-default-groups
 
 .PHONY: demo
 demo: setup ## ingest the demo archive and answer questions from it
@@ -63,24 +66,32 @@ test: test-setup ## run the tests
 
 .PHONY: test-setup
 test-setup: $(UV)
-	$(SYNC) --extra local
+	$(SYNC)
 
 # --- for those who change it ------------------------------------------------------------------------------------------
 
 .PHONY: test-py313
 test-py313: $(UV) ## run the tests under Python 3.13, which the functions run on
 	$(need_lambda_python)
-	UV_PYTHON="$(LAMBDA_PYTHON)" UV_PROJECT_ENVIRONMENT=.venv-py313 $(SYNC) --extra local
+	UV_PYTHON="$(LAMBDA_PYTHON)" UV_PROJECT_ENVIRONMENT=.venv-py313 $(SYNC)
 	.venv-py313/bin/$(PYTEST) tests/contract tests/workflow tests/unit
 
 .PHONY: test-browser
 test-browser: $(UV) ## try the explorer in a browser; needs Chromium, by its usual name or as CHROMIUM=PATH
-	$(SYNC) --extra local --group browser
+	$(SYNC) --group browser
 	.venv/bin/python -m pytest tests/browser
 
 .PHONY: test-audit
 test-audit: test-setup ## see that make audit finds what is listed, and fails where nothing answers
 	.venv/bin/python -m pytest tests/audit
+
+# The wheel is built from the source distribution, and tried with the versions of the lock in an empty environment.
+.PHONY: test-package
+test-package: test-setup ## build wheel and source distribution, and try them outside the clone (PYTHONS="3.11 3.12 …")
+	rm -f dist/braid-*
+	$(UV) build --quiet --no-build-isolation --python .venv/bin/python --out-dir dist
+	$(EXPORT) --output-file dist/requirements.txt >/dev/null
+	UV="$(abspath $(UV))" PYTHONS="$(PYTHONS)" PATH="$(abspath .uv/bin):$$PATH" .venv/bin/python -m pytest tests/package
 
 .PHONY: test-export
 test-export: $(UV) ## compare exported models with PyTorch's own vectors (several GB)
@@ -89,7 +100,7 @@ test-export: $(UV) ## compare exported models with PyTorch's own vectors (severa
 
 .PHONY: lint
 lint: $(UV) ## check style, types and the direction of imports
-	$(SYNC) --extra local --group lint
+	$(SYNC) --group lint
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -106,7 +117,7 @@ lint: $(UV) ## check style, types and the direction of imports
 .PHONY: audit
 audit: $(UV) $(PIP_AUDIT) ## look for known vulnerabilities in what is deployed or runs on a laptop (OSV_URL=… asks there)
 	@lists=$$(mktemp -d); trap 'rm -rf "$$lists"' EXIT; \
-	$(EXPORT) --extra local --extra export --output-file "$$lists/all" >/dev/null; \
+	$(EXPORT) --all-extras --group clone --output-file "$$lists/all" >/dev/null; \
 	awk -v lists="$$lists" '/^[^ ]/ { name = $$1; sub(/==.*/, "", name); list = lists "/" (++seen[name]) ".txt" } \
 		{ sub(/ ; [^\\]*/, " "); print > list }' "$$lists/all"; \
 	found=; for list in "$$lists"/*.txt; do $(AUDIT) --requirement "$$list" || found=yes; done; \
@@ -114,7 +125,7 @@ audit: $(UV) $(PIP_AUDIT) ## look for known vulnerabilities in what is deployed 
 
 .PHONY: format
 format: $(UV) ## apply the style
-	$(SYNC) --extra local --group lint
+	$(SYNC) --group lint
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
@@ -136,12 +147,12 @@ bench-writes: setup ## measure writing beside embedding alone, and its memory at
 
 .PHONY: load
 load: $(UV) ## send braid serve 1, 8 and 32 users, and write the figures to bench/ (SECONDS=600 a step, ENGINE=aws)
-	$(SYNC) --no-default-groups --extra local --group load
+	$(SYNC) --no-default-groups --group load
 	.venv/bin/python -m bench load $(SECONDS) $(if $(ENGINE),--engine $(ENGINE))
 
 .PHONY: evaluate
 evaluate: $(UV) ## evaluate dataset folders (DATA="a b"), write the figures into the documentation and draw them
-	$(SYNC) --no-default-groups --extra local --group plots
+	$(SYNC) --no-default-groups --group plots
 	.venv/bin/python -m braid_cli.evaluation.document $(DATA)
 
 .PHONY: test-hostile
@@ -175,16 +186,16 @@ lock: $(UV) ## renew uv.lock, and the requirements of layer and images from it
 
 .PHONY: requirements
 requirements: $(UV)
-	$(EXPORT) --output-file layers/braid/requirements.txt >/dev/null
-	$(EXPORT) --extra onnx --output-file functions/requirements.txt >/dev/null
+	$(EXPORT) --only-group layer --output-file layers/braid/requirements.txt >/dev/null
+	$(EXPORT) --only-group image --output-file functions/requirements.txt >/dev/null
 	$(EXPORT) --only-group graph --output-file functions/graph_expand/requirements.txt >/dev/null
 
 .PHONY: lock-check
 lock-check: $(UV)
 	$(UV) lock --check --quiet
 	@temporary=$$(mktemp -d); trap 'rm -rf "$$temporary"' EXIT; \
-	$(EXPORT) --output-file "$$temporary/layer" >/dev/null; \
-	$(EXPORT) --extra onnx --output-file "$$temporary/image" >/dev/null; \
+	$(EXPORT) --only-group layer --output-file "$$temporary/layer" >/dev/null; \
+	$(EXPORT) --only-group image --output-file "$$temporary/image" >/dev/null; \
 	$(EXPORT) --only-group graph --output-file "$$temporary/graph" >/dev/null; \
 	diff -u layers/braid/requirements.txt "$$temporary/layer" \
 		&& diff -u functions/requirements.txt "$$temporary/image" \

@@ -6,9 +6,11 @@ import logging
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path  # noqa: TC003 - typer reads annotations
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from braid import __version__
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
 
 from braid_cli.options import examples
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
+EXTRAS = {"gremlin_python": "aws", "opensearchpy": "aws", "mcp": "mcp"}
+"""The extra that brings a package that is not there."""
 COMMANDS = {
     "demo": "demo",
     "search": "search",
@@ -26,6 +30,8 @@ COMMANDS = {
     "graph-query": "graph",
     "ingest": "ingest",
     "ingest-graph": "ingest",
+    "stats": "listing",
+    "list": "listing",
     "delete": "delete",
     "repair": "repair",
     "reembed": "reembed",
@@ -35,6 +41,8 @@ COMMANDS = {
     "eval": "evaluation",
     "tune": "evaluation",
     "serve": "serve",
+    "mcp": "mcp",
+    "home": "home",
 }
 """Each command and its module in :mod:`braid_cli.commands`, whose ``app`` holds it; in the order of the help."""
 
@@ -50,14 +58,37 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
         help="One question in, one ranked and cited list out: vectors, words and a knowledge graph, braided.",
         epilog=examples(
             "braid demo",
-            "braid ingest my-data --tenant acme",
+            "braid ingest my-documents --tenant acme",
             "braid search 'Why did checkout fail in March?' --tenant acme --explain",
             "braid eval my-data",
         ),
     )
+    app.callback()(_of_all)
     for module in dict.fromkeys(COMMANDS[name] for name in names):
         app.add_typer(import_module(f"braid_cli.commands.{module}").app)
     return app
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"braid {__version__}\n")
+        raise typer.Exit
+
+
+def _of_all(
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of stores and models, before the command. When left out, BRAID_HOME, else the user's own.",
+            metavar="DIR",
+        ),
+    ] = None,
+    version: Annotated[  # noqa: ARG001 - its callback answers
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    if home is not None:
+        os.environ["BRAID_HOME"] = str(home)  # where the settings are read
 
 
 def main() -> None:
@@ -73,6 +104,11 @@ def main() -> None:
     except BraidError as error:
         complain(str(error))
         sys.exit(EXIT_BAD_INPUT if isinstance(error, BAD_INPUT) else EXIT_FAILED)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        complain(f"this needs the extra {EXTRAS[error.name]}: pip install 'braid[{EXTRAS[error.name]}]'")
+        sys.exit(EXIT_BAD_INPUT)
     except OSError as error:
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         sys.exit(EXIT_FAILED)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from braid.api.handler import make_api
 from braid.api.openapi import document
 from braid.app import Application
 from braid.settings import Settings
+from braid.settings.folders import shared_folder
 
-TARGET = Path(__file__).resolve().parent.parent / "shared" / "openapi.json"
+TARGET = shared_folder() / "openapi.json"
 
 
 def generated() -> str:

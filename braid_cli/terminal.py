@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from braid.settings import EngineKind
+from braid.settings.folders import EARLIER_HOME, user_folder
 from rich.console import Console
 from rich.text import Text
 
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.app import Application
+    from braid.settings import Settings
 
-EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
+DATABASE = "braid.db"
+EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -42,9 +45,23 @@ def open_engines(engine: EngineKind | None = None) -> Application:
     from braid.app import application
 
     stages = application()
+    tell_of_earlier_store(stages.settings)
     if stages.settings.engine is EngineKind.AWS:
         atexit.register(stages.close)  # a connection left open complains on standard error
     return stages
+
+
+def tell_of_earlier_store(settings: Settings) -> None:
+    """Warn where the working directory has a store of a version that kept one in each, and the user's own has none."""
+    earlier = EARLIER_HOME / DATABASE
+    if settings.engine is EngineKind.EMBEDDED and settings.home == user_folder() and earlier.exists():
+        moved = not (settings.home / DATABASE).exists()
+        how = "`braid home --take .braid` moves it there, " if moved else ""
+        complain(
+            f"the store in {EARLIER_HOME.absolute()} is not used: Braid keeps its own in {settings.home}; "
+            f"{how}BRAID_HOME=.braid goes on with it",
+            style="yellow",
+        )
 
 
 @contextmanager

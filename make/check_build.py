@@ -68,6 +68,7 @@ def call(python: str, build: Path, event: Path) -> tuple[dict[str, object], str]
         "PYTHONPATH": f"{imports_of(build)}:{function}",
         "PYTHONDONTWRITEBYTECODE": "1",
         "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_LAMBDA_FUNCTION_NAME": function.name,
         "AWS_ACCESS_KEY_ID": "check",
         "AWS_SECRET_ACCESS_KEY": "check",
         "BRAID_ENGINE": "aws",

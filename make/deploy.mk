@@ -69,10 +69,10 @@ build: $(UV) $(SAM) ## build functions and layers, and run what was built on Pyt
 .PHONY: sbom
 sbom: $(UV) ## list what is deployed and what runs on a laptop, as CycloneDX, in dist/sbom
 	@mkdir -p dist/sbom
-	$(SBOM) --output-file dist/sbom/layer.cdx.json >/dev/null
-	$(SBOM) --extra onnx --output-file dist/sbom/image.cdx.json >/dev/null
+	$(SBOM) --only-group layer --output-file dist/sbom/layer.cdx.json >/dev/null
+	$(SBOM) --only-group image --output-file dist/sbom/image.cdx.json >/dev/null
 	$(SBOM) --only-group graph --output-file dist/sbom/graph-expand.cdx.json >/dev/null
-	$(SBOM) --extra local --output-file dist/sbom/laptop.cdx.json >/dev/null
+	$(SBOM) --extra aws --extra documents --extra mcp --group clone --output-file dist/sbom/laptop.cdx.json >/dev/null
 
 .PHONY: image-digests
 image-digests: ## look up the digests of the images in the Dockerfile and compose.yaml, and write them there (Docker)

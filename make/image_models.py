@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from braid.models.model_profiles import Profiles
 
 WITH_PYTORCH = ("--via", "sentence-transformers")
-INSTALL_PYTORCH = ("uv", "sync", "--locked", "--no-default-groups", "--extra", "export", "--no-cache")
+INSTALL_PYTORCH = (
+    "uv",
+    "sync",
+    "--locked",
+    "--no-default-groups",
+    "--extra",
+    "export",
+    "--group",
+    "clone",
+    "--no-cache",
+)
 
 
 def commands(profiles: Profiles, names: list[str], asked: argparse.Namespace) -> list[tuple[str, ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import TYPE_CHECKING
 
 import braid  # noqa: F401 - before any test imports ONNX Runtime, which would report its use
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FIGURE = "figure"
+# No test reads or writes the stores and models of whoever runs it.
+_USERS_FILES = tempfile.TemporaryDirectory(prefix="braid-tests-")
+os.environ["XDG_DATA_HOME"] = _USERS_FILES.name
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("braid", settings.default, deadline=None)

@@ -36,6 +36,7 @@ class Operation:
 
 
 BODIES: dict[str, dict[str, Any]] = {
+    "addDocument": {"name": "heron.md", "content": "IyBIZXJvbgoKVGhlIGhlcm9uIGdhdGUuCg=="},
     "buildContext": {"query": "heron", "messages": [{"role": "user", "content": "Hello"}], "working_state": True},
     "deleteRecords": {"ids": ["n-9", "n-8"]},
     "importRecords": {"key": "inbox/none.jsonl", "stub_missing_ends": False},
@@ -46,6 +47,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "as_of": "2025-06-01T00:00:00Z",
     },
     "readEntity": {"id": "heron"},
+    "readRecords": {"ids": ["heron", "n-1"]},
     "reembed": {},
     "registerSchema": {"version": 3, "entity_types": ["Event"], "relationship_types": ["CAUSES"], "changes": "first"},
     "search": {

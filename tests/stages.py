@@ -84,6 +84,9 @@ class DemoStages(Application):
         """Return an encoder of the model's dimension that needs no weights."""
         return WordEncoder(model)
 
+    def make_models(self, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> None:
+        """Make nothing: no model is needed."""
+
     def plan(self, request: PlanRequest) -> Planned:
         """Run the real stage, unless it is to fail."""
         self._meet("plan")

@@ -1,4 +1,4 @@
-"""``braid ingest`` and ``braid ingest-graph``: write datasets and graphs to the stores."""
+"""``braid ingest`` and ``braid ingest-graph``: write documents, datasets and graphs to the stores."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from braid.errors import InvalidRequest
+from braid.ingestion.documents.ingesting import Options
 from braid.ingestion.writing import MissingEnds
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, any_of, examples
 from braid_cli.question import check_tenant
-from braid_cli.terminal import EXIT_BAD_INPUT, complain, counted, open_engines, out, print_json, progress
+from braid_cli.terminal import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    complain,
+    counted,
+    open_engines,
+    out,
+    print_json,
+    progress,
+)
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -21,21 +32,45 @@ app = typer.Typer()
 
 
 @app.command(
-    epilog=examples("braid ingest my-data --tenant acme", "braid ingest late.jsonl --tenant acme --missing stub")
+    epilog=examples(
+        "braid ingest handbook --tenant acme",
+        "braid ingest handbook --tenant acme --where team=payments --watch",
+        "braid ingest tickets.csv --tenant acme --map title=Subject --map text=Body",
+        "braid ingest my-data --tenant acme",
+        "braid ingest late.jsonl --tenant acme --missing stub",
+    )
 )
 def ingest(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Folder with corpus.jsonl and, as there are any, entities.jsonl, relationships.jsonl, graph.json and "
-            "schemas.jsonl; or a file of lines.",
-            metavar="DIR|FILE",
+            help="Folder of documents, or one document: Markdown, text, HTML, PDF, DOCX, PPTX, XLSX, CSV, JSON, "
+            "e-mail, notebooks, source code. Or a dataset: a folder with corpus.jsonl, or a file of lines.",
+            metavar="PATH",
         ),
     ],
     *,
     tenant: Tenant = DEFAULT_TENANT,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Metadata for every chunk of the documents.", metavar="KEY=VALUE")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="A column of tables that is the title, text, timestamp or a key of metadata; each row is a chunk.",
+            metavar="FIELD=COLUMN",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the folder is called in its documents' ids; its own name when left out.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look for changes again and again, until Ctrl-C.", metavar=FLAG)
+    ] = False,
+    every: Annotated[float, typer.Option(help="Seconds between two looks of --watch.", metavar="SECONDS")] = 10.0,
     prune: Annotated[
-        bool, typer.Option(help="Remove what the folder held when it was last ingested, and no longer.")
+        bool, typer.Option(help="Remove what a dataset folder held when it was last ingested, and no longer.")
     ] = True,
     missing: Annotated[
         MissingEnds,
@@ -44,23 +79,50 @@ def ingest(
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Embed a dataset folder or a file of lines, and write it to the search index and the knowledge graph.
+    """Embed documents or a dataset, and write them to the search index and the knowledge graph.
 
-    A folder is checked as a whole before anything of it is written. Of a file, what is right is written, and each
-    line that is not is named.
+    Of a folder of documents, new and changed files are read, and what is gone is removed. A file that cannot be read is
+    named and skipped.
+
+    A dataset folder is checked as a whole before anything of it is written. Of a file of lines, what is right is
+    written, and each line that is not is named.
 
     Ingesting again finishes what was interrupted, and writes only what changed.
     """
     from braid_cli.datasets.ingest import ensure_models
+    from braid_cli.documents.ingest import pairs
+    from braid_cli.documents.recognise import is_dataset, is_lines
 
     check_tenant(tenant)
+    mapping = pairs("--map", columns or ())
+    lines = source.is_file() and not mapping and is_lines(source)
+    documents = not lines and not (is_dataset(source) and not source.is_file())
+    options = Options(where=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
+    if not documents and (where or mapping or name or watch):
+        raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
     application = open_engines(engine)
-    if source.is_file():
+    if documents or lines:
         with progress("Making the model", quiet=as_json) as on_model:
             ensure_models(application, on_progress=on_model)
+    if documents:
+        _ingest_documents(source, tenant, application, options, every=every if watch else None, as_json=as_json)
+    elif lines:
         _ingest_file(source, tenant, application, missing, as_json=as_json)
     else:
         _ingest_folder(source, tenant, application, prune=prune, as_json=as_json)
+
+
+def _ingest_documents(
+    path: Path, tenant: str, application: Application, options: Options, *, every: float | None, as_json: bool
+) -> None:
+    from braid_cli.documents.ingest import ingest
+
+    try:
+        whole = ingest(path, application, tenant, options=options, every_s=every, as_json=as_json)
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    if not whole:
+        raise typer.Exit(EXIT_BAD_INPUT)
 
 
 def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune: bool, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -156,8 +157,8 @@ def export(
         DEFAULT_LICENCE,
         DEFAULT_MODEL,
         DEFAULT_ORIGIN,
-        default_weights,
         export_default,
+        provided_weights,
     )
 
     settings = load_settings()
@@ -175,20 +176,21 @@ def export(
         with Console(stderr=True).status(f"Writing {target}"):
             export_default(target, model_id=identity, precision=precision, force=force)
     else:
-        _export(
-            str(default_weights()) if packaged else config.base if config else source or "",
-            target,
-            origin=DEFAULT_ORIGIN if packaged else None,
-            via=via,
-            model_id=identity,
-            kind=model_kind,
-            precision=precision,
-            max_tokens=max_tokens or (config.max_tokens if config else None),
-            revision=revision or pinned,
-            licence=licence or (DEFAULT_LICENCE if packaged else "as stated by the source"),
-            allow_checkpoint=allow_checkpoint,
-            force=force,
-        )
+        with provided_weights() if packaged else nullcontext() as weights:
+            _export(
+                str(weights or (config.base if config else source or "")),
+                target,
+                origin=DEFAULT_ORIGIN if packaged else None,
+                via=via,
+                model_id=identity,
+                kind=model_kind,
+                precision=precision,
+                max_tokens=max_tokens or (config.max_tokens if config else None),
+                revision=revision or pinned,
+                licence=licence or (DEFAULT_LICENCE if packaged else "as stated by the source"),
+                allow_checkpoint=allow_checkpoint,
+                force=force,
+            )
     manifest = open_model(target).manifest
     size = sum(file.size for file in manifest.files) / 1e6
     Console().print(

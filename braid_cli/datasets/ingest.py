@@ -181,29 +181,26 @@ def ingest(
 
 
 def ensure_models(application: Application, *, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Export the default model when the profile uses it and it is missing; takes seconds and no network.
+    """Make the default model when the profile uses it and it is missing: seconds where its weights are installed.
+
+    Where they are not, they are fetched first.
 
     Parameters
     ----------
     application
         Knows the profile and the models' folder.
     on_progress
-        Called with (0, 1) before and with (1, 1) after.
+        Called with (0, 1) before, with what is fetched and all of it meanwhile, and with (1, 1) after.
 
     Raises
     ------
     ModelError, StoreError
         If a model that is there does not verify, or none can be written.
     """
-    from braid_cli.export.default_model import DEFAULT_MODEL, ensure_default_model
-
-    if DEFAULT_MODEL not in {model.id for model in application.models()}:
-        return
-    if on_progress:
-        on_progress(0, 1)
-    ensure_default_model(application.settings.models_path())
-    if on_progress:
-        on_progress(1, 1)
+    tell = on_progress or (lambda _done, _of: None)
+    tell(0, 1)
+    application.make_models(tell)
+    tell(1, 1)
 
 
 class _Totals:

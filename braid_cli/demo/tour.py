@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from braid.app import Application
 from braid.errors import TransientStoreError
+from braid.ingestion.documents.ingesting import ingest_documents
+from braid.ingestion.documents.progress import FolderDone
 from braid.models import Query
 from rich.rule import Rule
 from rich.text import Text
@@ -37,7 +39,15 @@ if TYPE_CHECKING:
 CORPUS = Path(__file__).resolve().parent
 MAIN_TENANT = "saltmarrow"
 TENANTS = (MAIN_TENANT, "pellworth")
+FILES_TENANT = "wrenfield"
+FILES_QUESTIONS = (
+    "Why was Wrenfield Lock closed in March?",
+    "Who supplied the piston seals with the stamp SB-17?",
+    "What did the trustees decide about seals and windlasses?",
+)
+"""Asked of files alone: an e-mail, a table and the minutes of a meeting."""
 SHOWN = 4
+FILES_SHOWN = 2
 
 QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     (
@@ -88,6 +98,7 @@ def tour(console: Console, application: Application, progress: Progress) -> None
     with Workflow(_without_search()) as workflow:
         query = Query(text=DEGRADED, tenant_id=MAIN_TENANT, top_k=SHOWN)
         _ask(console, workflow, query, "The search index is down: the graph answers, and says so.", legend=False)
+    _show_files(console, application)
     console.print()
     console.print(Rule("Measured on the corpus's judged questions", align="left"))
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
@@ -102,12 +113,27 @@ def tour(console: Console, application: Application, progress: Progress) -> None
     console.print("  make serve      the same in a browser, with the paths drawn", soft_wrap=True)
     console.print("  braid search 'What caused the Beacon text storm?' -t saltmarrow --explain", soft_wrap=True)
     console.print("  braid ingest YOUR-FOLDER --tenant YOUR-NAME", soft_wrap=True)
-    console.print(Text("README.md says what a folder holds.", style="dim"))
+    console.print(Text("A folder of documents will do; README.md says what else one may hold.", style="dim"))
+
+
+def _show_files(console: Console, application: Application) -> None:
+    """Ingest a folder of files in seven formats, and ask what stands in them."""
+    console.print()
+    console.print(Rule("A folder of files, and nothing else", align="left"))
+    *_, done = ingest_documents(CORPUS / FILES_TENANT, application, tenant_id=FILES_TENANT)
+    if isinstance(done, FolderDone):
+        state = "ingested" if done.read else "unchanged"
+        console.print(f"{state} [bold]{FILES_TENANT}[/]: {done.documents} documents, {done.chunks} chunks")
+    with Workflow() as workflow:
+        for text in FILES_QUESTIONS:
+            query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)
+            _ask(console, workflow, query, "", legend=False)
 
 
 def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, legend: bool) -> None:
     console.print()
-    console.print(Rule(heading, align="left", style="dim"))
+    if heading:
+        console.print(Rule(heading, align="left", style="dim"))
     asked = Text("? ", style="bold cyan").append(query.text, style="bold")
     if query.as_of:
         asked.append(f"  as of {query.as_of:%Y-%m-%d}", style="dim")

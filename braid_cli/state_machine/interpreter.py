@@ -9,16 +9,17 @@ import time
 import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from braid.errors import BraidError, InvalidRequest, ObjectChanged, ObjectMissing, StoresUnavailable
 from braid.models import Answer
+from braid.settings.folders import shared_folder
 
 from braid_cli.state_machine.invoke_endpoint import InvokeServer, stage_handlers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from braid.models import Query
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from braid_cli.state_machine.invoke_endpoint import Handler
 
-DEFINITION = Path(__file__).resolve().parents[2] / "shared" / "statemachines" / "retrieve.asl.yaml"
+DEFINITION = shared_folder() / "statemachines" / "retrieve.asl.yaml"
 REGION = "us-east-1"
 ENDPOINT = f"https://states.{REGION}.amazonaws.com"
 """Address that moto answers at; addresses of AWS in the environment are for the stages."""

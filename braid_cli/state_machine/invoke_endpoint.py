@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
-FUNCTIONS = Path(__file__).resolve().parents[2] / "functions"
+_INSTALLED = Path(__file__).resolve().parents[1] / "functions"
+FUNCTIONS = _INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parents[1] / "functions"
+"""The handlers: inside the package where a wheel was installed, beside it in a clone."""
 STAGE_FUNCTIONS = ("plan", "embed", "vector_search", "graph_expand", "fuse_rerank")
 
 

@@ -7,9 +7,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.ingestion.documents.ingesting import ingest_documents
+from braid.ingestion.documents.progress import FolderDone
+from braid.ingestion.documents.state import stored_documents
 from braid.ports.ingestion import Import, ImportAsked, ImportStatus, MissingEnds
 
+from tests.document_files import SENTENCE, every_format
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from braid.ports.ingestion import Imports
 
     from tests.stages import DemoStages
@@ -82,3 +89,52 @@ class ImportsContract:
         assert imports.find(OTHER, "mine") is None
         ended(imports, "mine")
         assert imports.find(OTHER, "mine") is None
+
+    def test_a_document_is_read_and_gives_the_chunks_that_a_folder_gives(
+        self, imports: Imports, library: DemoStages, tmp_path: Path
+    ) -> None:
+        """Whether it arrived in the bucket or lies in a folder on a laptop."""
+        folder = tmp_path / "documents"
+        folder.mkdir()
+        files = {
+            name: every_format()[name] for name in ("guide.md", "report.pdf", "manual.docx", "gates.csv", "mail.eml")
+        }
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        *_, report = ingest_documents(folder, library, tenant_id=OTHER)
+        assert isinstance(report, FolderDone)
+        assert report.documents == len(files)
+        for number, (name, content) in enumerate(files.items()):
+            library.objects.put(ACME, f"documents/{name}", content)
+            imports.start(ACME, f"document-{number}", ImportAsked(key=f"documents/{name}"))
+            assert ended(imports, f"document-{number}").status is ImportStatus.WRITTEN, name
+        here, there = (library.index.scan(tenant, with_vectors=True).records for tenant in (ACME, OTHER))
+        apart = {"tenant_id", "updated_at", "content_hash"}
+        for one, other in zip(here, there, strict=True):
+            assert one.model_dump(exclude=apart) == other.model_dump(exclude=apart)
+        assert {file.document for _, file in stored_documents(library.objects, ACME)} == {
+            file.document for _, file in stored_documents(library.objects, OTHER)
+        }
+
+    def test_a_document_that_is_put_again_loses_the_chunks_that_it_no_longer_has(
+        self, imports: Imports, library: DemoStages
+    ) -> None:
+        long = "".join(f"## Part {number}\n\n{'gate ' * 200}\n\n" for number in range(3))
+        for number, text in enumerate((long, SENTENCE)):
+            library.objects.put(ACME, "posted/a/guide.md", text.encode())
+            imports.start(ACME, f"again-{number}", ImportAsked(key="posted/a/guide.md"))
+            assert ended(imports, f"again-{number}").status is ImportStatus.WRITTEN
+        (record,) = library.index.scan(ACME).records
+        assert (record.id, record.content) == ("documents/a/guide.md#chunk-0", SENTENCE)
+        assert list(library.objects.list(ACME, "posted/")) == []
+
+    def test_a_document_that_cannot_be_read_is_an_error_that_says_why(
+        self, imports: Imports, library: DemoStages
+    ) -> None:
+        library.objects.put(ACME, "documents/a.pdf", b"%PDF-1.7 broken")
+        imports.start(ACME, "broken", ImportAsked(key="documents/a.pdf"))
+        found = ended(imports, "broken")
+        assert found.report
+        assert (found.status, found.report.written, found.report.errors) == (ImportStatus.WITH_ERRORS, 0, 1)
+        (line,) = library.objects.open(ACME, found.report.report_key)
+        assert "is broken, or no PDF" in json.loads(line)["message"]

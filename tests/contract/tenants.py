@@ -169,7 +169,7 @@ class TenantsContract:
                 trace = Asked(OPERATION["getTrace"], f"/traces/{said['trace_id']}")
                 self.shows_nothing_of(world, other, self.ask(door, tenant, trace), trace)
                 assert self.ask(door, other, trace).status == 404
-            case "importRecords":
+            case "importRecords" | "addDocument":
                 begun = Asked(OPERATION["getImport"], f"/imports/{said['id']}")
                 assert self.ask(door, tenant, begun).status == 200
                 assert self.ask(door, other, begun).status == 404
@@ -237,7 +237,15 @@ class TenantsContract:
                 assert mark not in left, (asked, found)
 
 
-CHANGING = {"writeRecords", "deleteRecord", "deleteRecords", "registerSchema", "reembed", "importRecords"}
+CHANGING = {
+    "writeRecords",
+    "deleteRecord",
+    "deleteRecords",
+    "registerSchema",
+    "reembed",
+    "importRecords",
+    "addDocument",
+}
 FOLLOWED = {"getTrace", "getImport"}
 """Asked for what other answers refer to."""
 OPERATION = {each.id: each for each in OPERATIONS}
@@ -325,6 +333,13 @@ def requests_by_operation(tenants: tuple[str, str], tenant: str) -> dict[str, st
         ),
         "registerSchema": of("registerSchema", body=version),
         "reembed": of("reembed", body=st.just({})),
+        "addDocument": of(
+            "addDocument",
+            body=st.fixed_dictionaries(
+                {"name": st.sampled_from(["heron.md", "a/lantern.md"]), "content": st.just("SGVyb24u")}
+            ),
+            headers=once,
+        ),
         "importRecords": of("importRecords", body=st.fixed_dictionaries({"key": key}), headers=once),
     }
 

@@ -58,6 +58,7 @@ def run(home: Path, *arguments: str, **more: str) -> Done:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home with the default model and the demo corpus of one tenant; tests only read it."""
     home = tmp_path_factory.mktemp("braid") / "home"
+    (home / "models").mkdir(parents=True)  # so that the model is made there, for tests that name the folder
     done = run(home, "ingest", str(DEMO / "saltmarrow"), "--tenant", "saltmarrow")
     assert done.status == 0, done.err
     return home

@@ -58,6 +58,8 @@ def test_the_demo_runs_from_an_empty_home_to_the_evaluation(tmp_path: Path) -> N
     assert "qa-response-fairlead-retention" in asked[0]
     assert "qa-response-fairlead-retention" not in asked[1].split("Another tenant")[0]
     assert "Phantom begonias" in text
+    assert "ingested wrenfield: 7 documents" in text
+    assert "read document, page 3" in text or "wrenfield/parts.xlsx#chunk-0" in text
     assert "make serve" in text
     assert "saltmarrow: 63 judged questions" in text
     for row in ("dense", "lexical", "hybrid-weighted", "graph", "braid"):

@@ -44,7 +44,11 @@ def isolated(tmp_path_factory: pytest.TempPathFactory, user_home: Path) -> Isola
     folder = tmp_path_factory.mktemp("isolated")
     said = tuple(braid.NO_TELEMETRY)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BRAID_", "XDG_", *said))}
-    environment = kept | {"HOME": str(user_home), "BRAID_HOME": str(folder / "braid")}
+    environment = kept | {
+        "HOME": str(user_home),
+        "BRAID_HOME": str(folder / "braid"),
+        "BRAID_MODELS": str(folder / "models"),
+    }
 
     def run(*command: str) -> tuple[int, list[str], str]:
         try:

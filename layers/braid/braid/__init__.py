@@ -1,14 +1,70 @@
 """Braid: one question in, one ranked and cited list out, from vectors, words and a knowledge graph.
 
+>>> from braid import Braid
+>>> with Braid("./store") as b:  # doctest: +SKIP
+...     b.add("The ledger is owned by the Harbour team.")
+...     print(b.search("Who owns the ledger?"))
+
+The names below are imported when they are first used: a function's cold start pays for none of them.
+
 Importing it forbids the libraries that report their use to their makers to do so, for the whole process: ONNX Runtime
 reads its variable when it is imported, so that this must come before.
 """
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from braid.version import __version__
+
+if TYPE_CHECKING:
+    from braid.client import ApiError, AsyncBraid, Braid, Fact, Results
+    from braid.errors import BraidError, InvalidRequest
+    from braid.models import Answer, Filters, Query, Question, Record, Relationship, Result, Vertex
+    from braid.settings import Settings
+
+__all__ = [
+    "NO_TELEMETRY",
+    "Answer",
+    "ApiError",
+    "AsyncBraid",
+    "Braid",
+    "BraidError",
+    "Fact",
+    "Filters",
+    "InvalidRequest",
+    "Query",
+    "Question",
+    "Record",
+    "Relationship",
+    "Result",
+    "Results",
+    "Settings",
+    "Vertex",
+    "__version__",
+]
 
 NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
 """Environment variables by which ONNX Runtime and the Hugging Face Hub's client are told to report nothing."""
 
 os.environ.update(NO_TELEMETRY)
+
+_MODULES = {
+    "braid.client": ("ApiError", "AsyncBraid", "Braid", "Fact", "Results"),
+    "braid.errors": ("BraidError", "InvalidRequest"),
+    "braid.models": ("Answer", "Filters", "Query", "Question", "Record", "Relationship", "Result", "Vertex"),
+    "braid.settings": ("Settings",),
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names above
+    """Import a public name from the module that has it."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    message = f"module 'braid' has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -159,6 +159,19 @@ class Models(Engines):
             ),
         )
 
+    def make_models(self, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> None:
+        """Make the models that the settings use and that are missing, where an installed package knows how to.
+
+        Such a package has an entry point of the group ``braid.models`` named after the model: a function that is given
+        the folder of models and ``on_progress``. The laptop's has one for the default model.
+        Raises ModelError or StoreError if a model that is there does not verify, or one cannot be made.
+        """
+        from importlib.metadata import entry_points
+
+        for model in self.models():
+            for maker in entry_points(group="braid.models", name=model.id):
+                maker.load()(self.settings.models_path(), on_progress)
+
     def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
         """Return a model's encoder, loaded once a process.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -238,6 +239,32 @@ def test_an_object_is_written_while_nobody_waits(door: FrontDoor, library: DemoS
     assert (ended["status"], ended["lines"], ended["written"], ended["errors"]) == ("written", 1, 1, 0)
     assert door.ask("GET", "/entities/late").status == 200
     assert "saltmarrow" not in str(ended)
+
+
+def test_a_document_is_taken_and_found_when_it_is_written(door: FrontDoor) -> None:
+    content = base64.b64encode(b"# Gates\n\nThe heron gate opens at six.\n").decode()
+    begun = door.ask("POST", "/documents", {"name": "handbook/gates.md", "content": content})
+    assert (begun.status, begun.headers["Location"]) == (202, f"/imports/{begun.json()['id']}")
+    assert _ended(door, begun.json()["id"])["status"] == "written"
+    found = door.ask("POST", "/entities:read", {"id": "documents/handbook/gates.md#chunk-0"}).json()
+    assert found["content"] == "The heron gate opens at six."
+
+
+@pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        ("content", {"name": "a.md", "content": "no base64!"}),
+        ("content", {"name": "a.md", "content": ""}),
+        ("name", {"name": "", "content": "YQ=="}),
+        ("key", {"name": "../pellworth/documents/a.md", "content": "YQ=="}),
+    ],
+)
+def test_a_document_without_a_name_or_content_is_refused_by_the_field(
+    door: FrontDoor, field: str, body: dict[str, str]
+) -> None:
+    answered = door.ask("POST", "/documents", body)
+    assert answered.status == 422
+    assert field in answered.text
 
 
 def test_an_import_of_nothing_says_so_when_it_is_asked_after(door: FrontDoor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
-from braid_cli.openapi import TARGET
+from braid_cli.openapi import TARGET, generated
 from tests.served import served, token
 from tests.stages import demo_stages
 
@@ -47,3 +48,19 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_every_operation_answers_as_the_document_says(case: Any, address: str) -> None:
     headers = {"Authorization": f"Bearer {token('saltmarrow')}"}
     case.call_and_validate(base_url=address, headers=headers, checks=CHECKS)
+
+
+def test_the_document_that_is_kept_is_that_of_the_routes() -> None:
+    assert TARGET.read_text(encoding="utf-8") == generated(), "make openapi writes it anew"
+
+
+def test_each_operation_of_the_document_says_how_it_may_refuse() -> None:
+    document = json.loads(TARGET.read_text(encoding="utf-8"))
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            codes = set(operation["responses"])
+            assert operation["operationId"]
+            if path != "/health":
+                assert {"401", "403", "404", "422", "429", "503"} <= codes, path
+            if "requestBody" in operation:
+                assert {"400", "413", "415"} <= codes, path

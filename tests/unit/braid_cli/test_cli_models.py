@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("BRAID_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("BRAID_MODELS", str(tmp_path / "home" / "models"))
     monkeypatch.setenv("COLUMNS", "160")
     load_settings.cache_clear()
     yield tmp_path / "home"

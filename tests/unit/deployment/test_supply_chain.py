@@ -100,7 +100,7 @@ def test_what_builds_this_package_is_taken_from_the_lock() -> None:
     project = tomllib.loads(read("pyproject.toml"))
     assert project["tool"]["uv"]["no-build-isolation-package"] == ["braid"]  # else uv would fetch it anew, by no hash
     (backend,) = project["build-system"]["requires"]
-    assert backend in project["project"]["optional-dependencies"]["local"]
+    assert backend in project["dependency-groups"]["clone"]
     (locked,) = re.findall(r'(?ms)^name = "hatchling"$.*?(?=^\[\[package)', read("uv.lock"))
     assert 'hash = "sha256:' in locked
 
@@ -200,7 +200,7 @@ def test_the_bills_of_materials_list_what_the_lock_installs(tmp_path: Path) -> N
     export = re.search(r"(?m)^SBOM = \$\(UV\) (export .+)$", read("make/deploy.mk"))
     assert export is not None
     out = tmp_path / "image.json"
-    command = [uv, *export[1].split(), "--offline", "--extra", "onnx", "--output-file", str(out)]
+    command = [uv, *export[1].split(), "--offline", "--only-group", "image", "--output-file", str(out)]
     environment = {**os.environ, "UV_PYTHON": sys.executable}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)  # noqa: S603 - the project's uv
     bill = json.loads(out.read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.models import RerankerKind
 from braid.ports.cache import counter_key
+from braid.ports.ingestion import ARRIVING
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 from braid.settings.files import load_profiles
@@ -519,7 +520,10 @@ def test_writes_may_write_both_stores_and_no_other_function_may() -> None:
     (graph,) = RESOURCES["WriteGraphPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert graph["Resource"].endswith(":${NeptuneClusterResourceId}/*")
     _, listed, notes = RESOURCES["IngestObjectsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    assert (listed["Resource"], notes["Resource"]) == ("ObjectsBucket.Arn", "${ObjectsBucket.Arn}/*/ingest/*")
+    assert listed["Resource"] == "ObjectsBucket.Arn"
+    assert notes["Resource"] == [
+        "${ObjectsBucket.Arn}/*/" + folder + "/*" for folder in ("ingest", "uploads", "posted")
+    ]
 
 
 def test_the_front_door_may_start_the_two_workflows_and_close_what_it_scanned() -> None:
@@ -563,12 +567,12 @@ def test_a_message_that_fails_comes_back_alone_and_is_set_aside_in_the_end() -> 
     assert dead["MessageRetentionPeriod"] == queue["MessageRetentionPeriod"]
 
 
-def test_a_file_in_an_inbox_starts_the_workflow_and_its_own_notes_do_not() -> None:
+def test_a_file_in_an_inbox_and_a_document_start_the_workflow_and_its_own_notes_do_not() -> None:
     machine = RESOURCES["IngestStateMachine"]["Properties"]
     pattern = machine["Events"]["FileArrived"]["Properties"]["Pattern"]
     assert pattern["detail"] == {
         "bucket": {"name": ["ObjectsBucket"]},
-        "object": {"key": [{"wildcard": "*/inbox/*"}]},
+        "object": {"key": [{"wildcard": "*/inbox/*"}, {"wildcard": f"*/{ARRIVING}*"}]},
     }
     assert RESOURCES["ObjectsBucket"]["Properties"]["NotificationConfiguration"] == {
         "EventBridgeConfiguration": {"EventBridgeEnabled": True}

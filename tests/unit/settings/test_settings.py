@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ import pytest
 from braid.errors import ConfigurationError
 from braid.models import RerankerKind
 from braid.settings import EngineKind, Settings, load_settings
+from braid.settings.folders import shared_folder, user_folder
 from pydantic import SecretStr, ValidationError
 
 if TYPE_CHECKING:
@@ -168,6 +171,27 @@ def test_settings_cannot_be_changed() -> None:
         Settings().candidates = 80  # type: ignore[misc]
 
 
-def test_models_lie_in_home_unless_a_folder_is_named() -> None:
-    assert Settings(home=Path("h")).models_path() == Path("h/models")
-    assert Settings(home=Path("h"), models_dir=Path("m")).models_path() == Path("m")
+def test_models_are_the_users_unless_a_store_has_its_own_or_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    shared, home = user_folder() / "models", tmp_path / "store"
+    assert Settings(home=home).models_path() == shared == Settings().home / "models"
+    (home / "models").mkdir(parents=True)
+    assert Settings(home=home).models_path() == home / "models"
+    for name in ("BRAID_MODELS", "BRAID_MODELS_DIR"):
+        with monkeypatch.context() as named:
+            named.setenv(name, "m")
+            assert Settings(home=home).models_path() == Path("m")
+    assert Settings(home=home, models_dir=Path("m")).models_path() == Path("m")
+
+
+def test_a_function_has_no_users_folder_and_needs_no_package_to_find_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "plan")
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    assert Settings().home == Path(tempfile.gettempdir()) / "braid"
+
+
+def test_what_is_shared_is_found_in_a_clone_and_is_what_a_wheel_carries() -> None:
+    assert shared_folder() == Path(__file__).parents[3] / "shared"
+    assert Settings().shared_dir == shared_folder()

@@ -14,6 +14,5 @@
     audit.py          the audit log
     traces.py         traces of answers
     openapi.py        the OpenAPI document
-    client.py         a client of the API
     page/             the page at /explorer
 """

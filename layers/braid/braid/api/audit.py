@@ -55,6 +55,7 @@ _EVENTS: Final[Mapping[tuple[str, str | None], AuditEvent]] = {
     ("DELETE", "/records/<record_id>"): AuditEvent.DELETE,
     ("POST", "/records:delete"): AuditEvent.DELETE,
     ("POST", "/records:import"): AuditEvent.IMPORT,
+    ("POST", "/documents"): AuditEvent.IMPORT,
     ("POST", "/schemas"): AuditEvent.SCHEMA,
     ("POST", "/reembed"): AuditEvent.REEMBED,
 }

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer
 
-from braid import __version__
 from braid.api.auth import is_open
 from braid.api.problems import MEDIA_TYPE, ProblemDetails
+from braid.version import __version__
 
 if TYPE_CHECKING:
     from braid.api.router import Api
@@ -27,7 +27,7 @@ PROBLEMS = {
     "503": "A store did not answer, or there is too much to do at once.",
     "504": "It took longer than a request may.",
 }
-_MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords"})
+_MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords", "addDocument"})
 _OF_BODIES = frozenset({"400", "413", "415"})
 _TO_ANYONE = frozenset({"422", "429", "503"})
 _DESCRIPTION = (

@@ -17,25 +17,30 @@ from braid.api.problems import FieldProblem, Problem, not_found
 from braid.api.schemas import (
     MAX_RECORD_BYTES,
     Deletes,
+    DocumentRequest,
     ImportRequest,
     ImportSummary,
     NewSchema,
+    RecordIds,
     RecordPage,
     RecordSummary,
     Reembed,
     ReembedJob,
     Schemas,
+    Stats,
     Writes,
     WriteSummary,
 )
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Record, RecordId, Relationship, Vertex
-from braid.ports.ingestion import ImportStatus, MissingEnds, WriteReport, WriteRequest
+from braid.ports.ingestion import POSTED, ImportAsked, ImportStatus, MissingEnds, WriteReport, WriteRequest
 from braid.ports.keys import check_object_key, encode
 from braid.ports.schema_registry import SchemaVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from braid.api.router import Api
     from braid.ports.search_index import SearchIndex
 
@@ -96,6 +101,28 @@ def _add_writes(api: Api) -> None:
             onward = sign(content, purpose=CURSOR, key=library.cursor_key(), expires_at=until)
         api.counted = len(records)
         return RecordPage(records=tuple(records), next=onward)
+
+    # By POST, as a path with a colon is no id of a record, and ids in a body may hold anything.
+    @api.post("/records:read", operation_id="readRecords", summary="Some records as they are stored", tags=WRITE)
+    def read_records(asked: RecordIds) -> RecordPage:
+        api.counted = len(asked.ids)
+        found = library.index.get_many(api.tenant_id, list(dict.fromkeys(asked.ids)))
+        return RecordPage(records=tuple(_bounded(api.tenant_id, found)))
+
+    @api.get("/stats", operation_id="getStats", summary="How much is stored", tags=WRITE)
+    def stats() -> Stats:
+        library.quotas.take_question(api.tenant_id)
+        return Stats.of(library.index.stats(api.tenant_id), library.graph.stats(api.tenant_id))
+
+
+def _bounded(tenant_id: str, records: Iterable[Record]) -> Iterator[RecordSummary]:
+    """Yield records without vectors; once they are as long as an answer may be, the rest without what is long."""
+    size = 0
+    for record in records:
+        if record.tenant_id == tenant_id:
+            summary = RecordSummary.of(record)
+            size += len(json.dumps(summary.model_dump(mode="json")))
+            yield summary if size <= MAX_RECORD_BYTES else summary.stub()
 
 
 def _add_deletion(api: Api) -> None:
@@ -243,6 +270,29 @@ def add_import_routes(api: Api) -> None:
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
         begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
+        headers = {"Location": f"/imports/{begun.id}"}
+        return Response(HTTPStatus.ACCEPTED.value, "application/json", begun, headers=headers)
+
+    @api.post(
+        "/documents",
+        operation_id="addDocument",
+        summary="Have a document read, cut into chunks and written",
+        tags=WRITE,
+        status_code=HTTPStatus.ACCEPTED.value,
+    )
+    def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
+        api.caller.must_write()
+        object_key = check_object_key(f"{POSTED}{document.name}")
+        api.counted = 1
+
+        def begin() -> ImportSummary:
+            library.quotas.take_writes(api.tenant_id, 1)
+            import_id = secrets.token_hex(16)
+            library.objects.put(api.tenant_id, object_key, document.content)
+            library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
+            return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
+
+        begun = run_once(library.cache, api.tenant_id, key, asked=document, do=begin, shape=ImportSummary)
         headers = {"Location": f"/imports/{begun.id}"}
         return Response(HTTPStatus.ACCEPTED.value, "application/json", begun, headers=headers)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.ports.members import MembershipStore
+    from braid.ports.object_store import ObjectStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import Job
@@ -61,6 +62,10 @@ class Library(Protocol):
     @property
     def members(self) -> MembershipStore:
         """The memberships of callers in tenants."""
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The files of each tenant."""
 
     @property
     def quotas(self) -> Quotas:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from typing import Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
-from pydantic import FailFast, Field, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    FailFast,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import (
@@ -33,6 +42,10 @@ from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, Mi
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Job, Phase, Status
 from braid.retrieval.stages.presentation import beginning
+
+if TYPE_CHECKING:
+    from braid.ports.knowledge_graph import GraphStats
+    from braid.ports.search_index import IndexStats
 
 MAX_RECORD_BYTES: Final = 5_200_000
 """Of one record, or of a page of several, as JSON in an answer."""
@@ -152,6 +165,35 @@ class ImportRequest(Frozen):
         return ImportAsked(key=self.key, missing=MissingEnds.STUB if self.stub_missing_ends else MissingEnds.REFUSE)
 
 
+def _decoded(value: object) -> object:
+    """Return the bytes of base64; raise ValueError if it is none."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        message = "is not base64"
+        raise ValueError(message) from None
+
+
+FileContent = Annotated[
+    bytes,
+    BeforeValidator(_decoded),
+    PlainSerializer(lambda content: base64.b64encode(content).decode(), return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "contentEncoding": "base64", "minLength": 1}),
+]
+"""A file's bytes; base64 in JSON."""
+
+
+class DocumentRequest(Frozen):
+    """A document that is to be read, cut into chunks and written."""
+
+    name: Annotated[Text, Field(min_length=1, max_length=512)]
+    """Its path, such as ``handbook/gates.pdf``: what it is cited by. Posted again it replaces what it said before."""
+    content: Annotated[FileContent, Field(min_length=1)]
+    """The file, in base64."""
+
+
 class ImportSummary(Frozen):
     """How far writing an object is, and once it ended what became of its lines."""
 
@@ -206,6 +248,37 @@ class RecordPage(Frozen):
     records: tuple[RecordSummary, ...]
     next: str | None = None
     """Ask again with this as ``after``; none when these are the last."""
+
+
+class RecordIds(Frozen):
+    """Records to be read whole."""
+
+    ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=20), FailFast()]
+
+
+class Stats(Frozen):
+    """How much is stored of a tenant."""
+
+    records: int
+    vertices: int
+    """Of the graph: entities, and records that edges lead to."""
+    relationships: int
+    by_kind: dict[Kind, int] = Field(default_factory=dict)
+    by_entity_type: dict[Label, int] = Field(default_factory=dict)
+    """Records of each entity type."""
+    by_relationship_type: dict[Label, int] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, index: IndexStats, graph: GraphStats) -> Self:
+        """Return the counts of both stores."""
+        return cls(
+            records=index.records,
+            vertices=graph.vertices,
+            relationships=graph.edges,
+            by_kind=index.by_kind,
+            by_entity_type=index.by_entity_type,
+            by_relationship_type=graph.by_relationship_type,
+        )
 
 
 class NewSchema(Frozen):

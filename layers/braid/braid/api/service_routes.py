@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 
-from braid import __version__
 from braid.api.openapi import document
 from braid.api.problems import not_found
 from braid.api.schemas import Health
+from braid.version import __version__
 
 if TYPE_CHECKING:
     from braid.api.router import Api

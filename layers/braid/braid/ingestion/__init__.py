@@ -11,5 +11,6 @@
     deleting.py          deletes records and documents
     tenant_deletion.py   deletes all data of a tenant
     repair.py            compares both stores and repairs the graph
+    documents/           reads documents, and keeps folders of them ingested
     bulk/                imports of large JSON Lines objects
 """

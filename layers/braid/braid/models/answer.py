@@ -136,6 +136,9 @@ class Candidate(Frozen):
     paths: tuple[Path, ...] = ()
 
 
+_SHOWN_CHARACTERS: Final = 200
+
+
 class Citation(Frozen):
     """Where a result's text can be read; of a long text, the excerpt is from the part nearest to the question."""
 
@@ -187,6 +190,14 @@ class Result(Frozen):
     """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True
     """False of a record that whoever wrote it marked so: its text is not for a model that acts on what it reads."""
+
+    def __str__(self) -> str:
+        """Return score, title, the beginning of the text, and the id that it is cited by."""
+        text = " ".join(self.content.split())
+        if len(text) > _SHOWN_CHARACTERS:
+            text = f"{text[:_SHOWN_CHARACTERS].rsplit(' ', 1)[0]} …"
+        title = "" if self.title == self.id else self.title
+        return " · ".join(part for part in (f"{self.final:.2f}", title, text, f"[{self.id}]") if part)
 
 
 class RelatedEntity(Frozen):

@@ -150,6 +150,10 @@ class WriteStore(Protocol):
         """Return the present moment, in UTC."""
 
 
+ARRIVING: Final = "documents/"
+"""Key prefix, after the tenant, of documents that are imported on arrival."""
+POSTED: Final = "posted/"
+"""Key prefix of documents that a request brought, until they are written."""
 INCOMPLETE: Final = "IngestIncomplete"
 """How it ended when some batches failed as a whole; the workflow calls it so, too."""
 INTERRUPTED: Final = "Interrupted"
@@ -169,6 +173,10 @@ class Job(Frozen):
     batches: int = 0
     marks: ObjectInfo | None = None
     """Which of its edges others of it supersede, and which supersede records, if any do."""
+    document: Text | None = None
+    """Key of the document that the object's lines were made of, if they were."""
+    refused: str = ""
+    """Why that document cannot be read; there are no lines then."""
 
 
 class JobStatus(StrEnum):

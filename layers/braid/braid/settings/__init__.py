@@ -5,15 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError, plainly
 from braid.models import ContextRole, RerankerKind, SchemaWindow
-
-_HERE = Path(__file__).resolve()
+from braid.settings.folders import shared_folder, user_folder
 
 StateMachineArn = Annotated[str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")]
 SecretArn = Annotated[
@@ -57,12 +56,6 @@ class Refresh(StrEnum):
     """At once; it is searchable a little later. The only choice of a serverless collection."""
 
 
-def _shared_dir() -> Path:
-    """Find ``shared/``: beside the layer in a checkout, in ``/opt`` where a layer carries it."""
-    checkout = _HERE.parents[4] / "shared" if len(_HERE.parents) > 4 else None  # noqa: PLR2004 - depth of the layout
-    return checkout if checkout and checkout.is_dir() else Path("/opt")
-
-
 class Membership(StrEnum):
     """What says whether a caller belongs to a tenant."""
 
@@ -75,14 +68,14 @@ class Membership(StrEnum):
 class Settings(BaseSettings):
     """All settings; the defaults run everything on a laptop."""
 
-    model_config = SettingsConfigDict(env_prefix="BRAID_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="BRAID_", frozen=True, extra="ignore", validate_by_name=True)
 
     engine: EngineKind = EngineKind.EMBEDDED
-    home: Path = Path(".braid")
-    """Folder of the embedded engine and of models made here."""
-    shared_dir: Path = Field(default_factory=_shared_dir)
-    models_dir: Path | None = None
-    """Folder with one folder a model; ``home``/models when not set."""
+    home: Path = Field(default_factory=user_folder)
+    """Folder of the embedded engine; the user's own when not set."""
+    shared_dir: Path = Field(default_factory=shared_folder)
+    models_dir: Path | None = Field(default=None, validation_alias=AliasChoices("BRAID_MODELS", "BRAID_MODELS_DIR"))
+    """Folder with one folder a model; when not set ``home``/models if it is there, else that of the user."""
 
     model_profile: str = "minilm"
     embedding_model: str = "auto"
@@ -365,12 +358,20 @@ class Settings(BaseSettings):
 
     def models_path(self) -> Path:
         """Return the folder that holds one folder a model."""
-        return self.models_dir or self.home / "models"
+        if self.models_dir is not None:
+            return self.models_dir
+        own = self.home / "models"
+        return own if own.is_dir() else user_folder() / "models"
 
 
 @cache
 def load_settings() -> Settings:
-    """Read the environment once a process.
+    """Read the environment once a process; as :func:`read_settings`."""
+    return read_settings()
+
+
+def read_settings(**given: Any) -> Settings:  # noqa: ANN401 - any of the settings
+    """Read the environment, some settings being given.
 
     Raises
     ------
@@ -378,7 +379,7 @@ def load_settings() -> Settings:
         If a variable is missing or malformed; the message names it.
     """
     try:
-        return Settings()
+        return Settings(**given)
     except ValidationError as error:
         clauses = []
         for detail in error.errors(include_url=False):

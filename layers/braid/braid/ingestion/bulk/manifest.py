@@ -37,6 +37,11 @@ def folder(job: Job) -> str:
     return _folder(job.name)
 
 
+def lines_key(name: str) -> str:
+    """Return the key of the lines that a job makes of a document; they are deleted with the offsets."""
+    return f"{_folder(name)}/pages/lines.jsonl"
+
+
 def report(tenant_id: str, name: str, objects: ObjectStore) -> JobReport | None:
     """Return the report of a job; None if it has not finished."""
     try:

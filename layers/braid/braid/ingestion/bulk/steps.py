@@ -32,9 +32,12 @@ from braid.ingestion.bulk.jobs import (
     Split,
 )
 from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_of, phases_of
+from braid.ingestion.documents import uploads
+from braid.ingestion.documents.document import Unreadable
+from braid.ingestion.documents.ingesting import DocumentStore
 from braid.ingestion.inline_writes import write_body
 from braid.ingestion.items import read_lines
-from braid.ingestion.writing import ItemError, MissingEnds, WriteStore, write
+from braid.ingestion.writing import ItemError, MissingEnds, write
 from braid.ports.ingestion import Job, JobReport, JobStatus
 from braid.ports.keys import check_tenant
 
@@ -50,7 +53,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 _IN_MEMORY = 8 * 1024 * 1024
 
 
-class FileStore(WriteStore, Protocol):
+class FileStore(DocumentStore, Protocol):
     """The stores that are written to, and the object store."""
 
     @property
@@ -63,9 +66,9 @@ class FileStore(WriteStore, Protocol):
 
 
 def split(task: Split, store: FileStore) -> Job:
-    """Read an object once, and store the offsets of its batches.
+    """Read an object once, and store the offsets of its batches. A document is made lines first.
 
-    Memory holds one line, and eight bytes for each edge that another edge ends or that ends a record.
+    Of lines memory holds one, and eight bytes for each edge that another edge ends or that ends a record.
 
     Raises
     ------
@@ -85,8 +88,22 @@ def split(task: Split, store: FileStore) -> Job:
         lines = store.objects.open(tenant_id, key)
         if etag is not None and lines.info.version.strip('"') != etag:
             raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
+        refused, path = "", uploads.path_of(key)
+        if path is not None:
+            to = manifest.lines_key(task.job)
+            try:
+                lines = uploads.as_lines(tenant_id, path, lines.info, store, to=to)
+            except Unreadable as error:
+                refused, lines = str(error), uploads.refused(tenant_id, path, str(error), store, to=to)
         try:
-            job = Job(name=task.job, tenant_id=tenant_id, object=lines.info, missing=missing)
+            job = Job(
+                name=task.job,
+                tenant_id=tenant_id,
+                object=lines.info,
+                missing=missing,
+                document=None if path is None else key,
+                refused=refused,
+            )
         except ValidationError as error:
             raise InvalidRequest.from_validation(error) from None
         return _split(job, lines, store)
@@ -169,6 +186,8 @@ def finish(task: Finish, store: FileStore) -> JobReport:
         # A step that timed out may have finished meanwhile and deleted results that were still to be read here.
         report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
         if report is None:
+            if task.job.document is not None and not gathered.lost_batches:
+                uploads.settle(task.job.tenant_id, task.job.document, store, to=manifest.lines_key(task.job.name))
             store.cache.advance(task.job.tenant_id)
             manifest.put_report(gathered, store.objects)
             report = gathered
@@ -200,7 +219,9 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
         told = detail.get("object")
         name = told.get("key") if isinstance(told, dict) else None
         if not isinstance(name, str) or "/" not in name:
-            raise InvalidRequest("detail.object.key: must be TENANT/inbox/…", field="detail.object.key")
+            raise InvalidRequest(
+                "detail.object.key: must be TENANT/inbox/… or TENANT/documents/…", field="detail.object.key"
+            )
         tenant_id, _, key = name.partition("/")
         return tenant_id, key, told.get("etag") if isinstance(told, dict) else None, MissingEnds.REFUSE
     for field in ("tenant_id", "key"):
@@ -248,6 +269,9 @@ def _gathered(job: Job, store: FileStore) -> JobReport:
     errors, causes = 0, list[str]()
     report_key = f"{manifest.folder(job)}/errors.jsonl"
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as lines:
+        if job.refused:
+            errors += 1
+            lines.write(ItemError(place=job.document or "", message=job.refused).model_dump_json().encode() + b"\n")
         for place, out in manifest.results(job, store.objects):
             for name in totals:
                 totals[name] += getattr(out, name)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from braid import __version__
 from braid.deadline import Stopwatch
 from braid.models import Answer, Frozen, Record, Timestamp
 from braid.ranking.scoring import refreshed
@@ -27,6 +26,7 @@ from braid.retrieval.caches.namespace import (
     key_of,
 )
 from braid.settings import EngineKind
+from braid.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,81 @@
+"""``braid home``: shows where everything lies, and takes over a store from another folder."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path  # noqa: TC003 - typer reads annotations
+from typing import Annotated
+
+import typer
+from braid.errors import InvalidRequest, StoreError
+from braid.settings import load_settings
+from rich.text import Text
+
+from braid_cli.options import AsJson, examples
+from braid_cli.terminal import DATABASE, out, print_json
+
+app = typer.Typer()
+
+
+@app.command(epilog=examples("braid home", "braid home --take .braid", "braid --home ./here home"))
+def home(
+    *,
+    take: Annotated[
+        Path | None,
+        typer.Option(help="Move the store of this folder here, where there is none yet.", metavar="DIR"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show where the store and the models lie; --take moves a store here, such as one of an earlier version."""
+    settings = load_settings()
+    if take is not None:
+        move_store(take, settings.home)
+    places = {
+        "home": str(settings.home.absolute()),
+        "store": (settings.home / DATABASE).exists(),
+        "models": str(settings.models_path().absolute()),
+    }
+    if as_json:
+        print_json(places)
+        return
+    out.print(
+        Text(f"store   {places['home']}{'' if places['store'] else ' (nothing is ingested yet)'}"), soft_wrap=True
+    )
+    out.print(Text(f"models  {places['models']}"), soft_wrap=True)
+
+
+def move_store(source: Path, target: Path) -> None:
+    """Move all that lies in a store's folder; what was interrupted goes on when it is asked for again.
+
+    Raises
+    ------
+    InvalidRequest
+        If there is no store, or there is one already where it is to go.
+    StoreError
+        If something has the store open.
+    """
+    if not (source / DATABASE).is_file():
+        raise InvalidRequest(f"--take: there is no store in {source}", field="--take")
+    if (target / DATABASE).exists():
+        raise InvalidRequest(
+            f"--take: {target} has a store already; BRAID_HOME={source} uses the other one", field="--take"
+        )
+    try:
+        with closing(sqlite3.connect(source / DATABASE, timeout=0, isolation_level=None)) as database:
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")
+            database.execute("BEGIN EXCLUSIVE")
+            database.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        raise StoreError(f"{source / DATABASE}: in use ({error}); end what has it open first") from error
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # The database goes last: until then this is a store, and the other folder is none.
+    for entry in sorted(source.iterdir(), key=lambda path: path.name == DATABASE):
+        there = target / entry.name
+        if entry.name == "models" and there.is_dir():
+            for model in entry.iterdir():
+                if not (there / model.name).exists():
+                    shutil.move(model, there / model.name)
+        else:
+            shutil.move(entry, there)

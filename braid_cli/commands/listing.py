@@ -1,0 +1,134 @@
+"""``braid list`` and ``braid stats``: what is stored for a tenant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, examples
+from braid_cli.question import check_tenant
+from braid_cli.show import printable
+from braid_cli.terminal import counted, open_engines, out, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from braid.app import Application
+    from braid.ingestion.documents.state import FileState
+    from braid.models import Vertex
+
+app = typer.Typer()
+listing = typer.Typer(
+    name="list",
+    no_args_is_help=True,
+    help="List the documents or the entities of a tenant.",
+    epilog=examples("braid list documents --tenant acme", "braid list entities --tenant acme --limit 20"),
+)
+app.add_typer(listing)
+Limit = Annotated[int, typer.Option(help="Most lines.", min=1, metavar="N")]
+
+
+@listing.command(name="documents", epilog=examples("braid list documents --tenant acme"))
+def list_documents(
+    *, tenant: Tenant = DEFAULT_TENANT, limit: Limit = 1_000, engine: Engine = None, as_json: AsJson = False
+) -> None:
+    """List the documents of ingested folders, and the files that could not be read."""
+    check_tenant(tenant)
+    files = [file for _, file in _documents(open_engines(engine), tenant)]
+    if as_json:
+        print_json({"tenant": tenant, "documents": [_as_json(file) for file in files[:limit]], "all": len(files)})
+        return
+    _table(
+        ("document", "title", "format", "chunks"),
+        ((file.document, file.title or f"skipped: {file.skipped}", file.format, f"{file.chunks:,}") for file in files),
+        limit,
+    )
+
+
+@listing.command(name="entities", epilog=examples("braid list entities --tenant acme"))
+def list_entities(
+    *, tenant: Tenant = DEFAULT_TENANT, limit: Limit = 100, engine: Engine = None, as_json: AsJson = False
+) -> None:
+    """List the named entities of the knowledge graph, in the order of their ids."""
+    check_tenant(tenant)
+    found = []
+    for vertex in _entities(open_engines(engine), tenant):
+        found.append(vertex)
+        if len(found) > limit:
+            break
+    if as_json:
+        rows = [{"id": one.id, "name": one.name, "type": one.entity_type} for one in found[:limit]]
+        print_json({"tenant": tenant, "entities": rows, "more": len(found) > limit})
+        return
+    _table(("id", "name", "type"), ((one.id, one.name or "", one.entity_type) for one in found), limit)
+
+
+@app.command(epilog=examples("braid stats --tenant acme"))
+def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
+    """Count what is stored for a tenant: documents, records and the knowledge graph."""
+    check_tenant(tenant)
+    application = open_engines(engine)
+    files = [file for _, file in _documents(application, tenant)]
+    stored, skipped = sum(bool(file.chunks) for file in files), sum(bool(file.skipped) for file in files)
+    index, graph = application.index.stats(tenant), application.graph.stats(tenant)
+    if as_json:
+        print_json(
+            {
+                "tenant": tenant,
+                "documents": stored,
+                "skipped": skipped,
+                "records": index.model_dump(mode="json"),
+                "graph": graph.model_dump(mode="json"),
+            }
+        )
+        return
+    kinds = ", ".join(f"{count:,} of kind {kind.value}" for kind, count in sorted(index.by_kind.items()))
+    left = f", {counted(skipped, 'file')} skipped" if skipped else ""
+    out.print(f"documents  {stored:,}{left}")
+    out.print(f"records    {index.records:,}{f' ({kinds})' if kinds else ''}")
+    out.print(f"graph      {counted(graph.vertices, 'vertex', 'vertices')}, {counted(graph.edges, 'relationship')}")
+
+
+def _documents(application: Application, tenant: str) -> Iterator[tuple[str, FileState]]:
+    from braid.ingestion.documents.state import stored_documents
+
+    from braid_cli.datasets.manifest import manifests
+
+    objects = manifests(application)
+    return stored_documents(objects, tenant) if objects else iter(())
+
+
+def _as_json(file: FileState) -> dict[str, object]:
+    names = ("document", "title", "format", "chunks", "size", "skipped")
+    return {name: getattr(file, name) for name in names}
+
+
+def _entities(application: Application, tenant: str) -> Iterator[Vertex]:
+    cursor: str | None = None
+    while True:
+        page = application.graph.scan(tenant, after=cursor)
+        yield from (vertex for vertex in page.vertices if vertex.name)
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], limit: int) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, no_wrap=number == 0, overflow="fold")  # ids are there to be copied
+    more = False
+    for number, row in enumerate(rows):
+        if more := number == limit:
+            break
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    if not table.row_count:
+        out.print(Text("Nothing is stored.", style="yellow"))
+        return
+    out.print(table)
+    if more:
+        out.print(Text("and more; --limit shows them", style="dim"))

@@ -1,0 +1,203 @@
+"""Ingests documents, and shows the progress and what came of it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from braid.errors import InvalidRequest
+from braid.ingestion.documents.ingesting import Options, ingest_documents
+from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
+from braid.ingestion.documents.watching import watch
+
+from braid_cli.show import printable
+from braid_cli.terminal import complain, counted, err, out, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from braid.app import Application
+    from braid.ingestion.documents.progress import Event
+
+_LINE_EVERY_S = 5.0
+"""Seconds between two lines of progress, where there is no terminal to draw on."""
+
+
+def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
+    """Return options of the form ``key=value``.
+
+    Raises
+    ------
+    InvalidRequest
+        If one is not of that form, or a key is given twice.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not (key.strip() and equals and value.strip()):
+            raise InvalidRequest(f"{option}: {one!r} is not of the form key=value", field=option)
+        if key.strip() in found:
+            raise InvalidRequest(f"{option}: {key.strip()!r} is given twice", field=option)
+        found[key.strip()] = value.strip()
+    return found
+
+
+def ingest(
+    path: Path,
+    application: Application,
+    tenant: str,
+    *,
+    options: Options,
+    every_s: float | None = None,
+    as_json: bool = False,
+    wait: Callable[[float], bool] | None = None,
+) -> bool:
+    """Ingest a folder or file, once or until it is interrupted; tell what happens.
+
+    Parameters
+    ----------
+    every_s
+        Seconds between two ingests; None ingests once.
+    wait
+        Waits so many seconds, and returns whether to go on.
+
+    Returns
+    -------
+    bool
+        Whether all files could be read.
+    """
+
+    def once() -> Iterator[Event]:
+        return ingest_documents(path, application, tenant_id=tenant, options=options, on_embedded=show.embedded)
+
+    whole = True
+    with _shown(quiet=as_json) as show:
+        events = once() if every_s is None else watch(once, interval_s=every_s, wait=wait or _wait)
+        try:
+            for event in events:
+                show.event(event)
+                if isinstance(event, FolderDone):
+                    whole = not event.skipped
+                    show.pause()
+                    _tell(event, tenant, as_json=as_json, first=show.first)
+                    show.first = False
+        except KeyboardInterrupt:
+            show.pause()
+            complain(f"stopped: {show.kept()} kept; the same command goes on from there", style="yellow")
+            raise
+    return whole
+
+
+def _wait(seconds: float) -> bool:
+    time.sleep(seconds)
+    return True
+
+
+def _tell(done: FolderDone, tenant: str, *, as_json: bool, first: bool) -> None:
+    if as_json:
+        print_json({"folder": done.name, "tenant": tenant, **{k: v for k, v in asdict(done).items() if k != "name"}})
+        return
+    if not first and not (done.read or done.removed):
+        return
+    changes = [
+        f"{done.read:,} read ({counted(done.written, 'chunk')} new or changed)" if done.read else "",
+        f"{done.unchanged:,} unchanged" if done.unchanged else "",
+        f"{done.removed:,} removed" if done.removed else "",
+        f"{len(done.skipped):,} skipped" if done.skipped else "",
+        f"{done.hidden:,} hidden left out" if done.hidden else "",
+    ]
+    told = "; ".join(change for change in changes if change) or "nothing to read"
+    stored = f"{counted(done.documents, 'document')} in {counted(done.chunks, 'chunk')}"
+    took = f"{done.seconds:.1f} s (embedding {done.embed_seconds:.1f} s)"
+    out.print(
+        f"{printable(done.name)}: {stored} for {tenant}: {told}; {took}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+class _Display:
+    """A bar on a terminal, and lines elsewhere."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self.first = True
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[told]}", markup=False),
+            TimeElapsedColumn(),
+            console=err,
+            disable=quiet or not err.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None, told="")
+        self._lines = not quiet and not err.is_terminal
+        self._last_line = 0.0
+        self._files = self._chunks = 0
+
+    def event(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case FolderBegun():
+                self._files = self._chunks = 0
+                self._last_line = 0.0
+                if event.changed:
+                    told = f"{event.name}: {counted(event.files, 'file')}, {event.changed:,} to read"
+                    self._line(told)
+                    self._bar.start()
+                    self._update(printable(event.name), f"0 of {event.changed:,} files", 0, None)
+            case Progress():
+                self._files, self._chunks = event.files, event.chunks
+                told = (
+                    f"{event.files:,} of {event.all_files:,} files, {event.chunks:,} of about {event.all_chunks:,} "
+                    f"chunks, about {_duration(event.seconds_left)} left"
+                )
+                self._update(printable(event.name), told, event.chunks, event.all_chunks)
+                if event.seconds - self._last_line >= _LINE_EVERY_S:
+                    self._last_line = event.seconds
+                    self._line(f"{event.name}: {told}")
+            case FileSkipped() if self.first:
+                complain(f"skipped: {printable(event.path)} {event.reason}", style="yellow")
+            case _:
+                pass
+
+    def embedded(self, done: int, _of: int) -> None:
+        """Show the chunks of the present page that are embedded."""
+        self._bar.update(self._task, completed=self._chunks + done)
+
+    def pause(self) -> None:
+        """Remove the bar."""
+        self._bar.stop()
+
+    def kept(self) -> str:
+        """Say what is written."""
+        files = "1 file is" if self._files == 1 else f"{self._files:,} files are"
+        return f"{files} read and {counted(self._chunks, 'chunk')}"
+
+    def _update(self, what: str, told: str, done: int, total: int | None) -> None:
+        self._bar.update(self._task, description=what, told=told, completed=done, total=total)
+
+    def _line(self, told: str) -> None:
+        if self._lines:
+            err.print(printable(told), markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _shown(*, quiet: bool) -> Iterator[_Display]:
+    display = _Display(quiet=quiet)
+    try:
+        yield display
+    finally:
+        display.pause()
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

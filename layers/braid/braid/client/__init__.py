@@ -1,0 +1,18 @@
+"""What a user of the library holds: one face for a store in a folder, deployed stores, and a deployed Braid.
+
+::
+
+    face.py          Braid: its calls, whatever answers them
+    asynchronous.py  AsyncBraid: the same calls for ``await``
+    contents.py      what `add` takes: texts, dicts, dataclasses, documents of frameworks, files and folders
+    results.py       what a search returns and its display; facts
+    in_process.py    answers with the engines and models of this process
+    deployed.py      answers by the HTTP interface
+"""
+
+from braid.client.asynchronous import AsyncBraid
+from braid.client.deployed import ApiError
+from braid.client.face import Braid
+from braid.client.results import Fact, Results
+
+__all__ = ["ApiError", "AsyncBraid", "Braid", "Fact", "Results"]

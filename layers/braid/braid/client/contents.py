@@ -1,0 +1,228 @@
+"""What :meth:`braid.client.Braid.add` takes, as items of a write: texts, objects, files and folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel
+
+from braid.errors import InvalidRequest
+from braid.ingestion.items import Items
+from braid.models import NewRecord, NewRelationship, NewVertex
+from braid.strict_json import NotJson, read_json
+
+TEXT_FILES: Final = (".md", ".txt")
+DATASET: Final = {"corpus.jsonl": None, "entities.jsonl": "entity", "relationships.jsonl": "relationship"}
+"""Files of a dataset folder, in the order in which they can be written, with the kind of their lines."""
+CHUNK_CHARACTERS: Final = 1_000
+_LONGEST_PATH: Final = 1_024
+
+
+class Item(NamedTuple):
+    """One item with its place in what was given, and its kind where it does not state it."""
+
+    place: str
+    row: dict[str, Any]
+    kind: str | None = None
+
+
+def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[Items]:
+    """Yield parsed items, at most so many and about so many bytes as JSON at once.
+
+    Raises
+    ------
+    InvalidRequest
+        If an item is of a type that cannot be added, or malformed; the message names its place and field.
+    """
+    batch, count, length = Items(tenant), 0, 0
+    for place, row, kind in items_of(content, "content"):
+        weight = len(json.dumps(row, default=str))
+        if count and (count >= items or length + weight > size):
+            yield batch
+            batch, count, length = Items(tenant), 0, 0
+        batch.add(place, row, kind)
+        if batch.errors:
+            error = batch.errors[0]
+            raise InvalidRequest(str(error), field=error.field or error.place)
+        count, length = count + 1, length + weight
+    if count:
+        yield batch
+
+
+def items_of(content: object, place: str) -> Iterator[Item]:
+    """Yield the items that something stands for: itself, or those inside of it."""
+    match content:
+        case Path():
+            yield from _of_path(content, place)
+        case str() if _is_path(content):
+            yield from _of_path(Path(content), place)
+        case str() | Mapping() | BaseModel():
+            yield _item(content, place)
+        case bytes() | bytearray():
+            raise InvalidRequest(
+                f"{place}: bytes cannot be added; decode them, or give the path of a file", field=place
+            )
+        case Iterable() if not _text_of(content):
+            for number, one in enumerate(content):
+                yield from items_of(one, f"{place}[{number}]")
+        case _:
+            yield _item(content, place)
+
+
+def _item(content: Any, place: str) -> Item:  # noqa: ANN401 - whatever was given
+    match content:
+        case str():
+            return _named(place, {"text": content})
+        case NewVertex():
+            fields = content.model_dump(exclude={"tenant_id", "has_record"}, exclude_unset=True)
+            return Item(place, fields | {"type": fields.pop("entity_type", "Concept")}, "entity")
+        case NewRelationship():
+            return Item(place, content.model_dump(exclude={"tenant_id"}, exclude_unset=True), "relationship")
+        case NewRecord():
+            left_out = {"tenant_id", "content_hash", "supplied_spaces", "shortened"}
+            return Item(place, content.model_dump(exclude=left_out, exclude_unset=True), "record")
+        case _ if text := _text_of(content):
+            return _of_document(content, text, place)
+        case Mapping():
+            return _of_mapping(dict(content), place)
+        case BaseModel():
+            return _of_mapping(content.model_dump(exclude_none=True), place)
+        case _ if is_dataclass(content) and not isinstance(content, type):
+            return _of_mapping({name: value for name, value in asdict(content).items() if value is not None}, place)
+    raise InvalidRequest(
+        f"{place}: {type(content).__name__} cannot be added; texts, dicts, dataclasses, records, documents with a text "
+        "and metadata, paths, and iterables of these can",
+        field=place,
+    )
+
+
+def _text_of(content: object) -> str | None:
+    """Return the text of a document of LangChain (``page_content``) or LlamaIndex (``text``); None of anything else."""
+    if isinstance(content, Mapping) or not isinstance(getattr(content, "metadata", None), Mapping):
+        return None
+    for name in ("page_content", "text"):
+        if isinstance(text := getattr(content, name, None), str):
+            return text
+    return None
+
+
+def _of_document(content: object, text: str, place: str) -> Item:
+    metadata = dict(content.metadata)  # type: ignore[attr-defined] # that it has one was asked
+    row: dict[str, Any] = {"text": text, "metadata": metadata}
+    title = next((metadata[name] for name in ("title", "file_name", "source") if metadata.get(name)), None)
+    if title is not None:
+        row["title"] = str(title)
+    page = metadata.get("page")
+    if isinstance(page, int) and page >= 0:
+        row["source"] = {"page": page}
+    identity = next((found for name in ("id", "id_") if isinstance(found := getattr(content, name, None), str)), None)
+    return _named(place, row | ({"_id": identity} if identity else {}))
+
+
+def _of_mapping(row: dict[str, Any], place: str) -> Item:
+    if len(row) == 1 and next(iter(row)) in {"record", "entity", "relationship"}:
+        return Item(place, row)
+    if {"source", "target", "type"} <= row.keys():
+        return Item(place, row, "relationship")
+    if "type" in row and "text" not in row:
+        return Item(place, row, "entity")
+    if "text" not in row and "content" not in row and "_id" not in row:
+        raise InvalidRequest(
+            f"{place}: has neither text nor content, no type as entities have, and no source, type and target as "
+            "relationships have",
+            field="text",
+        )
+    if "text" in row and "id" in row:
+        row["_id"] = row.pop("id")
+    return _named(place, row)
+
+
+def _named(place: str, row: dict[str, Any]) -> Item:
+    """Return an item with an id: the same text has the same one, so that adding it again changes nothing."""
+    if "_id" not in row and "id" not in row:
+        words = "\n".join(str(row.get(name) or "") for name in ("title", "name", "text", "content"))
+        row["_id" if "text" in row else "id"] = (
+            f"text-{hashlib.sha256(words.encode(errors='replace')).hexdigest()[:16]}"
+        )
+    return Item(place, row)
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text names a file or folder that is there, or is written as one is."""
+    if "\n" in text or "\0" in text or len(text) > _LONGEST_PATH:
+        return False
+    written = text.endswith(("/", "\\", *TEXT_FILES, ".jsonl")) and not any(letter.isspace() for letter in text)
+    return written or (" " not in text.strip() and Path(text).exists() and ("/" in text or "." in text))
+
+
+def _of_path(path: Path, place: str) -> Iterator[Item]:
+    if not path.exists():
+        raise InvalidRequest(f"{place}: {path} does not exist", field=place)
+    if path.is_file():
+        yield from _of_file(path, path.name, place)
+    elif (path / "corpus.jsonl").is_file():
+        for name, kind in DATASET.items():
+            if (path / name).is_file():
+                yield from _lines(path / name, kind)
+    else:
+        files = sorted(found for found in path.rglob("*") if found.suffix.lower() in TEXT_FILES and found.is_file())
+        if not files:
+            raise InvalidRequest(
+                f"{place}: {path} has neither corpus.jsonl nor files that end in {' or '.join(TEXT_FILES)}", field=place
+            )
+        for file in files:
+            yield from _of_file(file, file.relative_to(path).as_posix(), place)
+
+
+def _of_file(path: Path, name: str, place: str) -> Iterator[Item]:
+    if path.suffix == ".jsonl":
+        yield from _lines(path, DATASET.get(path.name))
+        return
+    if path.suffix.lower() not in TEXT_FILES:
+        kinds = ", ".join((*TEXT_FILES, ".jsonl"))
+        raise InvalidRequest(f"{place}: {path} cannot be read here; files that end in {kinds} can", field=place)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{place}: {path} is not UTF-8", field=place) from error
+    for number, chunk in enumerate(chunks(text), start=1):
+        row = {"_id": f"{name}#chunk-{number}", "title": name, "text": chunk, "source": {"chunk_index": number}}
+        yield Item(f"{path}, chunk {number}", row)
+
+
+def chunks(text: str, most: int = CHUNK_CHARACTERS) -> Iterator[str]:
+    """Yield a text in pieces of whole paragraphs of about so many characters; a longer paragraph is cut at spaces."""
+    kept = ""
+    for paragraph in text.split("\n\n"):
+        rest = paragraph.strip()
+        if kept and len(kept) + len(rest) > most:
+            yield kept
+            kept = ""
+        while len(rest) > most:
+            cut = rest.rfind(" ", 1, most)
+            cut = cut if cut > 0 else most
+            yield rest[:cut]
+            rest = rest[cut:].strip()
+        kept = f"{kept}\n\n{rest}" if kept and rest else kept or rest
+    if kept:
+        yield kept
+
+
+def _lines(path: Path, kind: str | None) -> Iterator[Item]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            where = f"{path.name}:{number}"
+            try:
+                row = read_json(line.decode("utf-8-sig"))
+            except (UnicodeDecodeError, ValueError, NotJson) as error:
+                raise InvalidRequest(f"{where}: not JSON: {error}", field=where) from error
+            if not isinstance(row, dict):
+                raise InvalidRequest(f"{where}: expected an object, found {type(row).__name__}", field=where)
+            yield Item(where, row, kind)

@@ -1,0 +1,246 @@
+"""Answers the calls of :class:`braid.client.Braid` by the HTTP interface of a deployed Braid, or of `braid serve`."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote, urlencode
+
+import urllib3
+from pydantic import ValidationError
+
+from braid.api.problems import MEDIA_TYPE, ProblemDetails
+from braid.api.schemas import (
+    Deletes,
+    GraphRequest,
+    RecordIds,
+    RecordPage,
+    Reembed,
+    ReembedJob,
+    Related,
+    Stats,
+    Writes,
+    WriteSummary,
+)
+from braid.errors import BraidError, InvalidRequest
+from braid.ingestion.deleting import DeleteReport
+from braid.ingestion.inline_writes import MAX_INLINE
+from braid.models import Answer, Frozen, NewRecord, NewRelationship, NewVertex
+from braid.ports.graph_query import GraphResult
+from braid.ports.ingestion import MissingEnds
+from braid.retrieval.context.selection import Context
+from braid.retrieval.library import nothing_called
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from braid.api.schemas import RecordSummary
+    from braid.models import Question
+    from braid.ports.ingestion import WriteRequest
+    from braid.retrieval.context.selection import ContextQuestion
+
+ATTEMPTS: Final = 3
+TIMEOUT_S: Final = 30.0
+_BUSY: Final = (429, 503)
+_Shape = TypeVar("_Shape", bound=Frozen)
+
+
+class ApiError(BraidError):
+    """The server refused, or could not be reached.
+
+    Attributes
+    ----------
+    status
+        HTTP status; 0 when there was no answer.
+    problem
+        What the server said, where it said so as problem details.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, problem: ProblemDetails | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.problem = problem
+
+
+class RefusedFields(InvalidRequest):
+    """The server refused fields of a request; ``problem`` names each."""
+
+    def __init__(self, message: str, problem: ProblemDetails) -> None:
+        super().__init__(message, field=problem.errors[0].field)
+        self.problem = problem
+
+    def at(self, request: WriteRequest) -> InvalidRequest:
+        """Return the error with the place of each item as the caller wrote it, for its number in the request."""
+        clauses, first = [], None
+        for error in self.problem.errors:
+            what, _, rest = error.field.partition(".")
+            number, _, field = rest.partition(".")
+            place = request.place(what, int(number)) if number.isdigit() else error.field
+            clauses.append(": ".join(filter(None, (place, field, error.detail))))
+            first = first or field or error.field
+        return InvalidRequest("\n".join(clauses), field=first)
+
+
+class _Retry(urllib3.Retry):
+    """Retries that also send again what is refused with 409 and ``Retry-After``: an equal request is being done."""
+
+    RETRY_AFTER_STATUS_CODES = frozenset({*_BUSY, 409})
+
+
+class Deployed:
+    """One server, asked with one token.
+
+    Parameters
+    ----------
+    url
+        Address of the server, without a path or with a stage's.
+    token
+        Bearer token.
+    timeout_s
+        Bound on connecting, and on each wait for an answer.
+    attempts
+        How often a request is sent at most. Every request may be sent again: a write of the same record is the same.
+    """
+
+    items_at_once = MAX_INLINE
+    bytes_at_once = 1_000_000
+    """Of items as JSON; a server reads two million at most."""
+
+    def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S, attempts: int = ATTEMPTS) -> None:
+        self._url = url.rstrip("/")
+        self._token = token
+        # Waits as long as the server asks, or 0, 0.4, 0.8 s; its last answer is returned and not raised.
+        retries = _Retry(
+            total=attempts - 1,
+            status_forcelist=_BUSY,
+            allowed_methods=None,
+            backoff_factor=0.2,
+            backoff_jitter=0.1,
+            raise_on_status=False,
+        )
+        self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(timeout_s), retries=retries, maxsize=4)
+
+    def __repr__(self) -> str:
+        """Say which server this is."""
+        return repr(self._url)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.clear()
+
+    def answer(self, tenant: str | None, question: Question) -> Answer:
+        """Answer a question."""
+        return self._post(tenant, "/search", question, Answer)
+
+    def context(self, tenant: str | None, question: ContextQuestion) -> Context:
+        """Choose what to show a model next."""
+        return self._post(tenant, "/context", question, Context)
+
+    def related(self, tenant: str | None, entity: str, **how: Any) -> Related:  # noqa: ANN401 - of the route
+        """Return what is related to an entity."""
+        given = {name: str(value).lower() if isinstance(value, bool) else value for name, value in how.items()}
+        parameters = urlencode({name: value for name, value in given.items() if value is not None}, doseq=True)
+        try:
+            return self._ask(tenant, "GET", f"/entities/{quote(entity, safe='')}/related?{parameters}", Related)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                raise nothing_called(entity) from error
+            raise
+
+    def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:
+        """Walk the graph step by step."""
+        try:
+            asked = GraphRequest.model_validate(question)
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error) from error
+        return self._post(tenant, "/graph/query", asked, GraphResult)
+
+    def read(self, tenant: str | None, ids: Sequence[str]) -> Sequence[RecordSummary]:
+        """Return the records that there are."""
+        return self._post(tenant, "/records:read", RecordIds(ids=tuple(ids)), RecordPage).records
+
+    def records(self, tenant: str | None) -> Iterator[RecordSummary]:
+        """Yield every record, in the order of their ids."""
+        after = ""
+        while True:
+            page = self._ask(tenant, "GET", f"/records?limit={MAX_INLINE}{after}", RecordPage)
+            yield from page.records
+            if not page.next:
+                return
+            after = f"&{urlencode({'after': page.next})}"
+
+    def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
+        """Write all of a request, or nothing."""
+        writes = Writes(
+            records=tuple(_as_given(record, NewRecord) for record in request.records),
+            vertices=tuple(_as_given(vertex, NewVertex) for vertex in request.vertices),
+            relationships=tuple(_as_given(edge, NewRelationship) for edge in request.relationships),
+            stub_missing_ends=request.missing is MissingEnds.STUB,
+        )
+        try:
+            return self._post(tenant, "/records", writes, WriteSummary)
+        except RefusedFields as error:
+            raise error.at(request) from error
+
+    def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
+        """Remove records for good."""
+        return self._post(tenant, "/records:delete", Deletes(ids=tuple(ids)), DeleteReport)
+
+    def stats(self, tenant: str | None) -> Stats:
+        """Count what is stored."""
+        return self._ask(tenant, "GET", "/stats", Stats)
+
+    def reembed(self, tenant: str | None) -> ReembedJob:
+        """Have outdated records embedded again."""
+        return self._post(tenant, "/reembed", Reembed(), ReembedJob)
+
+    def _post(self, tenant: str | None, path: str, body: Frozen, shape: type[_Shape]) -> _Shape:
+        return self._ask(tenant, "POST", path, shape, body.model_dump_json(exclude_unset=True).encode())
+
+    def _ask(
+        self, tenant: str | None, method: str, path: str, shape: type[_Shape], body: bytes | None = None
+    ) -> _Shape:
+        """Send one request and read its answer.
+
+        Raises
+        ------
+        InvalidRequest
+            If fields of it are wrong.
+        ApiError
+            If it was refused otherwise, or there was no answer that could be read.
+        """
+        headers = {"Authorization": f"Bearer {self._token}"}
+        headers |= {"Braid-Tenant": tenant} if tenant else {}
+        headers |= {} if body is None else {"Content-Type": "application/json"}
+        try:
+            answer = self._pool.request(method, f"{self._url}{path}", headers=headers, body=body)
+        except urllib3.exceptions.HTTPError as error:
+            raise ApiError(f"{self._url}: {type(error).__name__}") from error
+        if answer.status >= 400:  # noqa: PLR2004 - where HTTP's errors begin
+            raise _refusal(answer)
+        try:
+            return shape.model_validate_json(answer.data)
+        except ValidationError as error:
+            raise ApiError(f"{self._url}: the answer is no {shape.__name__}", status=answer.status) from error
+
+
+def _as_given(item: Frozen, shape: type[_Shape]) -> _Shape:
+    """Return an item without what only a stored one has, its tenant above all."""
+    return shape(**{name: getattr(item, name) for name in item.model_fields_set & shape.model_fields.keys()})
+
+
+def _refusal(answer: urllib3.BaseHTTPResponse) -> ApiError | InvalidRequest:
+    """Return what a server said in refusing, in its own words where they are problem details."""
+    try:
+        if answer.headers.get("Content-Type", "").startswith(MEDIA_TYPE):
+            problem = ProblemDetails.model_validate_json(answer.data)
+            fields = "; ".join(f"{error.field}: {error.detail}" for error in problem.errors)
+            message = fields or problem.detail or problem.title
+            if problem.errors and answer.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+                return RefusedFields(message, problem)
+            return ApiError(message, status=answer.status, problem=problem)
+        said = json.loads(answer.data).get("message")
+    except (ValidationError, ValueError, AttributeError):
+        said = None
+    return ApiError(f"HTTP {answer.status}{f': {said}' if said else ''}", status=answer.status)

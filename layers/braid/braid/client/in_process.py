@@ -1,0 +1,155 @@
+"""Answers the calls of :class:`braid.client.Braid` with the engines and models of this process."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import TYPE_CHECKING
+
+from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
+from braid.app import Application
+from braid.errors import ModelError
+from braid.ingestion.writing import require_written
+from braid.models import Query
+from braid.retrieval.context.selection import ContextRequest
+from braid.retrieval.library import Interface
+from braid.settings import EngineKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from braid.ingestion.deleting import DeleteReport
+    from braid.models import Answer, Question
+    from braid.ports.graph_query import GraphResult
+    from braid.ports.ingestion import WriteRequest
+    from braid.retrieval.context.selection import Context, ContextQuestion
+    from braid.settings import Settings
+
+DEFAULT_TENANT = "default"
+_PAGE = 100
+
+
+class InProcess:
+    """The engines that the settings choose, in this process.
+
+    Parameters
+    ----------
+    settings
+        Which engines.
+    application
+        One that is open already; else the first call opens one.
+    """
+
+    items_at_once = 1_000
+    """Of one write, which is one commit."""
+    bytes_at_once = 20_000_000
+
+    def __init__(self, settings: Settings, application: Application | None = None) -> None:
+        self._settings = settings
+        self._opened = application
+        self._opening = threading.RLock()  # calls come from several threads
+        self._has_models = False
+        self._warned = False
+
+    def __repr__(self) -> str:
+        """Say which stores these are."""
+        embedded = self._settings.engine is EngineKind.EMBEDDED
+        return repr(str(self._settings.home if embedded else self._settings.opensearch_endpoint))
+
+    @property
+    def application(self) -> Application:
+        """The application, opened by the first call."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = Application(self._settings)
+            return self._opened
+
+    def _with_models(self) -> Application:
+        """Return the application, with the models that were missing and can be made."""
+        with self._opening:
+            if not self._has_models:
+                self.application.make_models()
+                self._has_models = True
+            return self.application
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def _interface(self, tenant: str | None) -> Interface:
+        return Interface(self.application, tenant or DEFAULT_TENANT)
+
+    def answer(self, tenant: str | None, question: Question) -> Answer:
+        """Answer a question; without vectors, and with a warning, where the model cannot be made."""
+        self._try_models()
+        return self.application.answer(Query(tenant_id=tenant or DEFAULT_TENANT, **dict(question)))
+
+    def _try_models(self) -> None:
+        """Make missing models; where that fails warn once, and do not try again before the next write."""
+        with self._opening:
+            if self._warned:
+                return
+            try:
+                self._with_models()
+            except ModelError as error:
+                self._warned = True
+                warnings.warn(f"answering without vectors: {error}", stacklevel=5)
+
+    def context(self, tenant: str | None, question: ContextQuestion) -> Context:
+        """Choose what to show a model next."""
+        self._try_models()
+        return self.application.context(ContextRequest(tenant_id=tenant or DEFAULT_TENANT, **dict(question)))
+
+    def related(self, tenant: str | None, entity: str, **how: Any) -> Related:  # noqa: ANN401 - of Interface.related
+        """Return what is related to an entity."""
+        found = self._interface(tenant).related(entity, **how, fan_out=self._settings.fan_out)
+        return Related(hits=found.hits, truncated=found.truncated)
+
+    def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:
+        """Walk the graph step by step."""
+        asked = {name: value for name, value in question.items() if name != "as_of"}
+        return self._interface(tenant).graph_query(asked, as_of=question.get("as_of"))
+
+    def read(self, tenant: str | None, ids: Sequence[str]) -> Sequence[RecordSummary]:
+        """Return the records that there are."""
+        tenant = tenant or DEFAULT_TENANT
+        found = self.application.index.get_many(tenant, ids)
+        return [RecordSummary.of(record) for record in found if record.tenant_id == tenant]
+
+    def records(self, tenant: str | None) -> Iterator[RecordSummary]:
+        """Yield every record, in the order of their ids."""
+        tenant, after = tenant or DEFAULT_TENANT, None
+        while True:
+            page = self.application.index.scan(tenant, after=after, limit=_PAGE)
+            yield from (RecordSummary.of(record) for record in page.records if record.tenant_id == tenant)
+            after = page.cursor
+            if after is None:
+                return
+
+    def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
+        """Write all of a request, or nothing."""
+        report = require_written(
+            self._with_models().write(request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT}))
+        )
+        return WriteSummary(**{name: getattr(report, name) for name in WriteSummary.model_fields})
+
+    def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
+        """Remove records for good."""
+        return self.application.delete(tenant or DEFAULT_TENANT, ids)
+
+    def stats(self, tenant: str | None) -> Stats:
+        """Count what is stored."""
+        tenant = tenant or DEFAULT_TENANT
+        return Stats.of(self.application.index.stats(tenant), self.application.graph.stats(tenant))
+
+    def reembed(self, tenant: str | None) -> ReembedJob:
+        """Embed outdated records again: to the end where this process does it, else by the deployed workflow."""
+        application = self._with_models()
+        job = application.reembed(tenant or DEFAULT_TENANT)
+        if not application.settings.reembed_state_machine_arn:
+            from braid import reembedding
+
+            job = reembedding.run_to_end(application.reembedding, job)
+        return ReembedJob.of(job)

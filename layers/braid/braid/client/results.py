@@ -1,0 +1,134 @@
+"""What a search returns and its display in terminals and notebooks; facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, overload
+
+from braid.models import LIKELY, Frozen, Label, Name, RecordId, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from braid.models import Answer, Citation, GraphHit, Result
+
+_SHOWN_CHARACTERS = 200
+
+
+class Results(Sequence["Result"]):
+    """The results of one question, best first.
+
+    Attributes
+    ----------
+    answer
+        The whole answer: plan, citations, related entities, what was lost, timings.
+    """
+
+    def __init__(self, question: str, answer: Answer) -> None:
+        self.question = question
+        self.answer = answer
+
+    @overload
+    def __getitem__(self, place: int) -> Result: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Result]: ...
+    def __getitem__(self, place: int | slice) -> Result | Sequence[Result]:
+        return self.answer.results[place]
+
+    def __len__(self) -> int:
+        return len(self.answer.results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.answer.results)
+
+    @property
+    def confidence(self) -> float:
+        """How certain it is that the question is about anything stored."""
+        return self.answer.confidence
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What the answer lacks, as stages failed."""
+        return self.answer.degraded
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """Where the results can be read."""
+        return self.answer.sources
+
+    def _remarks(self) -> list[str]:
+        """Return what to know before one builds on the results."""
+        remarks = [f"degraded: without {', '.join(self.degraded)}"] if self.degraded else []
+        if self and self.confidence < LIKELY:
+            remarks.append("probably about nothing that is stored")
+        return remarks or ([] if self else ["nothing found"])
+
+    def __repr__(self) -> str:
+        lines = [f"Results of {self.question!r}", *(f"  ({remark})" for remark in self._remarks())]
+        return "\n".join([*lines, *(f"{result.rank:>2}. {result}" for result in self)])
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks, everything from outside escaped."""
+        rows = "".join(
+            f"<tr><td>{result.rank}</td><td>{result.final:.2f}</td>"
+            f'<td style="text-align:left"><b>{escape(result.title)}</b><br>{escape(shortened(result.content))}<br>'
+            f"<small>{escape(said_of(result))}</small></td></tr>"
+            for result in self
+        )
+        remarks = "".join(f"<p><i>{escape(remark)}</i></p>" for remark in self._remarks())
+        return f"<p><b>{escape(self.question)}</b></p>{remarks}<table>{rows}</table>"
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS].rsplit(' ', 1)[0]} …"
+
+
+def said_of(result: Result) -> str:
+    """Return where a result is from and by what it was found."""
+    page = "" if result.citation.page is None else f", page {result.citation.page}"
+    return " · ".join(dict.fromkeys((f"{result.citation.title}{page}", result.id, " ".join(result.sources))))
+
+
+class Fact(Frozen):
+    """A relationship said as a sentence."""
+
+    text: str
+    source: Name
+    type: Label
+    target: Name
+    source_id: RecordId
+    target_id: RecordId
+    score: Score
+    evidence: RecordId | None = None
+    """The record that it is known from."""
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return self.text
+
+
+def facts_of(hits: Iterable[GraphHit]) -> list[Fact]:
+    """Return the last edge of each hit's path as a sentence, each once, the nearest first."""
+    facts: dict[tuple[str, str, str], Fact] = {}
+    for hit in hits:
+        path = hit.path
+        if not path.types:
+            continue
+        inward = bool(path.inward and path.inward[-1])
+        ends = list(zip(path.ids, path.names or path.ids, strict=True))[-2:]
+        (source_id, source), (target_id, target) = reversed(ends) if inward else ends
+        fact = Fact(
+            text=f"{source} {path.types[-1].replace('_', ' ').lower()} {target}.",
+            source=source,
+            type=path.types[-1],
+            target=target,
+            source_id=source_id,
+            target_id=target_id,
+            score=hit.score,
+            evidence=path.evidence[-1] if path.evidence else None,
+        )
+        facts.setdefault((source_id, fact.type, target_id), fact)
+    return list(facts.values())

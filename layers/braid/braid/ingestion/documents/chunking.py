@@ -1,0 +1,314 @@
+"""Cuts documents into chunks that follow their structure and fit the encoder's window.
+
+A chunk is what stands under one heading, or several short neighbours under the same one above. Where a section does not
+fit, it is cut between paragraphs; a paragraph between lines or sentences; a sentence between words. Only the last two
+overlap, as nothing in the text says that one part ends there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from braid.ingestion.documents.document import Document, Plain, Section
+
+SEPARATOR = " › "
+"""Between the headings of a path."""
+_SPARE_TOKENS = 4
+"""Left free: where texts are put together, a tokenizer may count one more than for each."""
+_HEADER_SHARE = 0.25
+"""Share of the window that the title may take, and the heading path."""
+_OVERLAP_SHARE = 0.15
+"""Share of a chunk that the next one begins with, where the text is cut inside of a paragraph."""
+_PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
+_SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)\]]?\s+|(?<=[。！？])")
+_LEAST_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document that is embedded and cited."""
+
+    text: str
+    index: int
+    position: int
+    """Characters of the document's text before it."""
+    heading: tuple[str, ...] = ()
+    page: int | None = None
+    line: int | None = None
+    timestamp: str | None = None
+    metadata: Mapping[str, Plain] = field(default_factory=dict)
+
+    @property
+    def content(self) -> str:
+        """The heading path, if there is one, above the text."""
+        path = SEPARATOR.join(self.heading)
+        return f"{path}\n\n{self.text}" if path else self.text
+
+
+class _Piece(NamedTuple):
+    """A paragraph, or a part of one."""
+
+    text: str
+    tokens: int
+    offset: int
+    """Characters of the section before it."""
+    glue: str
+    """What stands between it and the piece before."""
+    inside: bool = False
+    """Whether it was cut inside of a paragraph, so that chunks overlap there."""
+
+
+class _Part(NamedTuple):
+    """Pieces of one section that become one chunk, or a part of it."""
+
+    section: Section
+    begin: int
+    """Characters of the document before the section."""
+    pieces: tuple[_Piece, ...]
+    tokens: int
+
+
+def belong_together(before: Section, section: Section) -> bool:
+    """Tell whether two neighbouring sections may share a chunk: one page, and one heading above both."""
+    if before.whole or section.whole or before.rows or section.rows or before.page != section.page:
+        return False
+    above, heading = before.heading, section.heading
+    return (
+        above == heading or heading[:-1] == above or (bool(heading[:-1]) and heading[:-1] == above[: len(heading) - 1])
+    )
+
+
+class Chunker:
+    """Cuts documents for one encoder.
+
+    Parameters
+    ----------
+    count
+        Returns the number of a text's tokens.
+    window
+        Most tokens that the encoder reads of a text.
+    together
+        Tells whether two neighbouring sections may share a chunk.
+    """
+
+    def __init__(
+        self,
+        count: Callable[[str], int],
+        window: int,
+        *,
+        together: Callable[[Section, Section], bool] = belong_together,
+    ) -> None:
+        self._count, self._window, self._together = count, window - _SPARE_TOKENS, together
+
+    def chunks(self, document: Document) -> list[Chunk]:
+        """Return a document's chunks, in its order; each fits the window with the title and its heading path."""
+        title = self._cut(document.title, int(self._window * _HEADER_SHARE))
+        room = self._window - self._count(title)
+        parts = list(self._parts(_below(document.title, document.sections), room))
+        made: list[Chunk] = []
+        for group in self._groups(parts, room):
+            made.append(self._chunk(group, len(made)))
+        return made
+
+    def _parts(self, sections: Iterable[Section], room: int) -> Iterator[_Part]:
+        begin = 0
+        for section in sections:
+            for pieces in self._packed(section, room - self._path_tokens(section.heading)):
+                yield _Part(section, begin, pieces, sum(piece.tokens for piece in pieces))
+            begin += len(section.text) + 2
+
+    def _groups(self, parts: Sequence[_Part], room: int) -> Iterator[list[_Part]]:
+        """Yield neighbours that fit together, with what stands above all of them and their own headings."""
+        held: list[_Part] = []
+        tokens = 0
+        for part in parts:
+            own = part.tokens + self._path_tokens(part.section.heading)
+            if held and (tokens + own > room or not self._together(held[-1].section, part.section)):
+                yield held
+                held, tokens = [], 0
+            held.append(part)
+            tokens += own
+        if held:
+            yield held
+
+    def _chunk(self, parts: Sequence[_Part], index: int) -> Chunk:
+        first = parts[0]
+        shared = _shared([part.section.heading for part in parts])
+        texts: list[str] = []
+        before: tuple[str, ...] = shared
+        for part in parts:
+            heading = part.section.heading
+            if heading != before and (own := SEPARATOR.join(heading[len(shared) :])):
+                texts.append(own)
+            before = heading
+            texts.append(_joined(part.pieces))
+        offset = first.pieces[0].offset
+        section = first.section
+        return Chunk(
+            text="\n\n".join(texts),
+            index=index,
+            position=first.begin + offset,
+            heading=tuple(self._fitting(shared)),
+            page=section.page,
+            line=None if section.line is None else section.line + section.text.count("\n", 0, offset),
+            timestamp=section.timestamp,
+            metadata=section.metadata,
+        )
+
+    def _packed(self, section: Section, room: int) -> Iterator[tuple[_Piece, ...]]:
+        """Yield the pieces of each chunk of a section, of about equal length."""
+        pieces = self._pieces(section, max(room, self._window // 4))
+        total = sum(piece.tokens for piece in pieces)
+        room = max(room, self._window // 4)
+        even = total / max(1, -(-total // room))
+        held: list[_Piece] = []
+        tokens = 0
+        for piece in pieces:
+            # Closed when full, or when even, unless the next piece is so small that it brings it nearer to even.
+            full = tokens + piece.tokens > room
+            if held and (full or tokens + piece.tokens / 2 > even):
+                yield tuple(held)
+                held = _overlap(held, piece, room)
+                tokens = sum(one.tokens for one in held)
+            held.append(piece)
+            tokens += piece.tokens
+        if held:
+            yield tuple(held)
+
+    def _pieces(self, section: Section, room: int) -> list[_Piece]:
+        """Return a section's paragraphs, or its rows, those that do not fit cut further."""
+        glue = "\n" if section.rows else "\n\n"
+        spans = list(_spans(section.text, re.compile(r"\n+") if section.rows else _PARAGRAPH))
+        pieces: list[_Piece] = []
+        for text, offset in spans:
+            tokens = self._count(text)
+            if tokens <= room:
+                pieces.append(_Piece(text, tokens, offset, glue))
+            else:
+                pieces += self._cut_paragraph(text, offset, room, glue)
+        return pieces
+
+    def _cut_paragraph(self, text: str, offset: int, room: int, glue: str) -> list[_Piece]:
+        """Return a paragraph's lines, its sentences if it has one line, or its words if it has one sentence."""
+        for separator, between in ((re.compile(r"\n+"), "\n"), (_SENTENCE, " ")):
+            spans = list(_spans(text, separator))
+            if len(spans) == 1:
+                continue
+            pieces: list[_Piece] = []
+            for part, at in spans:
+                tokens, first = self._count(part), glue if not pieces else between
+                if tokens <= room:
+                    pieces.append(_Piece(part, tokens, offset + at, first, inside=bool(pieces) and between == " "))
+                else:
+                    pieces += self._cut_paragraph(part, offset + at, room, first)
+            return pieces
+        return self._cut_words(text, offset, room, glue)
+
+    def _cut_words(self, text: str, offset: int, room: int, glue: str) -> list[_Piece]:
+        """Return parts of a sentence, each a fraction of a chunk so that chunks may overlap by one."""
+        least = max(_LEAST_CHARACTERS // 2, 1)
+        waiting, done = [(text, offset)], list[tuple[str, int, int]]()
+        target = max(1, room // 6)
+        while waiting:
+            following: list[tuple[str, int]] = []
+            for part, at in waiting:
+                tokens = self._count(part)
+                if tokens <= target or len(part) <= least:
+                    done.append((part, at, tokens))
+                else:
+                    # Straight into as many as are needed: halving a megabyte would count it twenty times over.
+                    following += _cut_evenly(part, at, -(-tokens // target))
+            waiting = following
+        done.sort(key=lambda one: one[1])
+        return [
+            _Piece(part, tokens, at, glue if number == 0 else _between(text, at - offset), inside=number > 0)
+            for number, (part, at, tokens) in enumerate(done)
+            if part.strip()
+        ]
+
+    def _path_tokens(self, heading: tuple[str, ...]) -> int:
+        return self._count(SEPARATOR.join(self._fitting(heading))) if heading else 0
+
+    def _fitting(self, heading: Sequence[str]) -> list[str]:
+        """Return a heading path that takes no more than its share of the window: the innermost headings count."""
+        most = int(self._window * _HEADER_SHARE)
+        kept = list(heading)
+        while len(kept) > 1 and self._count(SEPARATOR.join(kept)) > most:
+            del kept[0]
+        return [self._cut(kept[0], most)] if len(kept) == 1 else kept
+
+    def _cut(self, text: str, most: int) -> str:
+        """Return the beginning of a text that has no more tokens than ``most``."""
+        text = text[: most * 16]
+        while (tokens := self._count(text)) > most:
+            text = text[: max(1, int(len(text) * most / tokens * 0.9))].rstrip() + "…"
+        return text
+
+
+def _below(title: str, sections: Iterable[Section]) -> Iterator[Section]:
+    """Yield sections whose heading paths do not begin with the document's title: every chunk has that already."""
+    for section in sections:
+        yield replace(section, heading=section.heading[1:]) if section.heading[:1] == (title,) else section
+
+
+def _shared(headings: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the headings that all paths begin with."""
+    first = headings[0]
+    for heading in headings[1:]:
+        same = 0
+        while same < min(len(first), len(heading)) and first[same] == heading[same]:
+            same += 1
+        first = first[:same]
+    return first
+
+
+def _spans(text: str, separator: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+    """Yield what stands between separators, with its offset."""
+    begin = len(text) - len(text.lstrip("\n"))
+    for found in separator.finditer(text, begin):
+        if text[begin : found.start()].strip():
+            yield text[begin : found.start()].rstrip(), begin
+        begin = found.end()
+    if text[begin:].strip():
+        yield text[begin:].rstrip(), begin
+
+
+def _overlap(held: Sequence[_Piece], following: _Piece, room: int) -> list[_Piece]:
+    """Return the last pieces of a chunk that the next one begins with, where both are of one paragraph."""
+    if not following.inside:
+        return []
+    kept: list[_Piece] = []
+    left = min(int(room * _OVERLAP_SHARE) + 1, room - following.tokens)
+    for piece in reversed(held):
+        left -= piece.tokens
+        if left < 0:
+            break
+        kept.insert(0, piece)
+        if not piece.inside:
+            break
+    return kept if len(kept) < len(held) else []
+
+
+def _joined(pieces: Sequence[_Piece]) -> str:
+    return "".join((piece.glue if number else "") + piece.text for number, piece in enumerate(pieces))
+
+
+def _between(text: str, at: int) -> str:
+    return " " if at and text[at - 1].isspace() else ""
+
+
+def _cut_evenly(text: str, offset: int, parts: int) -> Iterator[tuple[str, int]]:
+    """Yield a text in about so many parts, cut at white space where there is some nearby."""
+    size = max(_LEAST_CHARACTERS // 2, -(-len(text) // max(2, parts)))
+    begin = 0
+    while begin < len(text):
+        end = min(begin + size, len(text))
+        if end < len(text) and (space := text.rfind(" ", begin + size // 2, end + 1)) > begin:
+            end = space + 1
+        yield text[begin:end].rstrip(), offset + begin
+        begin = end

@@ -1,0 +1,131 @@
+"""A document as a reader returns it: title, sections and metadata; and the limits of reading one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from braid.errors import BraidError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Plain = str | int | float | bool | None
+
+
+class Unreadable(BraidError):
+    """A file cannot be read as a document; the message says why in one line, and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a document under one heading: a page, a slide, a row of a mapped table, a function."""
+
+    text: str
+    """Paragraphs with blank lines between them; of a table, one row a line."""
+    heading: tuple[str, ...] = ()
+    """Headings above the text, outermost first, without the document's title."""
+    page: int | None = None
+    """Page or slide, counted from 1."""
+    line: int | None = None
+    """Line or row of the file where the text begins, counted from 1, where the text is the file's own."""
+    whole: bool = False
+    """Whether it is a chunk of its own: never put together with its neighbours."""
+    rows: bool = False
+    """Whether each line stands for itself, as rows of a table do."""
+    timestamp: str | None = None
+    """Moment that the text is about, in ISO 8601; of a mapped row."""
+    metadata: Mapping[str, Plain] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What one file says."""
+
+    title: str
+    format: str
+    """Name of the reader, such as ``markdown`` or ``pdf``."""
+    sections: tuple[Section, ...]
+    metadata: Mapping[str, Plain] = field(default_factory=dict)
+    """What the file says of itself: front matter, author, sender, language."""
+    timestamp: str | None = None
+    """Date that the file states, in ISO 8601."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document as an object of JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Return the document that :meth:`as_json` gave."""
+        sections = tuple(Section(**{**one, "heading": tuple(one["heading"])}) for one in value["sections"])
+        return cls(**{**value, "sections": sections})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of reading one file."""
+
+    file_bytes: int = 64 * 1024 * 1024
+    unpacked_bytes: int = 256 * 1024 * 1024
+    """Of all files inside of a DOCX, PPTX or XLSX together."""
+    unpacked_ratio: int = 200
+    """Times that such a file may grow when it is unpacked."""
+    pages: int = 5_000
+    characters: int = 10_000_000
+    """Of the text that is found."""
+    sections: int = 100_000
+    seconds: float = 60.0
+    memory_bytes: int = 2 * 1024 * 1024 * 1024
+    """Of the process that reads, where the system can limit it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file to read: its name, its content, and how tables are to be read."""
+
+    name: str
+    content: bytes
+    limits: Limits = field(default_factory=Limits)
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    """Columns of tables by what they are: ``title``, ``text``, ``timestamp``, or a key of metadata."""
+
+    @property
+    def stem(self) -> str:
+        """The name without folders and suffix, the title of a document that states none."""
+        base = self.name.replace("\\", "/").rsplit("/", 1)[-1]
+        return base.rsplit(".", 1)[0] or base
+
+    @property
+    def suffix(self) -> str:
+        """The suffix in lower case, with its dot; empty of a name without one."""
+        base = self.name.replace("\\", "/").rsplit("/", 1)[-1]
+        return "." + base.rsplit(".", 1)[1].lower() if "." in base[1:] else ""
+
+
+def too_long(size: int, limits: Limits) -> str:
+    """Return the reason why a file of so many bytes is not read."""
+    return f"is {size:,} bytes long, of at most {limits.file_bytes:,}; split it"
+
+
+def bounded(sections: Iterable[Section], limits: Limits) -> tuple[Section, ...]:
+    """Return the sections that have text.
+
+    Raises
+    ------
+    Unreadable
+        If there are none, or more of them or of their text than the limits allow.
+    """
+    kept: list[Section] = []
+    characters = 0
+    for section in sections:
+        characters += len(section.text)
+        if characters > limits.characters:
+            raise Unreadable(f"holds more than {limits.characters:,} characters of text; split it")
+        if len(kept) == limits.sections:
+            raise Unreadable(f"has more than {limits.sections:,} sections; split it")
+        if section.text.strip():
+            kept.append(section)
+    if not kept:
+        raise Unreadable("holds no text")
+    return tuple(kept)

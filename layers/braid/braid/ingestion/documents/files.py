@@ -1,0 +1,119 @@
+"""The files of a folder that may be documents, and what is refused of it without being opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NOT_ENTERED = {"node_modules", "__pycache__", "site-packages"}
+_DEPTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A regular file."""
+
+    path: str
+    """In the folder, with slashes; empty of a file that was named itself."""
+    where: str
+    """Where it can be opened."""
+    size: int
+    modified_ns: int
+
+
+@dataclass
+class Found:
+    """What a folder holds.
+
+    Attributes
+    ----------
+    files
+        Regular files, by their paths in the folder, in order.
+    refused
+        Paths and why nothing is read there: links that lead out of the folder or back into it, folders that cannot be
+        listed.
+    hidden
+        How many files and folders were left out because their names begin with a dot, or are a package manager's.
+    """
+
+    files: dict[str, FoundFile] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    unlisted: list[str] = field(default_factory=list)
+    hidden: int = 0
+
+    def may_hold(self, path: str) -> bool:
+        """Tell whether a path may exist although it was not found: below a folder that cannot be listed."""
+        return any(path.startswith(f"{folder}/") for folder in self.unlisted)
+
+
+def find(root: Path) -> Found:
+    """Return the files of a folder and of the folders in it, or a single file.
+
+    A link to a file inside of the folder is not read twice, and one that leads out of it is refused.
+
+    Raises
+    ------
+    OSError
+        If there is nothing at the path, or the folder cannot be listed.
+    """
+    found = Found()
+    if root.is_file():
+        told = root.stat()
+        found.files[""] = FoundFile("", str(root), told.st_size, told.st_mtime_ns)
+        return found
+    inside = Path(os.path.realpath(root))
+    entries = list(_entries(str(root)))
+    waiting = [("", entries)]
+    while waiting:
+        folder, entries = waiting.pop()
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name.startswith(".") or entry.name in _NOT_ENTERED:
+                found.hidden += 1
+            elif entry.is_symlink():
+                _refuse_link(path, entry, inside, found)
+            elif entry.is_dir(follow_symlinks=False):
+                if path.count("/") >= _DEPTH:
+                    found.refused[path] = f"is more than {_DEPTH} folders deep"
+                    continue
+                try:
+                    waiting.append((path, list(_entries(entry.path))))
+                except OSError as error:
+                    found.refused[path] = f"cannot be listed: {error.strerror}"
+                    found.unlisted.append(path)
+            else:
+                _add(path, entry, found)
+    found.files = dict(sorted(found.files.items()))
+    return found
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        yield from entries
+
+
+def _refuse_link(path: str, entry: os.DirEntry[str], inside: Path, found: Found) -> None:
+    target = Path(os.path.realpath(entry.path))
+    if not target.is_relative_to(inside):
+        found.refused[path] = "is a link that leads out of the folder"
+    elif not target.exists():
+        found.refused[path] = "is a link that leads nowhere"
+    # What a link inside of the folder leads to is read where it stands.
+
+
+def _add(path: str, entry: os.DirEntry[str], found: Found) -> None:
+    try:
+        told = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        found.refused[path] = f"cannot be opened: {error.strerror}"
+        return
+    if stat.S_ISREG(told.st_mode):
+        found.files[path] = FoundFile(path, entry.path, told.st_size, told.st_mtime_ns)
+    else:
+        found.refused[path] = "is no regular file"

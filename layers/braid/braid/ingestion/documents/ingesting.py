@@ -1,0 +1,390 @@
+"""Ingests folders and files of documents: what is new or has changed is read, what is gone is removed.
+
+Files are read in a process of their own, ahead of the writing. A page of whole files is written at a time; how far an
+ingest came is kept in :mod:`braid.ingestion.documents.state`, so that it can be stopped at any moment and goes on where
+it was. Files whose size and time of change are known are not opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import queue
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from braid.errors import InvalidRequest
+from braid.ingestion.deleting import DeleteStore, delete_records
+from braid.ingestion.documents.chunking import Chunker
+from braid.ingestion.documents.document import Limits, Unreadable
+from braid.ingestion.documents.files import FoundFile, find
+from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, FolderBegun, FolderDone
+from braid.ingestion.documents.reader_process import ReaderProcess, Reading
+from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
+from braid.ingestion.documents.state import FileState, FolderState
+from braid.ingestion.writing import require_written, write
+from braid.models import Record, Vertex
+from braid.ports.ingestion import WriteRequest, WriteStore
+from braid.ports.keys import check_tenant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+
+    from braid.ingestion.documents.document import Plain
+    from braid.ports.encoder import Encoder
+    from braid.ports.object_store import ObjectStore
+
+FORM = 1
+"""Version of readers and chunker: documents that were read under another are read again."""
+_PAGE_CHUNKS = (8, 16, 32, 64, 128)
+"""Chunks of each page at least, the last number for all further ones: soon something is written, and its pace known."""
+_AHEAD = 16
+"""Files that are read before they are written."""
+_LOOKED_UP = 500
+
+
+class DocumentStore(WriteStore, DeleteStore, Protocol):
+    """Where documents are written to, such as :func:`braid.app.application` returns."""
+
+    @property
+    def objects(self) -> ObjectStore:
+        """Where the state of folders is kept."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How documents are ingested.
+
+    Attributes
+    ----------
+    where
+        Metadata that every chunk gets.
+    mapping
+        Columns of tables by what they are: ``title``, ``text``, ``timestamp``, or a key of metadata.
+    name
+        What a folder is called in the ids of its documents; its own name when not given.
+    limits
+        Limits of reading one file.
+    threads
+        Threads of the encoder.
+    """
+
+    where: Mapping[str, Plain] = field(default_factory=dict)
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    threads: int | None = None
+
+
+def ingest_documents(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    store: DocumentStore,
+    *,
+    tenant_id: str,
+    options: Options | None = None,
+    seconds: Callable[[], float] = time.monotonic,
+    clock_ns: Callable[[], int] = time.time_ns,
+    on_embedded: Callable[[int, int], None] | None = None,
+) -> Iterator[Event]:
+    """Ingest folders and files, yielding what happens; the last event of each path is its :class:`FolderDone`.
+
+    The work is done as the events are asked for. Stopping in between keeps what was written; doing it again goes on.
+
+    Parameters
+    ----------
+    paths
+        A folder or file, or several.
+    store
+        Where to write.
+    tenant_id
+        Whose documents they are.
+    options
+        How they are ingested.
+    seconds
+        A clock for how long it takes.
+    clock_ns
+        A clock for the order of what is stored.
+    on_embedded
+        Called with the chunks of the present page that are embedded, and all of them.
+
+    Raises
+    ------
+    InvalidRequest
+        If two folders of one name are ingested for a tenant, or an option is wrong.
+    OSError
+        If a path cannot be read.
+    StoreError, ModelError
+        As the engines and the encoder; what was written stays.
+    """
+    check_tenant(tenant_id)
+    chosen = options or Options()
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
+        folder = _Folder(
+            Path(path),
+            store,
+            tenant_id=tenant_id,
+            options=chosen,
+            seconds=seconds,
+            clock_ns=clock_ns,
+            on_embedded=on_embedded,
+        )
+        yield from folder.events()
+
+
+class _Read(NamedTuple):
+    """A file that was read, with its records."""
+
+    state: FileState
+    records: list[Record]
+
+
+class _Folder:
+    """One ingest of one folder or file."""
+
+    def __init__(
+        self,
+        root: Path,
+        store: DocumentStore,
+        *,
+        tenant_id: str,
+        options: Options,
+        seconds: Callable[[], float],
+        clock_ns: Callable[[], int],
+        on_embedded: Callable[[int, int], None] | None,
+    ) -> None:
+        self._root, self._store, self._tenant, self._options = root, store, tenant_id, options
+        self._seconds, self._on_embedded = seconds, on_embedded
+        self._place = os.path.realpath(root)
+        name = options.name or Path(self._place).name
+        self._state = FolderState(store.objects, tenant_id, name, clock_ns).load()
+        if not options.name and self._state.place and self._state.place != self._place:
+            raise InvalidRequest(
+                f"--name: {name!r} was ingested from {self._state.place}; give {self._place} a name of its own, "
+                f"or the same name if it has moved",
+                field="name",
+            )
+        self._report = FolderDone(name=name)
+
+    def events(self) -> Iterator[Event]:
+        """Ingest, and yield what happens."""
+        begun = self._seconds()
+        found = find(self._root)
+        self._state.place = self._place
+        self._state.compact()
+        chunker, fingerprint = self._chunker()
+        unchanged = self._unchanged(found.files, fingerprint)
+        changed = [file for path, file in found.files.items() if path not in unchanged]
+        estimate = Estimate(changed, self._seconds)
+        yield FolderBegun(self._report.name, files=len(found.files), changed=len(changed), hidden=found.hidden)
+        for path, reason in found.refused.items():
+            yield self._skipped(path, reason)
+        for path in unchanged:
+            if reason := self._state.files[path].skipped:
+                yield self._skipped(path, reason)
+        self._report = replace(
+            self._report,
+            unchanged=len(unchanged),
+            hidden=found.hidden,
+        )
+        yield from self._write_all(changed, chunker, fingerprint, estimate)
+        self._remove_gone(path for path in self._state.files if path not in found.files and not found.may_hold(path))
+        self._state.compact()
+        stored = [file for file in self._state.files.values() if file.chunks]
+        yield replace(
+            self._report,
+            documents=len(stored),
+            chunks=sum(file.chunks for file in stored),
+            seconds=self._seconds() - begun,
+        )
+
+    def _chunker(self) -> tuple[Chunker, str]:
+        """Return the chunker, and a hash of all that chunks depend on besides the content."""
+        chunker, encoder = chunker_for(self._store, threads=self._options.threads)
+        told = json.dumps(
+            [FORM, dict(self._options.where), dict(self._options.mapping), encoder.model_id, encoder.max_tokens],
+            sort_keys=True,
+        )
+        return chunker, hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    def _unchanged(self, files: Mapping[str, FoundFile], fingerprint: str) -> list[str]:
+        """Return the paths whose files are as they were, and whose chunks are still stored."""
+        same = [path for path, file in files.items() if self._same(file, fingerprint)]
+        kept: list[str] = []
+        for start in range(0, len(same), _LOOKED_UP):
+            part = same[start : start + _LOOKED_UP]
+            first = {path: chunk_ids(self._state.files[path].document, 0, 1)[0] for path in part}
+            asked = [first[path] for path in part if self._state.files[path].chunks]
+            stored = self._store.index.written(self._tenant, asked) if asked else {}
+            for path in part:
+                if not self._state.files[path].chunks or first[path] in stored:
+                    kept.append(path)
+                else:  # removed from the stores: to be written again although the content is known
+                    self._state.files[path] = replace(self._state.files[path], sha256="")
+        return kept
+
+    def _same(self, file: FoundFile, fingerprint: str) -> bool:
+        known = self._state.files.get(file.path)
+        return (
+            known is not None
+            and bool(known.sha256)
+            and (known.size, known.modified_ns, known.options) == (file.size, file.modified_ns, fingerprint)
+        )
+
+    def _write_all(
+        self, files: Sequence[FoundFile], chunker: Chunker, fingerprint: str, estimate: Estimate
+    ) -> Iterator[Event]:
+        page: list[_Read] = []
+        pages = 0
+        with closing(_read_ahead(files, self._known(fingerprint), self._options)) as readings:
+            for file, reading in readings:
+                read = self._read(file, reading, chunker, fingerprint)
+                estimate.read(file, len(read.records))
+                if read.state.skipped:
+                    yield self._skipped(file.path, read.state.skipped)
+                page.append(read)
+                if sum(len(one.records) for one in page) >= _PAGE_CHUNKS[min(pages, len(_PAGE_CHUNKS) - 1)]:
+                    self._write(page)
+                    estimate.wrote(sum(len(one.records) for one in page))
+                    pages, page = pages + 1, []
+                    yield estimate.progress(self._report.name, file.path)
+        if page:
+            self._write(page)
+            estimate.wrote(sum(len(one.records) for one in page))
+            yield estimate.progress(self._report.name, files[-1].path)
+
+    def _known(self, fingerprint: str) -> dict[str, str]:
+        """Return the hashes of the contents that need no reading again, by path."""
+        return {path: file.sha256 for path, file in self._state.files.items() if file.options == fingerprint}
+
+    def _read(self, file: FoundFile, reading: Reading, chunker: Chunker, fingerprint: str) -> _Read:
+        """Return the state and the records of a file that was read, or the reason why there are none."""
+        document_name = document_id(self._report.name, file.path)
+        state = FileState(
+            path=file.path,
+            document=document_name,
+            size=file.size,
+            modified_ns=file.modified_ns,
+            sha256=reading.sha256 if reading.lasting else "",
+            options=fingerprint,
+        )
+        if reading.document is None and not reading.unreadable:  # only its time has changed
+            return _Read(replace(self._state.files[file.path], modified_ns=file.modified_ns, size=file.size), [])
+        reason, document = reading.unreadable, reading.document
+        if document is not None:
+            try:
+                records = records_of(
+                    document,
+                    chunker.chunks(document),
+                    tenant_id=self._tenant,
+                    identity=document_name,
+                    file=file.path or self._report.name,
+                    modified=modified_at(file.modified_ns / 1e9),
+                    where=self._options.where,
+                )
+            except Unreadable as error:
+                reason = str(error)
+            else:
+                title = records[0].source.title or ""
+                return _Read(replace(state, chunks=len(records), title=title, format=document.format), records)
+        return _Read(replace(state, skipped=reason), [])
+
+    def _write(self, page: Sequence[_Read]) -> None:
+        """Write the chunks of whole files, and remove those that they no longer have."""
+        before = {one.state.path: self._state.files.get(one.state.path) for one in page}
+        key = self._state.begin(one.state for one in page)
+        records = tuple(record for one in page for record in one.records)
+        vertices = tuple(
+            Vertex(id=one.state.document, tenant_id=self._tenant, entity_type="Document", name=one.state.title or None)
+            for one in page
+            if one.records
+        )
+        report = require_written(
+            write(
+                WriteRequest(tenant_id=self._tenant, records=records, vertices=vertices),
+                self._store,
+                threads=self._options.threads,
+                batch=_PAGE_CHUNKS[-1],
+                on_progress=self._on_embedded,
+            )
+        )
+        stale: list[str] = []
+        for one in page:
+            old = before[one.state.path]
+            if old is not None:
+                stale += chunk_ids(old.document, one.state.chunks, old.chunks)
+                stale += [old.document] if old.chunks and not one.state.chunks else []
+        if stale:
+            delete_records(self._tenant, stale, self._store)
+        self._state.finish(key, (one.state for one in page))
+        new = [one for one in page if one.records]
+        self._report = replace(
+            self._report,
+            read=self._report.read + len(new),
+            written=self._report.written + report.written,
+            embed_seconds=self._report.embed_seconds + report.embed_seconds,
+            unchanged=self._report.unchanged + sum(not one.records and not one.state.skipped for one in page),
+        )
+
+    def _remove_gone(self, paths: Iterable[str]) -> None:
+        gone = [self._state.files[path] for path in paths]
+        for start in range(0, len(gone), _LOOKED_UP):
+            part = gone[start : start + _LOOKED_UP]
+            ids = [name for file in part for name in (file.document, *chunk_ids(file.document, 0, file.chunks))]
+            delete_records(self._tenant, ids, self._store)
+            key = self._state.begin(part)
+            self._state.finish(key, [replace(file, gone=True) for file in part])
+        self._report = replace(self._report, removed=sum(bool(file.chunks) for file in gone))
+
+    def _skipped(self, path: str, reason: str) -> FileSkipped:
+        skipped = FileSkipped(path or self._report.name, reason)
+        self._report = replace(self._report, skipped=(*self._report.skipped, skipped))
+        return skipped
+
+
+def chunker_for(store: WriteStore, *, threads: int | None) -> tuple[Chunker, Encoder]:
+    """Return the chunker for the served model that reads the least of a text, and that model."""
+    encoders = [store.encoder_for(model, threads=threads) for model in store.models()]
+    narrowest = min(encoders, key=lambda encoder: (encoder.max_tokens, encoder.model_id))
+    return Chunker(lambda text: len(narrowest.token_ends(text)), narrowest.max_tokens), narrowest
+
+
+def _read_ahead(
+    files: Sequence[FoundFile], known: Mapping[str, str], options: Options
+) -> Generator[tuple[FoundFile, Reading], None, None]:
+    """Yield what came of reading each file; the next ones are read meanwhile."""
+    done: queue.Queue[Reading] = queue.Queue(_AHEAD)
+    stopped = threading.Event()
+    with ReaderProcess(options.limits, options.mapping) as reader:
+
+        def read() -> None:
+            for file in files:
+                if stopped.is_set():
+                    return
+                if file.size > options.limits.file_bytes:
+                    reading = Reading(
+                        unreadable=f"is {file.size:,} bytes long, of at most {options.limits.file_bytes:,}"
+                    )
+                else:
+                    name = file.path or Path(file.where).name
+                    reading = reader.read(file.where, name, known.get(file.path, ""))
+                while not stopped.is_set():
+                    try:
+                        done.put(reading, timeout=0.2)
+                        break
+                    except queue.Full:
+                        continue
+
+        thread = threading.Thread(target=read, name="braid-documents", daemon=True)
+        thread.start()
+        try:
+            for file in files:
+                yield file, done.get()
+        finally:
+            stopped.set()
+            reader.close()
+            thread.join()

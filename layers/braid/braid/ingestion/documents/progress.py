@@ -1,0 +1,131 @@
+"""Events of an ingest of documents, and the estimate of how long it still takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from braid.ingestion.documents.files import FoundFile
+
+_BYTES_OF_CHUNK = {".pdf": 8_000, ".docx": 3_000, ".pptx": 8_000, ".xlsx": 700, ".html": 2_000, ".htm": 2_000}
+"""Bytes of a file for each chunk of it, until files of its kind were read."""
+_BYTES_OF_TEXT = 700
+_PRIOR_CHUNKS = 4
+"""Chunks that the assumed size counts as, beside those that were seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderBegun:
+    """A folder was listed."""
+
+    name: str
+    files: int
+    changed: int
+    """Files that are to be opened."""
+    hidden: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileSkipped:
+    """Nothing is stored of a file, or of a folder in the folder."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A page of files was written; what came until here is kept."""
+
+    name: str
+    path: str
+    """The last file of the page."""
+    files: int
+    """Files that are done, of those that are to be opened."""
+    all_files: int
+    chunks: int
+    """Chunks that are done."""
+    all_chunks: int
+    """Estimate of all of them."""
+    seconds: float
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class FolderDone:
+    """A folder is ingested."""
+
+    name: str
+    documents: int = 0
+    """Documents of the folder that are stored now."""
+    chunks: int = 0
+    read: int = 0
+    """Documents that were new or had changed."""
+    written: int = 0
+    """Chunks that were new or had changed."""
+    unchanged: int = 0
+    """Files that were as before."""
+    removed: int = 0
+    """Documents that were removed, because their files are gone."""
+    hidden: int = 0
+    skipped: tuple[FileSkipped, ...] = ()
+    seconds: float = 0.0
+    embed_seconds: float = 0.0
+
+
+Event = FolderBegun | FileSkipped | Progress | FolderDone
+
+
+class Estimate:
+    """Estimates the chunks of the files that are not read yet, by what those of their suffix had, and their time."""
+
+    def __init__(self, files: Sequence[FoundFile], seconds: Callable[[], float]) -> None:
+        self._seconds, self._begun, self._files = seconds, seconds(), len(files)
+        self._left = Counter[str]()
+        for file in files:
+            self._left[_suffix(file)] += file.size
+        self._bytes = Counter({suffix: _assumed(suffix) * _PRIOR_CHUNKS for suffix in self._left})
+        self._chunks = Counter(dict.fromkeys(self._left, _PRIOR_CHUNKS))
+        self._read_files = self._read_chunks = self._written = 0
+
+    def read(self, file: FoundFile, chunks: int) -> None:
+        """Count a file that was read."""
+        suffix = _suffix(file)
+        self._left[suffix] -= file.size
+        self._bytes[suffix] += file.size
+        self._chunks[suffix] += chunks
+        self._read_files += 1
+        self._read_chunks += chunks
+
+    def wrote(self, chunks: int) -> None:
+        """Count chunks that were written."""
+        self._written += chunks
+
+    def progress(self, name: str, path: str) -> Progress:
+        """Return how far the ingest is."""
+        waiting = sum(size * self._chunks[suffix] / self._bytes[suffix] for suffix, size in self._left.items())
+        left = round(waiting) + self._read_chunks - self._written
+        passed = self._seconds() - self._begun
+        return Progress(
+            name=name,
+            path=path,
+            files=self._read_files,
+            all_files=self._files,
+            chunks=self._written,
+            all_chunks=self._written + left,
+            seconds=passed,
+            seconds_left=passed * left / max(1, self._written),
+        )
+
+
+def _suffix(file: FoundFile) -> str:
+    return PurePosixPath(file.path or file.where).suffix.lower()
+
+
+def _assumed(suffix: str) -> int:
+    return _BYTES_OF_CHUNK.get(suffix, _BYTES_OF_TEXT)

@@ -1,0 +1,193 @@
+"""Reads files in a process of its own, so that no file can take more time or memory than one may, or end the ingest.
+
+Run as a module it is that process: it takes a request a line on standard input, and answers each with the length of an
+object of JSON in eight bytes, and the object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import selectors
+import stat
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from braid.ingestion.documents.document import Document, Limits, Source, Unreadable
+from braid.ingestion.documents.reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LENGTH_BYTES = 8
+_PART_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came of reading a file: a document, or a reason why there is none."""
+
+    sha256: str = ""
+    """Of the content; empty of a file that could not be opened."""
+    document: Document | None = None
+    """None as well where the content is the one that was known."""
+    unreadable: str = ""
+    lasting: bool = True
+    """Whether the same content will be unreadable the next time, too."""
+
+
+@dataclass
+class ReaderProcess:
+    """A process that reads one file after the other; started by the first one, and again after one that broke it."""
+
+    limits: Limits = field(default_factory=Limits)
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, path: str, name: str, known_sha256: str = "") -> Reading:
+        """Read one file.
+
+        Parameters
+        ----------
+        path
+            Where it is.
+        name
+            Its path in what is ingested, by which a document without a title is called.
+        known_sha256
+            Of the content that was read before: if it is still that, no document is made of it.
+        """
+        process = self._started()
+        request = {"path": os.fsencode(path).hex(), "name": name, "known": known_sha256}
+        try:
+            _stream(process.stdin).write(json.dumps(request).encode() + b"\n")
+            _stream(process.stdin).flush()
+            answer = self._answer(process, time.monotonic() + self.limits.seconds)
+        except TimeoutError:
+            self.close()
+            return Reading(unreadable=f"takes longer than {self.limits.seconds:g} seconds to read", lasting=False)
+        except OSError:
+            self.close()
+            return Reading(unreadable="broke its reader, or needs more memory than one file may take", lasting=False)
+        document = answer.pop("document", None)
+        return Reading(**answer, document=Document.from_json(document) if document else None)
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            for stream in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    _stream(stream).close()
+            process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            paths = os.pathsep.join(path for path in sys.path if path)
+            told = json.dumps({"limits": asdict(self.limits), "mapping": dict(self.mapping)})
+            self._process = subprocess.Popen(  # noqa: S603 - this module, in this Python
+                [sys.executable, "-m", __spec__.name if __spec__ else __name__, told],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": paths},
+                start_new_session=True,  # Ctrl-C is for the process that ingests, which ends this one
+            )
+        return self._process
+
+    @staticmethod
+    def _answer(process: subprocess.Popen[bytes], until: float) -> dict[str, Any]:
+        """Return the next answer.
+
+        Raises
+        ------
+        TimeoutError
+            If it is not there in time.
+        EOFError
+            If the process ended.
+        """
+        stream = _stream(process.stdout)
+        content = bytearray()
+        length = _LENGTH_BYTES
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while len(content) < length:
+                if not selector.select(max(0.0, until - time.monotonic())):
+                    raise TimeoutError
+                part = os.read(stream.fileno(), min(_PART_BYTES, length - len(content)))
+                if not part:
+                    raise BrokenPipeError
+                content += part
+                if len(content) == length == _LENGTH_BYTES:
+                    length += int.from_bytes(content, "big")
+        return dict(json.loads(content[_LENGTH_BYTES:]))
+
+
+def _stream(stream: Any) -> Any:  # noqa: ANN401 - a pipe that was asked for
+    return stream
+
+
+def read_file(path: str | bytes, name: str, known_sha256: str, limits: Limits, mapping: Mapping[str, str]) -> Reading:
+    """Read one file in this process, without a limit of time.
+
+    A link in the place of the file, or anything but a regular file, is refused: it may have been put there meanwhile.
+    """
+    sha256 = ""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return Reading(unreadable="is no regular file")
+            content = file.read(limits.file_bytes + 1)
+        sha256 = hashlib.sha256(content).hexdigest()
+        if sha256 == known_sha256:
+            return Reading(sha256)
+        return Reading(sha256, read(Source(name, content, limits, mapping)))
+    except Unreadable as error:
+        return Reading(sha256, unreadable=str(error), lasting="install braid" not in str(error))
+    except OSError as error:
+        return Reading(unreadable=f"cannot be opened: {error.strerror}", lasting=False)
+    except MemoryError:
+        return Reading(sha256, unreadable="needs more memory than one file may take")
+
+
+def main() -> None:
+    """Answer requests until standard input ends."""
+    told = json.loads(sys.argv[1])
+    limits = Limits(**told["limits"])
+    _limit_memory(limits.memory_bytes)
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(2, sys.stdout.fileno())  # nothing that a library prints is taken for an answer
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        reading = read_file(bytes.fromhex(request["path"]), request["name"], request["known"], limits, told["mapping"])
+        answer = {"sha256": reading.sha256, "unreadable": reading.unreadable, "lasting": reading.lasting}
+        if reading.document is not None:
+            answer["document"] = reading.document.as_json()
+        content = json.dumps(answer).encode()
+        out.write(len(content).to_bytes(_LENGTH_BYTES, "big") + content)
+        out.flush()
+
+
+def _limit_memory(size: int) -> None:
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    except (ImportError, ValueError, OSError):  # not on every system
+        return
+
+
+if __name__ == "__main__":
+    main()

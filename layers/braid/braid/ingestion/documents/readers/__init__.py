@@ -1,0 +1,1 @@
+"""Readers of one format each: a source in, a document out. Their libraries are imported when a file needs them."""

@@ -1,0 +1,139 @@
+"""Reader of HTML: its text by headings and blocks, without scripts, styles and forms."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.readers.text import decode, one_line, tidied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from selectolax.lexbor import LexborNode
+
+    from braid.ingestion.documents.document import Source
+
+_LEFT_OUT = "script, style, noscript, template, svg, math, iframe, object, select, button, nav, head, [hidden]"
+_HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
+_BLOCKS = _HEADINGS | {
+    *("address", "article", "aside", "blockquote", "body", "caption", "dd", "details", "div", "dl", "dt", "fieldset"),
+    *("figcaption", "figure", "footer", "form", "header", "hr", "html", "legend", "li", "main", "ol", "p", "pre"),
+    *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
+}
+_CELLS = {"td", "th"}
+_TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)(?:[^<>]*?(/)>)?")
+_UNCLOSED = {
+    *("area", "base", "body", "br", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img", "input", "li"),
+    *("link", "meta", "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "wbr"),
+}
+"""Elements that need no end."""
+_DEPTH = 2_000
+
+
+def read_html(source: Source) -> Document:
+    """Read HTML: its title, and its text under its headings."""
+    return html_document(decode(source.content), source)
+
+
+def html_document(html: str, source: Source) -> Document:
+    """Return the document of HTML that is text already."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    _check_depth(html)
+    tree = LexborHTMLParser(html)
+    named = tree.css_first("title")
+    title = one_line(named.text()) if named else ""
+    metadata = {
+        name: content
+        for name in ("author", "description", "keywords")
+        if (node := tree.css_first(f'meta[name="{name}"]')) and (content := node.attributes.get("content"))
+    }
+    sections = list(_sections(_blocks(tree)))
+    first = next((section.heading[0] for section in sections if section.heading), None)
+    return Document(tidied(title) or first or source.stem, "html", bounded(sections, source.limits), metadata)
+
+
+def _check_depth(html: str) -> None:
+    """Refuse elements inside of elements without end, with which parsing takes the square of their number."""
+    depth = 0
+    for found in _TAG.finditer(html):
+        closes, name, empty = found.groups()
+        if name.lower() not in _UNCLOSED and not empty:
+            depth = max(0, depth - 1) if closes else depth + 1
+            if depth > _DEPTH:
+                raise Unreadable(f"nests its elements more than {_DEPTH:,} deep")
+
+
+def text_of(html: str) -> str:
+    """Return the text of a piece of HTML, one block a line."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    _check_depth(html)
+    return "\n".join(text for _, text in _blocks(LexborHTMLParser(html)))
+
+
+def _blocks(tree: object) -> Iterator[tuple[str, str]]:
+    """Yield the tag and the text of every block that has text of its own, in the order of the page."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    assert isinstance(tree, LexborHTMLParser)  # noqa: S101 - for the type checker: the library is imported late
+    for node in tree.css(_LEFT_OUT):
+        node.decompose()
+    root = tree.body
+    if root is None:
+        return
+    tag, place, parts = "p", (0, 0), list[str]()
+    for node in root.traverse(include_text=True):
+        if node.tag == "br":
+            parts.append("\n")
+        if node.tag != "-text":
+            continue
+        block, cell = _block_of(node)
+        if block.mem_id != place[0]:
+            yield from _block(tag, parts)
+            tag, parts = block.tag or "p", []
+        elif cell != place[1]:
+            parts.append(" | ")
+        place = (block.mem_id, cell)
+        parts.append(node.text_content or "")
+    yield from _block(tag, parts)
+
+
+def _block(tag: str, parts: list[str]) -> Iterator[tuple[str, str]]:
+    whole = tidied("".join(parts))
+    text = whole.strip("\n") if tag == "pre" else one_line(whole)
+    if text.strip():
+        yield tag, text
+
+
+def _block_of(node: LexborNode) -> tuple[LexborNode, int]:
+    """Return the nearest block around a node, and which cell of a table is between the two."""
+    cell, inner = 0, node
+    while (parent := inner.parent) is not None:
+        inner = parent
+        if inner.tag in _BLOCKS:
+            break
+        if inner.tag in _CELLS:
+            cell = cell or inner.mem_id
+    return inner, cell
+
+
+def _sections(blocks: Iterator[tuple[str, str]]) -> Iterator[Section]:
+    levels: list[tuple[int, str]] = []
+    held: list[str] = []
+    before = ""
+    for tag, text in blocks:
+        if tag not in _HEADINGS:
+            # Items of one list and rows of one table stand together.
+            glue = "\n" if tag == before and tag in {"li", "tr", "dd", "dt"} else "\n\n"
+            held.append((glue if held else "") + text)
+            before = tag
+            continue
+        yield Section("".join(held), tuple(heading for _, heading in levels))
+        held, before, depth = [], "", int(tag[1])
+        while levels and levels[-1][0] >= depth:
+            levels.pop()
+        levels.append((depth, text))
+    yield Section("".join(held), tuple(heading for _, heading in levels))

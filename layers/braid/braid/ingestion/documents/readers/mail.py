@@ -1,0 +1,74 @@
+"""Reader of e-mail messages."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.readers.html import html_document
+from braid.ingestion.documents.readers.text import decode, one_line, tidied
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
+
+    from braid.ingestion.documents.document import Plain, Source
+
+_HEADERS = {"from": "From", "to": "To", "cc": "Cc"}
+_BODIES = {"text/plain": 0, "text/html": 1}
+"""What can be a message's text, the best first."""
+_PARTS = 1_000
+
+
+def read_mail(source: Source) -> Document:
+    """Read a message: its subject, its text, who wrote it to whom and when; attachments are named, and not read."""
+    message = email.message_from_bytes(source.content, policy=email.policy.default)
+    subject = one_line(tidied(_header(message, "Subject")))
+    body, best, attached, parts = None, len(_BODIES), list[str](), 0
+    for part in message.walk():
+        parts += 1
+        if parts > _PARTS:
+            raise Unreadable(f"has more than {_PARTS:,} parts")
+        if part.is_multipart():
+            continue
+        if part.get_filename():
+            attached.append(one_line(tidied(str(part.get_filename()))))
+        elif (rank := _BODIES.get(part.get_content_type())) is not None and rank < best:
+            body, best = part, rank
+    sections = _body(body, source)
+    metadata: dict[str, Plain] = {
+        key: value for key, name in _HEADERS.items() if (value := one_line(tidied(_header(message, name))))
+    }
+    if attached:
+        metadata["attachments"] = ", ".join(attached)
+    return Document(subject or source.stem, "email", bounded(sections, source.limits), metadata, _date(message))
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        return str(message.get(name) or "")
+    except Exception:  # noqa: BLE001 - the standard library's parser fails on some malformed headers in its own ways
+        return ""
+
+
+def _body(part: EmailMessage | None, source: Source) -> tuple[Section, ...]:
+    if part is None:
+        return ()
+    content = part.get_payload(decode=True)
+    content = content if isinstance(content, bytes) else str(content).encode()
+    try:
+        text = content.decode(part.get_content_charset() or "utf-8")
+    except (LookupError, UnicodeDecodeError):
+        text = decode(content)
+    if part.get_content_type() == "text/html":
+        return html_document(text, source).sections
+    return (Section(tidied(text)),)
+
+
+def _date(message: EmailMessage) -> str | None:
+    try:
+        return parsedate_to_datetime(_header(message, "Date")).isoformat()
+    except (ValueError, TypeError):
+        return None

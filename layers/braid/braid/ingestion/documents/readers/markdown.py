@@ -1,0 +1,107 @@
+"""Reader of Markdown with front matter; notebooks use its parts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from braid.ingestion.documents.document import Document, Section, bounded
+from braid.ingestion.documents.readers.html import text_of
+from braid.ingestion.documents.readers.text import decode, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from braid.ingestion.documents.document import Plain, Source
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER_CHARACTERS = 64 * 1024
+_IMAGE = re.compile(r"!\[([^\]\n]*)\]\([^)\s]*(?:\s+\"[^\"\n]*\")?\)")
+_LINK = re.compile(r"\[([^\]\n]+)\]\([^)\s]*(?:\s+\"[^\"\n]*\")?\)")
+
+
+def read_markdown(source: Source) -> Document:
+    """Read Markdown: front matter is metadata, the first heading of level one the title, the others the structure."""
+    text, metadata = front_matter(decode(source.content))
+    sections = list(markdown_sections(text))
+    title = metadata.pop("title", None)
+    if not title:
+        first = next((section.heading[0] for section in sections if section.heading), None)
+        levels = {section.heading[0] for section in sections if section.heading}
+        title = first if len(levels) == 1 else None
+    date = metadata.pop("date", None)
+    return Document(
+        str(title or source.stem),
+        "markdown",
+        bounded(sections, source.limits),
+        metadata,
+        str(date) if date else None,
+    )
+
+
+def front_matter(text: str) -> tuple[str, dict[str, Plain]]:
+    """Return a text with its front matter blanked, line by line, and the plain values and lists in it.
+
+    What is nested deeper, or no YAML at all, is left out.
+    """
+    found = _FRONT_MATTER.match(text[:_FRONT_MATTER_CHARACTERS])
+    if not found:
+        return text, {}
+    import yaml
+
+    rest = "\n" * found[0].count("\n") + text[found.end() :]
+    try:
+        values = yaml.safe_load(found[1])
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return rest, {}
+    if not isinstance(values, dict):
+        return rest, {}
+    plain = {str(key): _plain(value) for key, value in values.items()}
+    return rest, {key: value for key, value in plain.items() if value is not None}
+
+
+def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML holds
+    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+        return ", ".join(map(str, value))
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else None
+
+
+def markdown_sections(text: str, *, line: int = 1, path: tuple[str, ...] = ()) -> Iterator[Section]:
+    """Yield the sections of Markdown; ``line`` is the number of its first line, ``path`` the headings above it."""
+    from markdown_it import MarkdownIt
+
+    lines = text.split("\n")
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    levels: list[tuple[int, str]] = [(0, heading) for heading in path]
+    begin, code = 0, set[int]()
+
+    def section(begin: int, end: int) -> Section:
+        text = "\n".join(lines[at] if at in code else _without_links(lines[at]) for at in range(begin, end))
+        return Section(text, tuple(heading for _, heading in levels), line=line + begin)
+
+    for place, token in enumerate(tokens):
+        if token.map is None:
+            continue
+        first, after = token.map
+        if token.type in {"fence", "code_block"}:
+            code.update(range(first, after))
+        elif token.type == "html_block":
+            lines[first:after] = [one_line(text_of("\n".join(lines[first:after])))] + [""] * (after - first - 1)
+        elif token.type == "heading_open" and token.level == 0:
+            yield section(begin, first)
+            depth = int(token.tag[1])
+            while levels and levels[-1][0] >= depth:
+                levels.pop()
+            if heading := one_line(_without_links(tokens[place + 1].content)):
+                levels.append((depth, heading))
+            begin = after
+    yield section(begin, len(lines))
+
+
+def _without_links(line: str) -> str:
+    """Return a line with the words of its links and images, and without their addresses and emphasis."""
+    if "](" in line:
+        line = _LINK.sub(r"\1", _IMAGE.sub(r"\1", line))
+    return line.replace("**", "")

@@ -1,0 +1,155 @@
+"""Readers of DOCX, PPTX and XLSX, whose archives are checked before they are unpacked."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.readers.tables import rows_of, table_sections
+from braid.ingestion.documents.readers.text import one_line, tidied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from braid.ingestion.documents.document import Limits, Plain, Source
+
+_ARCHIVED_FILES = 10_000
+_TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
+"""Of the templates of python-docx and python-pptx."""
+_RATIO_FROM_BYTES = 16 * 1024 * 1024
+"""Size from which the ratio counts: a small file of blanks shrinks more than any real document."""
+
+
+def check_archive(content: bytes, limits: Limits) -> list[str]:
+    """Return the names inside of a ZIP archive.
+
+    Raises
+    ------
+    Unreadable
+        If it is no archive, or if unpacking it would take more than the limits allow.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        raise Unreadable("is broken: the archive inside of it cannot be read") from None
+    if len(entries) > _ARCHIVED_FILES:
+        raise Unreadable(f"holds {len(entries):,} files, of at most {_ARCHIVED_FILES:,}")
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise Unreadable("is encrypted; save it without a password")
+    unpacked = sum(entry.file_size for entry in entries)
+    too_dense = unpacked > _RATIO_FROM_BYTES and unpacked > limits.unpacked_ratio * len(content)
+    if unpacked > limits.unpacked_bytes or too_dense:
+        raise Unreadable(f"would unpack to {unpacked:,} bytes from {len(content):,}, as a bomb does")
+    return [entry.filename for entry in entries]
+
+
+def _core(properties: Any) -> tuple[str, dict[str, Plain], str | None]:  # noqa: ANN401 - of three libraries
+    """Return title, metadata and date of an Office file's properties."""
+    title = one_line(tidied(str(getattr(properties, "title", "") or "")))
+    author = getattr(properties, "author", None) or getattr(properties, "creator", None)
+    at = getattr(properties, "modified", None)
+    # Libraries put their own name where nobody wrote one.
+    stated = author and author not in {"python-docx", "openpyxl"}
+    date = at.isoformat() if at and at.date().isoformat() not in _TEMPLATE_DATES else None
+    return title, {"author": tidied(str(author))} if stated else {}, date
+
+
+def read_docx(source: Source) -> Document:
+    """Read a DOCX: paragraphs and tables under its headings."""
+    check_archive(source.content, source.limits)
+    import docx
+
+    file = docx.Document(io.BytesIO(source.content))
+    title, metadata, date = _core(file.core_properties)
+    title = "" if title == "Word Document" else title  # of python-docx's template
+    sections = list(_docx_sections(file))
+    heading = next(
+        (one_line(part.text) for part in file.paragraphs[:50] if part.style and part.style.name == "Title"), ""
+    )
+    title = title or heading or source.stem
+    return Document(title, "docx", bounded(sections, source.limits), metadata, date)
+
+
+def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document of python-docx
+    from docx.table import Table
+
+    levels: list[tuple[int, str]] = []
+    held: list[str] = []
+    listed = False
+    for block in file.iter_inner_content():
+        if isinstance(block, Table):
+            rows = [" | ".join(dict.fromkeys(one_line(cell.text) for cell in row.cells)) for row in block.rows]
+            held.append("\n\n" + tidied("\n".join(rows)))
+            continue
+        text, style = tidied(block.text).strip(), (block.style.name or "") if block.style else ""
+        depth = int(style[8:]) if style.startswith("Heading ") and style[8:].isdigit() else 0
+        if not text or style == "Title":
+            continue
+        if not depth:
+            in_list = style.startswith("List")
+            held.append(("\n" if in_list and listed else "\n\n") + text)
+            listed = in_list
+            continue
+        yield Section("".join(held).strip(), tuple(heading for _, heading in levels))
+        held = []
+        while levels and levels[-1][0] >= depth:
+            levels.pop()
+        levels.append((depth, one_line(text)))
+    yield Section("".join(held).strip(), tuple(heading for _, heading in levels))
+
+
+def read_pptx(source: Source) -> Document:
+    """Read a PPTX: each slide's text, tables and notes."""
+    check_archive(source.content, source.limits)
+    import pptx
+
+    file = pptx.Presentation(io.BytesIO(source.content))
+    title, metadata, date = _core(file.core_properties)
+    title = "" if title == "PowerPoint Presentation" else title  # of python-pptx's template
+    sections = list(_slides(file))
+    first = next((section.heading[0] for section in sections if section.heading), None)
+    return Document(title or first or source.stem, "pptx", bounded(sections, source.limits), metadata, date)
+
+
+def _slides(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a presentation of python-pptx
+    for number, slide in enumerate(file.slides, start=1):
+        named = slide.shapes.title
+        heading = one_line(tidied(named.text_frame.text)) if named is not None else ""
+        parts = [text for shape in slide.shapes if shape is not named for text in _shape_texts(shape)]
+        if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
+            parts.append(notes.text)
+        text = tidied("\n\n".join(part.replace("\v", "\n") for part in parts if part.strip()))
+        # A slide with nothing but a title says that title.
+        yield Section(text or heading, (heading,) if heading else (), page=number)
+
+
+def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of python-pptx
+    waiting = [shape]
+    while waiting:
+        one = waiting.pop()
+        if hasattr(one, "shapes"):  # a group
+            waiting += reversed(list(one.shapes))
+        elif one.has_text_frame:
+            yield one.text_frame.text
+        elif getattr(one, "has_table", False):
+            yield "\n".join(" | ".join(one_line(cell.text) for cell in row.cells) for row in one.table.rows)
+
+
+def read_xlsx(source: Source) -> Document:
+    """Read an XLSX: the rows of every sheet, with the values that were last calculated."""
+    check_archive(source.content, source.limits)
+    import openpyxl
+
+    book = openpyxl.load_workbook(io.BytesIO(source.content), read_only=True, data_only=True, keep_links=False)
+    try:
+        title, metadata, date = _core(book.properties)
+        sections: list[Section] = []
+        for sheet in book.worksheets:
+            rows = rows_of(sheet.iter_rows(values_only=True), source.limits)
+            sections += table_sections(rows, source.mapping, heading=(one_line(sheet.title),))
+    finally:
+        book.close()
+    return Document(title or source.stem, "xlsx", bounded(sections, source.limits), metadata, date)

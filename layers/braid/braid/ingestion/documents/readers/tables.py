@@ -1,0 +1,165 @@
+"""Readers of CSV, JSON and JSON Lines, and the rows of tables of any format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.readers.text import decode, one_line, tidied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from braid.ingestion.documents.document import Limits, Plain, Source
+
+_OWN = ("title", "text", "timestamp")
+"""What a column may be besides a key of metadata."""
+_DEPTH = 32
+Row = tuple[int, dict[str, str]]
+"""A row's number in its file, and its cells by column."""
+
+
+def read_csv(source: Source) -> Document:
+    """Read a table with commas, semicolons, tabs or bars; its first row names the columns."""
+    text = decode(source.content)
+    csv.field_size_limit(source.limits.characters)
+    try:
+        dialect: Any = csv.Sniffer().sniff(text[:8_192], delimiters=",;\t|")
+    except csv.Error:
+        dialect = "excel-tab" if source.suffix == ".tsv" else "excel"
+    try:
+        rows = list(rows_of(csv.reader(io.StringIO(text), dialect), source.limits))
+    except csv.Error as error:
+        raise Unreadable(f"is no table: {error}") from None
+    sections = table_sections(rows, source.mapping)
+    return Document(source.stem, "csv", bounded(sections, source.limits))
+
+
+def rows_of(lines: Iterable[Sequence[object]], limits: Limits) -> Iterator[Row]:
+    """Yield the rows below the first that is not empty, whose cells are the names of the columns."""
+    names: list[str] = []
+    characters = 0
+    for number, line in enumerate(lines, start=1):
+        cells = ["" if cell is None else tidied(str(cell)).strip() for cell in line]
+        if not any(cells):
+            continue
+        if not names:
+            names = _distinct(cells)
+            continue
+        characters += sum(map(len, cells))
+        if characters > limits.characters:
+            raise Unreadable(f"holds more than {limits.characters:,} characters of text; split it")
+        cells_by_name = dict(zip(names, cells, strict=False))
+        yield number, {name: cell for name, cell in cells_by_name.items() if cell}
+
+
+def _distinct(cells: Sequence[str]) -> list[str]:
+    """Return names of columns, those without one or with another's numbered."""
+    names: list[str] = []
+    for number, cell in enumerate(cells, start=1):
+        name = one_line(cell) or f"column {number}"
+        names.append(name if name not in names else f"{name} {number}")
+    return names
+
+
+def table_sections(rows: Iterable[Row], mapping: Mapping[str, str], heading: tuple[str, ...] = ()) -> list[Section]:
+    """Return the rows as one section of lines ``column: value``, or with a mapping each as a section of its own.
+
+    Raises
+    ------
+    Unreadable
+        If the mapping names a column that no row has.
+    """
+    rows = list(rows)
+    if not mapping:
+        lines = [_said(cells) for _, cells in rows]
+        return [Section("\n".join(lines), heading, line=rows[0][0], rows=True)] if rows else []
+    columns = dict.fromkeys(name for _, cells in rows for name in cells)
+    for field, column in mapping.items():
+        if rows and column not in columns:
+            known = ", ".join(list(columns)[:12])
+            raise Unreadable(f"has no column {column!r} for {field}; it has {known}")
+    return [_mapped(number, cells, mapping, heading) for number, cells in rows]
+
+
+def _said(cells: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {one_line(value)}" for name, value in cells.items())
+
+
+def _mapped(number: int, cells: Mapping[str, str], mapping: Mapping[str, str], heading: tuple[str, ...]) -> Section:
+    taken = {mapping[name] for name in _OWN if name in mapping}
+    rest = {name: value for name, value in cells.items() if name not in taken}
+    text = cells.get(mapping["text"], "") if "text" in mapping else _said(rest)
+    title = one_line(cells.get(mapping["title"], "")) if "title" in mapping else ""
+    metadata: dict[str, Plain] = {
+        name: cells[column] for name, column in mapping.items() if name not in _OWN and column in cells
+    }
+    # With a column for the text, what stands beside it is still to be known of the row.
+    if "text" in mapping:
+        metadata = {**{name: value for name, value in rest.items() if value not in metadata.values()}, **metadata}
+    return Section(
+        text or title,
+        (*heading, title) if title else heading,
+        line=number,
+        whole=True,
+        timestamp=cells.get(mapping["timestamp"]) if "timestamp" in mapping else None,
+        metadata=metadata,
+    )
+
+
+def _parsed(text: str, place: str = "") -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise Unreadable(f"{place}is nested too deeply") from None
+    except ValueError as error:
+        raise Unreadable(f"{place}is not JSON: {error}") from None
+
+
+def read_json(source: Source) -> Document:
+    """Read JSON: a list of objects as a table, an object by its keys."""
+    value = _parsed(decode(source.content))
+    if isinstance(value, list):
+        sections = table_sections(_numbered(value), source.mapping)
+    elif isinstance(value, dict):
+        sections = [Section("\n".join(_leaves(part)), (one_line(str(key)),), rows=True) for key, part in value.items()]
+    else:
+        sections = [Section(str(value))]
+    return Document(source.stem, "json", bounded(sections, source.limits))
+
+
+def read_json_lines(source: Source) -> Document:
+    """Read JSON Lines as a table with one row a line."""
+    lines = decode(source.content).split("\n")
+    values = [(number, _parsed(line, f"line {number} ")) for number, line in enumerate(lines, start=1) if line.strip()]
+    rows = [(number, _cells(value)) for number, value in values]
+    return Document(source.stem, "jsonl", bounded(table_sections(rows, source.mapping), source.limits))
+
+
+def _numbered(values: list[Any]) -> list[Row]:
+    return [(number, _cells(value)) for number, value in enumerate(values, start=1)]
+
+
+def _cells(value: object) -> dict[str, str]:
+    """Return the leaves of a value by their paths."""
+    if not isinstance(value, dict):
+        return {"value": "; ".join(_leaves(value))}
+    return {tidied(str(key)): cell for key, part in value.items() if (cell := "; ".join(_leaves(part)))}
+
+
+def _leaves(value: object, depth: int = 0) -> Iterator[str]:
+    """Yield the plain values inside of a value, with the keys that lead to them."""
+    if depth > _DEPTH:
+        raise Unreadable(f"is nested more than {_DEPTH} levels deep")
+    if isinstance(value, dict):
+        for key, part in value.items():
+            for leaf in _leaves(part, depth + 1):
+                yield f"{key}: {leaf}"
+    elif isinstance(value, list):
+        for part in value:
+            yield from _leaves(part, depth + 1)
+    elif value is not None and value != "":
+        yield tidied(str(value)).strip()

@@ -1,0 +1,114 @@
+"""Reader of plain text, and the decoding of text in any encoding."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import TYPE_CHECKING
+
+from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from braid.ingestion.documents.document import Source
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SAMPLE_BYTES = 64 * 1024
+_WESTERN = "cp1252"
+_NEARLY = 0.1
+"""Difference of two encodings' share of odd characters that says nothing of a short text."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_UNDERLINE = re.compile(r"^(={3,}|-{3,}|\*{3,}|~{3,}|#{3,})\s*$")
+_HEADING_CHARACTERS = 120
+
+
+def decode(content: bytes) -> str:
+    """Return text of UTF-8, of UTF-16 or UTF-32 with a mark, or of the encoding that it is most likely in.
+
+    Raises
+    ------
+    Unreadable
+        If it is no text in any of them.
+    """
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            try:
+                return tidied(content.decode(encoding))
+            except UnicodeDecodeError:
+                raise Unreadable(f"begins as {encoding.upper()} and is none") from None
+    if b"\x00" in content:
+        raise Unreadable("is a binary file, not text")
+    try:
+        return tidied(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return tidied(_guessed(content, error.start))
+
+
+def _guessed(content: bytes, first_wrong: int) -> str:
+    from charset_normalizer import from_bytes
+
+    # The sample is around the first byte that is not UTF-8: before it there may be nothing but ASCII.
+    start = max(0, first_wrong - _SAMPLE_BYTES // 2)
+    found = from_bytes(content[start : start + _SAMPLE_BYTES])
+    best = found.best()
+    if best is None:
+        raise Unreadable("is text in no encoding that can be told; save it as UTF-8")
+    # A few accents do not tell Western Europe's encoding from its neighbours', and it is by far the most frequent.
+    western = any(match.chaos <= best.chaos + _NEARLY and _WESTERN in match.could_be_from_charset for match in found)
+    return content.decode(_WESTERN if western else best.encoding, errors="replace")
+
+
+def tidied(text: str) -> str:
+    """Return text with plain line ends, and without control characters and halves of surrogate pairs."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n\n")
+    return _CONTROLS.sub("", text).encode("utf-8", "ignore").decode()
+
+
+def one_line(text: str) -> str:
+    """Return text with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+def read_text(source: Source) -> Document:
+    """Read plain text; underlined lines, as of reStructuredText, are headings."""
+    return Document(source.stem, "text", bounded(_sections(decode(source.content)), source.limits))
+
+
+def _sections(text: str) -> Iterator[Section]:
+    lines = text.split("\n")
+    styles: list[str] = []
+    path: list[str] = []
+    begin = number = 0
+    while number < len(lines):
+        style = _heading_style(lines, number)
+        if style is None:
+            number += 1
+            continue
+        yield Section("\n".join(lines[begin:number]), tuple(path), line=begin + 1)
+        if style not in styles:
+            styles.append(style)
+        level = styles.index(style)
+        del path[level:]
+        path.append(lines[number].strip())
+        number += 2
+        begin = number
+    yield Section("\n".join(lines[begin:]), tuple(path), line=begin + 1)
+
+
+def _heading_style(lines: list[str], number: int) -> str | None:
+    """Return the character that a heading's line is underlined with; None of a line that is no heading."""
+    if number + 1 >= len(lines) or not lines[number + 1].startswith(("=", "-", "*", "~", "#")):
+        return None
+    line, below = lines[number].rstrip(), lines[number + 1]
+    # A heading stands apart: what follows other text is the last line of a paragraph or table above a rule.
+    apart = number == 0 or not lines[number - 1].strip(" =-*~#")
+    if not (apart and line and len(line) <= _HEADING_CHARACTERS and _UNDERLINE.match(below)):
+        return None
+    return None if _UNDERLINE.match(line) or abs(len(below.rstrip()) - len(line)) > len(line) // 2 + 2 else below[0]

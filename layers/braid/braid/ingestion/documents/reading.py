@@ -1,0 +1,131 @@
+"""Which reader reads a file: by what it begins with, then by its suffix."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from braid.ingestion.documents.document import Unreadable, too_long
+from braid.ingestion.documents.readers.code import LANGUAGES, read_code, read_python
+from braid.ingestion.documents.readers.html import read_html
+from braid.ingestion.documents.readers.mail import read_mail
+from braid.ingestion.documents.readers.markdown import read_markdown
+from braid.ingestion.documents.readers.notebook import read_notebook
+from braid.ingestion.documents.readers.office import check_archive, read_docx, read_pptx, read_xlsx
+from braid.ingestion.documents.readers.pdf import read_pdf
+from braid.ingestion.documents.readers.tables import read_csv, read_json, read_json_lines
+from braid.ingestion.documents.readers.text import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from braid.ingestion.documents.document import Document, Source
+
+
+READERS: Final[dict[str, Callable[[Source], Document]]] = {
+    **dict.fromkeys((".md", ".markdown", ".mdx"), read_markdown),
+    **dict.fromkeys((".txt", ".text", ".rst", ".log", ".adoc"), read_text),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), read_html),
+    **dict.fromkeys((".csv", ".tsv"), read_csv),
+    **dict.fromkeys((".jsonl", ".ndjson"), read_json_lines),
+    **dict.fromkeys((".py", ".pyi"), read_python),
+    **dict.fromkeys(LANGUAGES, read_code),
+    ".json": read_json,
+    ".ipynb": read_notebook,
+    ".eml": read_mail,
+    ".pdf": read_pdf,
+    ".docx": read_docx,
+    ".pptx": read_pptx,
+    ".xlsx": read_xlsx,
+}
+"""Readers by suffix. Text without a known suffix is read as text."""
+_PACKED: Final = {
+    "word/document.xml": read_docx,
+    "ppt/presentation.xml": read_pptx,
+    "xl/workbook.xml": read_xlsx,
+}
+"""Readers by a name inside of an archive."""
+_NOT_TEXT: Final = {read_pdf, read_docx, read_pptx, read_xlsx}
+_HTML = re.compile(rb"\A\s*(?:<!--.*?-->\s*)*<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+_MAIL = re.compile(
+    rb"\A(?:Return-Path|Received|Delivered-To|MIME-Version|Message-ID|From|Date|Subject): [^\n]+\n"
+    rb"(?:[A-Z][\w-]*: |[ \t])"
+)
+_REFUSED = (
+    (rb"\xd0\xcf\x11\xe0", "is an encrypted or old Office file; save it as DOCX, PPTX or XLSX without a password"),
+    (rb"{\\rtf", "is RTF; save it as DOCX"),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8|II\*\x00|MM\x00\*|RIFF.{4}WEBP", "is a picture"),
+    (rb"(?:\s|<\?xml[^>]*>|<!--.*?-->|<!DOCTYPE svg[^>]*>)*<svg\b", "is a picture"),
+)
+"""Beginnings of what is not read, and why not."""
+
+
+def read(source: Source) -> Document:
+    """Read a file as what its content says it is, whatever its suffix.
+
+    Raises
+    ------
+    Unreadable
+        If it is no document, or one that is broken, encrypted, scanned, empty or beyond the limits; says which.
+    """
+    if not source.content.strip(b" \t\r\n\x00"):
+        raise Unreadable("is empty")
+    if len(source.content) > source.limits.file_bytes:
+        raise Unreadable(too_long(len(source.content), source.limits))
+    reader = reader_of(source)
+    try:
+        return reader(source)
+    except Unreadable:
+        raise
+    except ModuleNotFoundError as error:
+        raise Unreadable(f"needs the package {error.name}: install braid[documents]") from None
+    except MemoryError:
+        raise Unreadable("needs more memory than one file may take") from None
+    except RecursionError:
+        raise Unreadable("is nested too deeply") from None
+    except (zlib.error, struct.error, EOFError):
+        raise Unreadable("is broken: it ends early or was damaged") from None
+    except Exception as error:  # noqa: BLE001 - what the libraries raise about broken files has no common base
+        raise Unreadable(f"is broken, or no {reader.__name__.removeprefix('read_').upper()}: {_line(error)}") from None
+
+
+def reader_of(source: Source) -> Callable[[Source], Document]:
+    """Return the reader of a file.
+
+    Raises
+    ------
+    Unreadable
+        If none reads it.
+    """
+    start = source.content[:1_024]
+    if b"%PDF-" in start:
+        return read_pdf
+    if start.startswith(b"PK\x03\x04"):
+        names = set(check_archive(source.content, source.limits))
+        reader = next((reader for name, reader in _PACKED.items() if name in names), None)
+        if reader is None:
+            raise Unreadable("is an archive; unpack it")
+        return reader
+    for pattern, reason in _REFUSED:
+        if re.match(pattern, start, re.DOTALL):
+            raise Unreadable(reason)
+    if b"\x00" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
+        raise Unreadable("is a binary file, not text")
+    return _reader_of_text(source.suffix, start)
+
+
+def _reader_of_text(suffix: str, start: bytes) -> Callable[[Source], Document]:
+    named = READERS.get(suffix, read_text)
+    if named is not read_text and named not in _NOT_TEXT:
+        return named
+    if _HTML.match(start):
+        return read_html
+    return read_mail if _MAIL.match(start) else read_text
+
+
+def _line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its class."""
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in first)

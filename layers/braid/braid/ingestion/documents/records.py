@@ -1,0 +1,164 @@
+"""Records, vertices and edges of a document: one record a chunk, and a vertex of type Document that leads to them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from braid.errors import InvalidRequest
+from braid.ingestion.documents.chunking import SEPARATOR
+from braid.ingestion.documents.document import Unreadable
+from braid.models import MAX_ID_BYTES, Record, SourceRef, SourceType, Timestamp
+from braid.models.records import (
+    MAX_METADATA_BYTES,
+    MAX_METADATA_KEY_BYTES,
+    MAX_METADATA_KEYS,
+    MAX_METADATA_VALUE_BYTES,
+    MAX_WHOLE,
+    too_much,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from braid.ingestion.documents.chunking import Chunk
+    from braid.ingestion.documents.document import Document, Plain
+
+_TITLE_CHARACTERS: Final = 200
+_ID_BYTES: Final = MAX_ID_BYTES - len("#chunk-999999999")
+_TIMESTAMP: Final = TypeAdapter(Timestamp)
+
+
+def document_id(collection: str, path: str) -> str:
+    """Return the id of a document: the collection's name and the path in it, shortened by a hash where it is too long.
+
+    What cannot stand in an id, and the ``#`` that begins a chunk's number, is replaced; a hash keeps such ids apart.
+    """
+    whole = f"{collection}/{path}" if path else collection
+    plain = "".join(character if character.isprintable() and character != "#" else "_" for character in whole)
+    encoded = plain.encode("utf-8", "replace")
+    if plain == whole and len(encoded) <= _ID_BYTES:
+        return plain
+    told = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
+    return encoded[: _ID_BYTES - 17].decode("utf-8", "ignore") + "~" + told
+
+
+def chunk_ids(document: str, first: int, end: int) -> list[str]:
+    """Return the ids of a document's chunks from number ``first`` up to, without it, number ``end``."""
+    return [f"{document}#chunk-{number}" for number in range(first, end)]
+
+
+def records_of(
+    document: Document,
+    chunks: list[Chunk],
+    *,
+    tenant_id: str,
+    identity: str,
+    file: str,
+    modified: datetime | None = None,
+    where: Mapping[str, Plain] | None = None,
+) -> list[Record]:
+    """Return the records of a document's chunks.
+
+    Parameters
+    ----------
+    identity
+        Id of the document; a chunk's is that and its number.
+    file
+        Path of the file, for the citation.
+    modified
+        When the file was last changed.
+    where
+        Metadata that the caller adds; it wins over what the file says.
+
+    Raises
+    ------
+    Unreadable
+        If they hold more than a record may.
+    """
+    return list(_records(document, chunks, tenant_id, identity, file, modified, where or {}))
+
+
+def _records(  # noqa: PLR0917 - the same as above, which names them
+    document: Document,
+    chunks: list[Chunk],
+    tenant_id: str,
+    identity: str,
+    file: str,
+    modified: datetime | None,
+    where: Mapping[str, Plain],
+) -> Iterator[Record]:
+    title = _cut(" ".join(document.title.split()), _TITLE_CHARACTERS)
+    stated = _moment(document.timestamp)
+    for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
+        own: dict[str, Plain] = {"file": _bytes(file, MAX_METADATA_VALUE_BYTES), "format": document.format}
+        if chunk.heading:
+            own["heading"] = SEPARATOR.join(chunk.heading)
+        own["position"] = chunk.position
+        if chunk.line is not None:
+            own["line"] = chunk.line
+        metadata = _bounded({**document.metadata, **chunk.metadata}, own | dict(where))
+        try:
+            record = Record(
+                id=name,
+                tenant_id=tenant_id,
+                content=chunk.content,
+                source=SourceRef(type=SourceType.DOCUMENT, title=title, page=chunk.page, chunk_index=chunk.index),
+                updated_at=modified,
+                timestamp=_moment(chunk.timestamp) or stated,
+                metadata=metadata,
+            )
+        except ValidationError as error:
+            raise Unreadable(f"cannot be stored: {InvalidRequest.from_validation(error)}") from None
+        if found := too_much(record):
+            raise Unreadable(f"cannot be stored: {found.field} {found.message}")
+        yield record
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Return the moment that a text states; None of one that is no date."""
+    if not text:
+        return None
+    try:
+        return _TIMESTAMP.validate_python(text.strip())
+    except ValidationError:
+        return None
+
+
+def modified_at(seconds: float) -> datetime | None:
+    """Return a file's time of change; None where the system states none that there can be."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain]) -> dict[str, Plain]:
+    """Return metadata within a record's bounds: ours whole, of what the file says as much as fits beside it."""
+    metadata = dict(ours)
+    left = MAX_METADATA_BYTES - sum(len(key.encode()) + len(str(value).encode()) for key, value in ours.items())
+    for key, value in found.items():
+        if key in metadata or len(key.encode()) > MAX_METADATA_KEY_BYTES or len(metadata) >= MAX_METADATA_KEYS:
+            continue
+        plain = _bytes(value, MAX_METADATA_VALUE_BYTES) if isinstance(value, str) else value
+        if isinstance(plain, int) and abs(plain) > MAX_WHOLE:
+            plain = str(plain)[:64]
+        if isinstance(plain, float) and (plain != plain or plain in {float("inf"), float("-inf")}):  # noqa: PLR0124 - NaN
+            continue
+        left -= len(key.encode()) + len(str(plain).encode())
+        if left < 0:
+            break
+        metadata[key] = plain
+    return metadata
+
+
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
+
+
+def _bytes(text: str, most: int) -> str:
+    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")

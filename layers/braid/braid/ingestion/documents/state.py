@@ -1,0 +1,162 @@
+"""State of an ingested folder: what was read of which file, so that a later ingest opens only what has changed.
+
+It lies in the tenant's object store: a list of files, and beside it a page for each write since the list was made. A
+page is stored before its documents are written, without their hashes, and again afterwards. A file whose last page has
+no hash may be written in part: it is read again, and the chunks that it may have had are known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from braid.errors import ObjectMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from braid.ports.object_store import ObjectStore
+
+PREFIX = "folders/"
+UPLOADS = "uploads/"
+COLLECTION = "documents"
+"""Name of the folder that documents of the object store are of."""
+_LIST = "files.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What was read of one file."""
+
+    path: str
+    document: str
+    """Id of the document."""
+    size: int = 0
+    modified_ns: int = 0
+    sha256: str = ""
+    """Of the content; empty while the file is being written."""
+    options: str = ""
+    """Hash of what its chunks depend on besides the content."""
+    chunks: int = 0
+    """Chunks that are stored; while the file is being written, the most that may be."""
+    title: str = ""
+    format: str = ""
+    skipped: str = ""
+    """Why nothing is stored of it."""
+    gone: bool = False
+    """Whether the file was removed, with all that was stored of it."""
+
+
+@dataclass
+class FolderState:
+    """The files of one folder of one tenant, as they were last ingested."""
+
+    objects: ObjectStore
+    tenant_id: str
+    name: str
+    clock_ns: Callable[[], int]
+    place: str = ""
+    """Where the folder was, when it was last ingested."""
+    files: dict[str, FileState] = field(default_factory=dict)
+
+    @property
+    def _folder(self) -> str:
+        return f"{PREFIX}{hashlib.sha256(self.name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+    def load(self) -> FolderState:
+        """Read what is stored, and return the state."""
+        header, files = _read(self.objects, self.tenant_id, self._folder)
+        self.place, self.files = header.get("place", ""), files
+        return self
+
+    def begin(self, files: Iterable[FileState]) -> str:
+        """Store that documents are about to be written; return the key of the page."""
+        page = [replace(file, sha256="", chunks=max(file.chunks, self._chunks(file.path))) for file in files]
+        key = f"{self._folder}/page-{self.clock_ns():020d}.jsonl"
+        self._put(key, page)
+        for file in page:
+            self.files[file.path] = file
+        return key
+
+    def _chunks(self, path: str) -> int:
+        known = self.files.get(path)
+        return known.chunks if known else 0
+
+    def finish(self, key: str, files: Iterable[FileState]) -> None:
+        """Store that the documents of a page are written."""
+        page = list(files)
+        self._put(key, page)
+        for file in page:
+            self.files[file.path] = file
+
+    def compact(self) -> None:
+        """Store the list of all files, instead of the pages."""
+        pages = [info.key for info in self.objects.list(self.tenant_id, f"{self._folder}/page-")]
+        self.files = {path: file for path, file in self.files.items() if not file.gone}
+        self._put(f"{self._folder}/{_LIST}", self.files.values(), header=True)
+        self.objects.delete_many(self.tenant_id, pages)
+
+    def _put(self, key: str, files: Iterable[FileState], *, header: bool = False) -> None:
+        told = [{"name": self.name, "place": self.place}] if header else []
+        lines = [json.dumps(one) for one in (*told, *map(asdict, files))]
+        self.objects.put(self.tenant_id, key, "\n".join([*lines, ""]).encode())
+
+
+def _read(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, str], dict[str, FileState]]:
+    header: dict[str, str] = {}
+    files: dict[str, FileState] = {}
+    try:
+        lines = iter(objects.open(tenant_id, f"{folder}/{_LIST}"))
+        header = json.loads(next(lines))
+        files = {file.path: file for file in map(_file, lines)}
+    except (ObjectMissing, StopIteration):
+        pass
+    for info in list(objects.list(tenant_id, f"{folder}/page-")):
+        for file in map(_file, objects.open(tenant_id, info.key)):
+            files[file.path] = file
+    return header, {path: file for path, file in files.items() if not file.gone}
+
+
+def _file(line: bytes) -> FileState:
+    return FileState(**json.loads(line))
+
+
+def read_upload(objects: ObjectStore, tenant_id: str, path: str) -> FileState | None:
+    """Return the state of a document of the object store; None of one that was never read."""
+    try:
+        return _upload(objects, tenant_id, _upload_key(path))
+    except ObjectMissing:
+        return None
+
+
+def _upload(objects: ObjectStore, tenant_id: str, key: str) -> FileState:
+    return _file(b"".join(objects.open(tenant_id, key)))
+
+
+def put_upload(objects: ObjectStore, tenant_id: str, state: FileState) -> None:
+    """Store the state of a document of the object store."""
+    objects.put(tenant_id, _upload_key(state.path), json.dumps(asdict(state)).encode())
+
+
+def _upload_key(path: str) -> str:
+    return f"{UPLOADS}{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"
+
+
+def stored_documents(objects: ObjectStore, tenant_id: str) -> Iterator[tuple[str, FileState]]:
+    """Yield the documents of a tenant, each with the name of its folder, ordered by folder and path.
+
+    Those that were put into the object store come last.
+    """
+    folders = sorted({info.key.split("/")[1] for info in objects.list(tenant_id, PREFIX)})
+    read = [_read(objects, tenant_id, f"{PREFIX}{folder}") for folder in folders]
+    for header, files in sorted(read, key=lambda one: one[0].get("name", "")):
+        for path in sorted(files):
+            yield header.get("name", ""), files[path]
+    uploads = [
+        FileState(**json.loads(b"".join(objects.open(tenant_id, info.key))))
+        for info in objects.list(tenant_id, UPLOADS)
+    ]
+    for state in sorted(uploads, key=lambda state: state.path):
+        yield COLLECTION, state

@@ -1,0 +1,120 @@
+"""Documents in the object store: made lines of records, which are imported as any other lines are.
+
+What is put under ``documents/`` is imported when it arrives; what a caller posts lies under ``posted/``, where nothing
+starts by itself. Beside the lines the state of the document is kept, so that chunks which a newer version no
+longer has are removed when that is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
+
+from braid.errors import ObjectMissing
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.documents.document import Limits, Unreadable, too_long
+from braid.ingestion.documents.ingesting import chunker_for
+from braid.ingestion.documents.reader_process import ReaderProcess
+from braid.ingestion.documents.records import chunk_ids, document_id, records_of
+from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, read_upload
+from braid.ports.ingestion import ARRIVING, POSTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from braid.ingestion.documents.document import Document
+    from braid.ingestion.documents.ingesting import DocumentStore
+    from braid.models import Record
+    from braid.ports.object_store import ObjectInfo, ObjectLines
+
+
+def path_of(key: str) -> str | None:
+    """Return the path of the document under a key; None of an object that is lines."""
+    for prefix in (ARRIVING, POSTED):
+        if key.startswith(prefix) and len(key) > len(prefix):
+            return key.removeprefix(prefix)
+    return None
+
+
+def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, *, to: str) -> ObjectLines:
+    """Read a document and store its chunks as lines under the key ``to``; return them.
+
+    Raises
+    ------
+    Unreadable
+        If it cannot be read; says why.
+    ObjectChanged
+        If it is replaced while it is read.
+    """
+    document, sha256 = _read(tenant_id, path, info, store)
+    chunker, _ = chunker_for(store, threads=None)
+    identity = document_id(COLLECTION, path)
+    records = records_of(document, chunker.chunks(document), tenant_id=tenant_id, identity=identity, file=path)
+    title = records[0].source.title or ""
+    _begin(
+        tenant_id,
+        FileState(path, identity, info.size_bytes, 0, sha256, "", len(records), title, document.format),
+        store,
+        to=to,
+    )
+    entity = {"entity": {"id": identity, "type": "Document", "name": title}}
+    lines = [json.dumps(line) for line in (entity, *_lines(records))]
+    store.objects.put(tenant_id, to, "\n".join(lines).encode())
+    return store.objects.open(tenant_id, to)
+
+
+def refused(tenant_id: str, path: str, reason: str, store: DocumentStore, *, to: str) -> ObjectLines:
+    """Store that a document cannot be read, and no lines of it; return them."""
+    state = FileState(path, document_id(COLLECTION, path), skipped=reason)
+    _begin(tenant_id, state, store, to=to)
+    store.objects.put(tenant_id, to, b"")
+    return store.objects.open(tenant_id, to)
+
+
+def settle(tenant_id: str, key: str, store: DocumentStore, *, to: str) -> None:
+    """Remove the chunks that the document no longer has, now that its new ones are written, and keep its state."""
+    try:
+        state = FileState(**json.loads(b"".join(store.objects.open(tenant_id, _pending(to)))))
+    except ObjectMissing:
+        return
+    before = read_upload(store.objects, tenant_id, state.path)
+    stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
+    if stale or not state.chunks:
+        delete_records(tenant_id, [*stale, *(() if state.chunks else (state.document,))], store)
+    put_upload(store.objects, tenant_id, state)
+    if key.startswith(POSTED):
+        store.objects.delete(tenant_id, key)
+
+
+def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> tuple[Document, str]:
+    limits = Limits()
+    if info.size_bytes > limits.file_bytes:
+        raise Unreadable(too_long(info.size_bytes, limits))
+    content = store.objects.read(tenant_id, info, 0, info.size_bytes)
+    with NamedTemporaryFile() as file, ReaderProcess(limits) as reader:
+        file.write(content)
+        file.flush()
+        reading = reader.read(file.name, path)
+    if reading.document is None:
+        raise Unreadable(reading.unreadable)
+    return reading.document, hashlib.sha256(content).hexdigest()
+
+
+def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, to: str) -> None:
+    """Store what is about to be written: beside the lines as it will be, and as the most that may be stored now."""
+    store.objects.put(tenant_id, _pending(to), json.dumps(asdict(state)).encode())
+    before = read_upload(store.objects, tenant_id, state.path)
+    most = max(state.chunks, before.chunks if before else 0)
+    put_upload(store.objects, tenant_id, replace(before or state, chunks=most, sha256=""))
+
+
+def _pending(to: str) -> str:
+    return f"{to}.state"
+
+
+def _lines(records: Iterable[Record]) -> Iterable[dict[str, object]]:
+    for record in records:
+        yield {"record": record.model_dump(mode="json", exclude_defaults=True, exclude={"tenant_id"})}

@@ -1,0 +1,33 @@
+"""Where files lie: those that come with Braid, and those of the user."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+EARLIER_HOME = Path(".braid")
+"""Folder of the store in versions that kept one in each working directory."""
+
+
+def shared_folder() -> Path:
+    """Return the folder of state machines, index mappings and model profiles.
+
+    Inside the package where a wheel was installed, beside the library in a clone, and ``/opt`` in a function, whose
+    layer has it.
+    """
+    in_clone = PACKAGE.parents[2] / "shared" if len(PACKAGE.parents) > 2 else None  # noqa: PLR2004 - layers/braid/braid
+    for folder in (PACKAGE / "shared", in_clone):
+        if folder is not None and (folder / "models").is_dir():
+            return folder
+    return Path("/opt")
+
+
+def user_folder() -> Path:
+    """Return this user's folder of stores and models; a function has no user, and a temporary folder."""
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        return Path(tempfile.gettempdir()) / "braid"
+    from platformdirs import user_data_path
+
+    return user_data_path("braid", appauthor=False)

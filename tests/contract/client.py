@@ -1,0 +1,228 @@
+"""What the library's face keeps to, whatever answers it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from braid import AsyncBraid, Braid, InvalidRequest, Record, Relationship, Vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LEDGER = "The ledger is kept by the Harbour team."
+DEPOT = "Labels for Lisbon are printed at the depot."
+
+
+@dataclass
+class Note:
+    """A note as a user's program has it."""
+
+    id: str
+    text: str
+    metadata: dict[str, Any]
+    title: str | None = None
+
+
+class LangChainDocument:
+    """The fields of LangChain's Document."""
+
+    def __init__(self, page_content: str, metadata: dict[str, Any], id: str | None = None) -> None:  # noqa: A002 - theirs
+        self.page_content, self.metadata, self.id = page_content, metadata, id
+
+
+class LlamaDocument:
+    """The fields of LlamaIndex's Document."""
+
+    def __init__(self, text: str, metadata: dict[str, Any], id_: str) -> None:
+        self.text, self.metadata, self.id_ = text, metadata, id_
+
+
+class Wrong(NamedTuple):
+    """A call with a wrong argument, and the name that its error has to begin with."""
+
+    call: Callable[[Braid], object]
+    named: str
+
+
+WRONG = {
+    "a question without words": Wrong(lambda b: b.search("  "), "question"),
+    "too many results": Wrong(lambda b: b.search("x", top_k=51), "top_k"),
+    "an unknown field": Wrong(lambda b: b.search("x", colour="red"), "colour"),
+    "a context of nothing": Wrong(lambda b: b.context(""), "question"),
+    "nothing that can be added": Wrong(lambda b: b.add(7), "content"),
+    "bytes": Wrong(lambda b: b.add(b"text"), "content"),
+    "a text that is a number": Wrong(lambda b: b.add([{"text": "a"}, {"text": 3}]), "content[1]: text"),
+    "a dict of nothing known": Wrong(lambda b: b.add([{"words": "a"}]), "content[0]"),
+    "a folder that is not there": Wrong(lambda b: b.add("nowhere/"), "content"),
+    "an edge to nothing": Wrong(lambda b: b.add([{"source": "no", "type": "OWNS", "target": "no2"}]), "content[0]"),
+    "no such policy": Wrong(lambda b: b.add("text", missing="ignore"), "missing"),
+    "an update of nothing": Wrong(lambda b: b.update("nothing", text="x"), "id"),
+    "an empty id": Wrong(lambda b: b.delete(["a", ""]), "ids"),
+    "an unknown entity": Wrong(lambda b: b.related("Nobody"), "entity"),
+    "too many hops": Wrong(lambda b: b.related("Nobody", depth=9), "depth"),
+    "no direction": Wrong(lambda b: b.facts("Nobody", direction="up"), "direction"),
+    "a wrong step": Wrong(lambda b: b.graph_query({"start": {"names": ["x"]}, "limit": 0}), "limit"),
+}
+
+
+class BraidContract:
+    """Subclasses provide ``braid``: an empty store of a tenant of its own."""
+
+    @pytest.fixture
+    def braid(self) -> Iterator[Braid]:
+        raise NotImplementedError
+
+    def test_what_was_added_is_found_and_adding_it_again_changes_nothing(self, braid: Braid) -> None:
+        assert braid.add(LEDGER).written == 1
+        again = braid.add(LEDGER)
+        assert (again.written, again.unchanged) == (0, 1)
+        braid.add(DEPOT)
+        results = braid.search("Who keeps the ledger?", top_k=1)
+        assert [result.content for result in results] == [LEDGER]
+        assert results.citations
+        assert LEDGER in str(results[0])
+
+    def test_every_kind_of_content_is_taken_in_one_call(self, braid: Braid, tmp_path: Path) -> None:
+        (tmp_path / "notes").mkdir()
+        (tmp_path / "notes" / "quay.md").write_text("The quay is closed.\n\nIt opens in May.", encoding="utf-8")
+        moment = datetime(2025, 5, 1, tzinfo=UTC)
+        report = braid.add(
+            [
+                LEDGER,
+                {"id": "d", "text": DEPOT, "title": "Depots", "metadata": {"floor": 2}},
+                {"id": "r", "content": "A record by its own names.", "importance": 0.9},
+                Note("n", "A dataclass.", {"by": "me"}),
+                LangChainDocument("From a chain.", {"source": "chain.pdf", "page": 3}),
+                LlamaDocument("From an index.", {"file_name": "index.txt", "nested": {"a": 1}}, "llama-1"),
+                Record(id="m", tenant_id="whoever", content="A model.", timestamp=moment),
+                {"id": "svc", "type": "Service", "name": "Ledger"},
+                Vertex(id="team", tenant_id="whoever", entity_type="Team", name="Harbour team"),
+                {"source": "svc", "type": "OWNED_BY", "target": "team", "evidence": "d"},
+                Relationship(source="d", type="MENTIONS", target="svc", tenant_id="whoever"),
+                tmp_path / "notes",
+            ]
+        )
+        assert (report.written, report.relationships) == (8, 2)
+        stored = {record.id: record for record in braid.records()}
+        assert stored["d"].source.title == "Depots"
+        assert stored["d"].metadata == {"floor": 2}
+        assert stored["r"].importance == 0.9
+        assert stored["m"].timestamp == moment
+        assert stored["llama-1"].metadata["nested"] == '{"a": 1}'
+        assert stored["quay.md#chunk-1"].content == "The quay is closed.\n\nIt opens in May."
+        chain = next(record for record in stored.values() if record.content == "From a chain.")
+        assert (chain.source.title, chain.source.page) == ("chain.pdf", 3)
+
+    def test_an_iterable_of_any_length_is_written_in_batches(self, braid: Braid) -> None:
+        report = braid.add({"id": f"n-{number}", "text": f"Note {number} of many."} for number in range(230))
+        assert report.written == 230
+        assert braid.stats().records == len(list(braid.records())) == 230
+
+    def test_a_dataset_folder_is_added_by_its_path(self, braid: Braid, tmp_path: Path) -> None:
+        lines = {
+            "corpus.jsonl": '{"_id": "a", "text": "A text."}\n\n{"_id": "b", "text": "B text."}\n',
+            "entities.jsonl": '{"id": "e", "type": "Event", "name": "E"}\n',
+            "relationships.jsonl": '{"source": "e", "type": "MENTIONS", "target": "a"}\n',
+        }
+        for name, text in lines.items():
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        report = braid.add(str(tmp_path))
+        assert (report.written, report.relationships) == (2, 1)
+        (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": ""}\n[]\n', encoding="utf-8")
+        with pytest.raises(InvalidRequest, match=r"corpus\.jsonl:2: expected an object"):
+            braid.add(tmp_path)
+
+    def test_an_update_changes_what_it_names_and_keeps_the_rest(self, braid: Braid) -> None:
+        braid.add({"id": "a", "text": LEDGER, "title": "Ledger", "importance": 0.9, "metadata": {"x": 1, "y": 2}})
+        braid.update("a", text=DEPOT, metadata={"y": 3})
+        record = braid.get("a")
+        assert record is not None
+        assert (record.content, record.importance, record.source.title) == (DEPOT, 0.9, "Ledger")
+        assert record.metadata == {"x": 1, "y": 3}
+        assert braid.search("Lisbon labels depot", top_k=1)[0].id == "a"
+
+    def test_what_was_deleted_is_gone(self, braid: Braid) -> None:
+        braid.add({"id": f"n-{number}", "text": f"Note {number}."} for number in range(130))
+        assert braid.delete("n-0") == 1
+        assert braid.delete(f"n-{number}" for number in range(129)) == 128
+        assert [record.id for record in braid.records()] == ["n-129"]
+        assert braid.get("n-0") is None
+        assert braid.delete("n-0") == 0
+
+    def test_relations_are_said_as_sentences_with_their_evidence(self, braid: Braid) -> None:
+        braid.add(
+            [
+                {"id": "d", "text": LEDGER},
+                {"id": "svc", "type": "Service", "name": "Ledger"},
+                {"id": "team", "type": "Team", "name": "Harbour team"},
+                {"source": "svc", "type": "OWNED_BY", "target": "team", "evidence": "d"},
+            ]
+        )
+        for asked in ("Ledger", "Harbour team", "team"):
+            (fact,) = braid.facts(asked)
+            assert (str(fact), fact.source_id, fact.target_id, fact.evidence) == (
+                "Ledger owned by Harbour team.",
+                "svc",
+                "team",
+                "d",
+            )
+        assert [hit.name for hit in braid.related("Ledger", direction="out", types=["OWNED_BY"]).hits] == [
+            "Harbour team"
+        ]
+        assert braid.facts("Ledger", direction="in") == []
+        assert [hit.id for hit in braid.graph_query({"start": {"names": ["Ledger"]}}).hits] == ["svc"]
+        stats = braid.stats()
+        assert (stats.records, stats.relationships, stats.by_relationship_type) == (1, 1, {"OWNED_BY": 1})
+
+    def test_a_context_shows_what_is_stored_beside_the_conversation(self, braid: Braid) -> None:
+        braid.add(LEDGER)
+        context = braid.context(LEDGER, [{"role": "user", "content": "the ledger, again"}])
+        assert any(LEDGER in str(message["content"]) for message in context.messages)
+
+    def test_reembedding_finds_nothing_where_nothing_is_outdated(self, braid: Braid) -> None:
+        braid.add(LEDGER)
+        assert braid.reembed().total == 0
+
+    @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+    def test_a_wrong_argument_is_named(self, braid: Braid, wrong: Wrong) -> None:
+        with pytest.raises(InvalidRequest) as refused:
+            wrong.call(braid)
+        assert str(refused.value).startswith(wrong.named)
+        assert refused.value.field
+
+    def test_a_wrong_item_of_many_is_named_by_its_place_whoever_finds_it(self, braid: Braid) -> None:
+        edges = [{"id": "a", "type": "T", "name": "A"}, {"source": "a", "type": "X", "target": "nothing"}]
+        with pytest.raises(InvalidRequest, match=r"^content\[1\]: target: "):
+            braid.add(edges)
+        assert braid.add(edges, missing="stub").stubs == 1
+
+    def test_results_show_themselves_with_everything_from_outside_escaped(self, braid: Braid) -> None:
+        braid.add({"id": "x", "text": "<script>alert(1)</script> ledger", "title": "<b>bold</b>"})
+        results = braid.search("ledger <i>", top_k=1)
+        html = results._repr_html_()
+        assert "&lt;script&gt;" in html
+        assert "<script>" not in html
+        assert "<i>ledger" not in html
+        assert "<b>bold" not in html
+        assert "<b>bold</b>" in repr(results)
+        assert results[0:1] == results.answer.results
+        assert "nothing found" in repr(braid.search("zzz", filters={"entity_types": ["None"]}))
+
+    def test_the_same_calls_can_be_awaited(self, braid: Braid) -> None:
+        awaited = AsyncBraid._of(braid)
+
+        async def ask() -> list[str]:
+            await awaited.add([{"id": "a", "text": LEDGER}, {"id": "b", "text": DEPOT}])
+            found = await asyncio.gather(awaited.search("ledger", top_k=1), awaited.search("depot", top_k=1))
+            assert (await awaited.stats()).records == 2
+            await awaited.update("a", importance=0.7)
+            assert (await awaited.get("a")) == braid.get("a")
+            assert await awaited.delete(["a"]) == 1
+            return [results[0].id for results in found]
+
+        assert asyncio.run(ask()) == ["a", "b"]

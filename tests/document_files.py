@@ -1,0 +1,112 @@
+"""Files of every format that can be read, made by the libraries that write them."""
+
+from __future__ import annotations
+
+import io
+import json
+import zlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SENTENCE = "The heron gate opens at half past six."
+"""What each of them says."""
+
+
+def pdf(pages: Sequence[str], *, title: str = "", repeated: str = "") -> bytes:
+    """Return a PDF whose pages say these lines, below one that all of them repeat."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+    kids: list[str] = []
+    for page in pages:
+        lines = "".join(f"({line}) Tj T* " for line in (*([repeated] if repeated else ()), *page.split("\n")) if line)
+        stream = zlib.compress(f"BT /F1 12 Tf 14 TL 72 720 Td {lines}ET".encode())
+        objects.append(b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(stream), stream))
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> "
+            f"/Contents {len(objects)} 0 R >>".encode()
+        )
+        kids.append(f"{len(objects)} 0 R")
+    objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>".encode()
+    info = ""
+    if title:
+        objects.append(f"<< /Title ({title}) >>".encode())
+        info = f" /Info {len(objects)} 0 R"
+    out, offsets = b"%PDF-1.4\n", list[int]()
+    for number, content in enumerate(objects, start=1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    table = "".join(f"{offset:010d} 00000 n \n" for offset in offsets)
+    trailer = f"trailer << /Size {len(objects) + 1} /Root 1 0 R{info} >>\nstartxref\n{len(out)}\n%%EOF\n"
+    return out + f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}".encode() + trailer.encode()
+
+
+def docx(heading: str = "Gates", text: str = SENTENCE) -> bytes:
+    """Return a DOCX with a title, a heading, a paragraph and a table."""
+    import docx as library
+
+    file = library.Document()
+    file.add_heading("Harbour manual", 0)
+    file.add_heading(heading, 1)
+    file.add_paragraph(text)
+    table = file.add_table(1, 2)
+    table.cell(0, 0).text, table.cell(0, 1).text = "Heron", "north"
+    return _saved(file)
+
+
+def pptx(text: str = SENTENCE) -> bytes:
+    """Return a PPTX of two slides, the second with notes."""
+    import pptx as library
+
+    file = library.Presentation()
+    for title, body in (("Welcome", "To the harbour"), ("Gates", text)):
+        slide = file.slides.add_slide(file.slide_layouts[1])
+        slide.shapes.title.text, slide.placeholders[1].text = title, body
+    slide.notes_slide.notes_text_frame.text = "Say it twice."
+    return _saved(file)
+
+
+def xlsx(text: str = SENTENCE) -> bytes:
+    """Return an XLSX of one sheet."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.active.title = "Gates"
+    for row in (("name", "rule"), ("Heron", text)):
+        book.active.append(row)
+    return _saved(book)
+
+
+def _saved(file: object) -> bytes:
+    out = io.BytesIO()
+    file.save(out)  # type: ignore[attr-defined]
+    return out.getvalue()
+
+
+def notebook(text: str = SENTENCE) -> bytes:
+    """Return a notebook with a heading, a text and a cell of code with its output."""
+    cells = [
+        {"cell_type": "markdown", "source": ["# Gates\n", "\n", text]},
+        {"cell_type": "code", "source": "open_gate()", "outputs": [{"text": ["opened\n"]}]},
+    ]
+    return json.dumps({"nbformat": 4, "metadata": {"kernelspec": {"language": "python"}}, "cells": cells}).encode()
+
+
+def every_format() -> dict[str, bytes]:
+    """Return a file of each format, by its name; each says :data:`SENTENCE`."""
+    return {
+        "guide.md": f"---\ntitle: Guide\ntags: [gates, tides]\n---\n\n# Guide\n\n## Gates\n\n{SENTENCE}\n".encode(),
+        "notes.txt": f"Gates\n=====\n\n{SENTENCE}\n".encode(),
+        "page.html": f"<html><title>Page</title><body><h2>Gates</h2><p>{SENTENCE}</p></body></html>".encode(),
+        "report.pdf": pdf([SENTENCE], title="Report"),
+        "manual.docx": docx(),
+        "talk.pptx": pptx(),
+        "gates.xlsx": xlsx(),
+        "gates.csv": f"name;rule\nHeron;{SENTENCE}\n".encode(),
+        "rows.jsonl": json.dumps({"name": "Heron", "rule": SENTENCE}).encode() + b"\n",
+        "gates.json": json.dumps({"heron": {"rule": SENTENCE}}).encode(),
+        "mail.eml": f"From: Ann <ann@example.org>\nSubject: Gates\n\n{SENTENCE}\n".encode(),
+        "gate.py": f'def heron():\n    """{SENTENCE}"""\n    return 6.5\n'.encode(),
+        "gate.go": f"package gates\n\n// Heron: {SENTENCE}\nfunc Heron() float64 {{\n\treturn 6.5\n}}\n".encode(),
+        "gates.ipynb": notebook(),
+    }

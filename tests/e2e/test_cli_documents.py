@@ -1,0 +1,76 @@
+"""A folder of documents on the command line: ingested, searched, listed, ingested again; what is said of bad files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from tests.document_files import SENTENCE, every_format
+from tests.e2e.conftest import DEMO, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def folder(tmp_path: Path, files: dict[str, bytes] | None = None) -> Path:
+    made = tmp_path / "harbour"
+    made.mkdir()
+    for name, content in (every_format() if files is None else files).items():
+        (made / name).write_bytes(content)
+    return made
+
+
+def rows(done: Any) -> Any:
+    return json.loads(done.out)
+
+
+def test_a_folder_of_documents_is_ingested_searched_listed_and_kept_up_to_date(tmp_path: Path) -> None:
+    home, files = tmp_path / "home", folder(tmp_path)
+    first = run(home, "ingest", str(files), "--tenant", "acme", "--where", "team=port")
+    assert first.status == 0, first.err
+    assert f"harbour: {len(every_format())} documents" in first.out
+    assert "14 of 14 files" in first.err
+    found = rows(run(home, "search", "When does the heron gate open?", "--tenant", "acme", "--json"))
+    assert SENTENCE in found["results"][0]["content"]
+    assert found["results"][0]["metadata"]["team"] == "port"
+    listed = rows(run(home, "list", "documents", "--tenant", "acme", "--json"))
+    assert {one["document"] for one in listed["documents"]} == {f"harbour/{name}" for name in every_format()}
+    entities = run(home, "list", "entities", "--tenant", "acme")
+    assert "harbour/manual.docx" in entities.out
+    (files / "guide.md").unlink()
+    again = run(home, "ingest", str(files), "--tenant", "acme", "--where", "team=port")
+    assert (again.status, again.err) == (0, "")
+    assert "13 unchanged; 1 removed" in again.out
+    assert "documents  13" in run(home, "stats", "--tenant", "acme").out
+
+
+def test_files_that_cannot_be_read_are_named_and_the_status_says_so(tmp_path: Path) -> None:
+    files = folder(
+        tmp_path, {"good.md": SENTENCE.encode(), "bad.pdf": b"%PDF-1.7 bad", "photo.png": b"\x89PNG" + bytes(9)}
+    )
+    done = run(tmp_path / "home", "ingest", str(files), "--tenant", "acme")
+    assert done.status == 2
+    assert "braid: skipped: photo.png is a picture" in done.err
+    assert "braid: skipped: bad.pdf is broken" in done.err
+    assert "harbour: 1 document in 1 chunk for acme: 1 read (1 chunk new or changed); 2 skipped" in done.out
+
+
+def test_rows_of_a_table_are_mapped_and_a_wrong_mapping_names_the_columns(tmp_path: Path) -> None:
+    table = tmp_path / "tickets.csv"
+    table.write_text("Subject,Body\nStuck,The gate is stuck.\nWet,The keeper is wet.\n", encoding="utf-8")
+    home = tmp_path / "home"
+    done = rows(run(home, "ingest", str(table), "--map", "title=Subject", "--map", "text=Body", "--json"))
+    assert (done["documents"], done["chunks"]) == (1, 2)
+    wrong = run(home, "ingest", str(table), "--map", "text=Text")
+    assert wrong.status == 2
+    assert "tickets.csv has no column 'Text' for text; it has Subject, Body" in wrong.err
+    assert "key=value" in run(home, "ingest", str(table), "--map", "text").err
+
+
+def test_options_of_documents_are_refused_for_a_dataset(tmp_path: Path) -> None:
+    dataset = tmp_path / "pellworth"
+    shutil.copytree(DEMO / "pellworth", dataset)
+    done = run(tmp_path / "home", "ingest", str(dataset), "--where", "team=port")
+    assert done.status == 2
+    assert "are for documents, and this is a dataset" in done.err

@@ -1,0 +1,255 @@
+"""Documents that are made to hurt: bombs, cycles, links, endless texts: a plain line each, in bounded time."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.ingestion.documents import reading
+from braid.ingestion.documents.chunking import Chunker
+from braid.ingestion.documents.document import Document, Limits, Section, Source, Unreadable
+from braid.ingestion.documents.files import find
+from braid.ingestion.documents.ingesting import Options, ingest_documents
+from braid.ingestion.documents.progress import FolderDone
+from braid.ingestion.documents.reader_process import ReaderProcess
+from braid.ingestion.documents.records import document_id
+from braid.models import MAX_ID_BYTES
+from braid.settings import Settings
+
+from tests.document_files import SENTENCE, docx, pdf
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TENANT = "acme"
+MEBIBYTE = 1024 * 1024
+
+
+def refused(name: str, content: bytes, limits: Limits | None = None) -> str:
+    with pytest.raises(Unreadable) as error:
+        reading.read(Source(name, content, limits or Limits()))
+    return str(error.value)
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("inside", ["word/document.xml", "ppt/presentation.xml", "xl/workbook.xml"])
+def test_an_archive_that_would_grow_beyond_measure_is_not_unpacked(
+    inside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = packed({inside: b"<a/>", "media/a": bytes(40 * MEBIBYTE)})
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was unpacked"))
+    assert "as a bomb does" in refused("a.docx", bomb)
+
+
+def test_an_archive_of_too_many_files_and_one_within_an_archive_are_refused() -> None:
+    many = packed({f"{number}": b"" for number in range(10_001)} | {"word/document.xml": b""})
+    assert "10,002 files" in refused("a.docx", many)
+    assert refused("a.docx", packed({"inner.zip": packed({"a": b"b"})})) == "is an archive; unpack it"
+
+
+def test_an_archive_that_states_smaller_files_than_it_holds_ends_in_a_line() -> None:
+    content = bytearray(docx())
+    directory = content.rindex(b"PK\x01\x02")
+    content[directory + 24 : directory + 28] = (5).to_bytes(4, "little")
+    refusal = refused("a.docx", bytes(content)) if b"word" in content[directory : directory + 80] else ""
+    assert "\n" not in refusal
+
+
+def test_entities_of_xml_do_not_multiply() -> None:
+    parts = {name: _part(docx(), name) for name in zipfile.ZipFile(io.BytesIO(docx())).namelist()}
+    lol = b'<!DOCTYPE l [<!ENTITY a "aaaaaaaaaa">' + b"".join(
+        b'<!ENTITY %c "%s">' % (letter, b"&%c;" % (letter - 1) * 10) for letter in range(ord("b"), ord("l"))
+    )
+    xml = parts["word/document.xml"]
+    begin = xml.index(b"?>") + 2
+    parts["word/document.xml"] = xml[:begin] + lol + b"]>" + xml[begin:].replace(SENTENCE.encode(), b"&k;")
+    try:
+        found = reading.read(Source("a.docx", packed(parts)))
+    except Unreadable:
+        return
+    assert sum(len(section.text) for section in found.sections) < 10_000
+
+
+def _part(content: bytes, name: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return archive.read(name)
+
+
+def test_a_file_of_the_system_is_not_read_into_a_document_by_its_xml(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("very-secret")
+    parts = {name: _part(docx(), name) for name in zipfile.ZipFile(io.BytesIO(docx())).namelist()}
+    xml = parts["word/document.xml"]
+    begin = xml.index(b"?>") + 2
+    outside = f'<!DOCTYPE l [<!ENTITY s SYSTEM "file://{secret}">]>'.encode()
+    parts["word/document.xml"] = xml[:begin] + outside + xml[begin:].replace(SENTENCE.encode(), b"&s;")
+    try:
+        found = reading.read(Source("a.docx", packed(parts)))
+    except Unreadable:
+        return
+    assert "very-secret" not in str(found)
+
+
+def test_a_pdf_of_ten_thousand_pages_is_refused_by_their_number() -> None:
+    assert "has 10,000 pages" in refused("a.pdf", pdf(["x"] * 10_000))
+
+
+def test_a_stream_of_a_pdf_that_unpacks_to_gigabytes_ends_in_a_line() -> None:
+    bomb = pdf([SENTENCE])
+    import zlib
+
+    packer = zlib.compressobj(9)
+    stream = b"".join([packer.compress(bytes(MEBIBYTE)) for _ in range(300)]) + packer.flush()
+    begin = bomb.index(b"<< /Length", bomb.index(b"/Helvetica"))
+    end = bomb.index(b"endstream", begin)
+    bomb = bomb[:begin] + b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\n" % (len(stream), stream) + bomb[end:]
+    with pytest.raises(Unreadable):
+        reading.read(Source("a.pdf", bomb))
+
+
+def test_a_document_of_more_text_or_sections_than_one_may_hold_is_refused() -> None:
+    limits = Limits(characters=1_000, sections=10)
+    assert "1,000 characters" in refused("a.txt", b"gate " * 1_000, limits)
+    assert "10 sections" in refused("a.md", b"# gate\n\ntext\n\n" * 20, limits)
+    assert "1,000 characters" in refused("a.csv", b"a,b\n" + b"gate,opens\n" * 1_000, limits)
+
+
+def test_a_text_of_one_word_a_million_times_is_cut_in_linear_time() -> None:
+    counted = 0
+
+    def tokens(text: str) -> int:
+        nonlocal counted
+        counted += len(text)
+        return len(text.split())
+
+    text = "word " * 1_000_000
+    chunks = Chunker(tokens, 256).chunks(Document("a", "text", (Section(text),)))
+    assert sum(len(chunk.text.split()) for chunk in chunks) >= 1_000_000
+    assert counted < 6 * len(text)
+
+
+def test_html_of_a_hundred_thousand_open_elements_is_refused_before_it_is_parsed() -> None:
+    assert "2,000 deep" in refused("a.html", b"<div>" * 100_000 + SENTENCE.encode())
+    assert "2,000 deep" in refused("a.md", b"<div>" * 100_000 + SENTENCE.encode())
+    listed = b"<ul>" + b"<li>one<p>two" * 10_000 + b"</ul><div></div>" * 10_000
+    assert reading.read(Source("a.html", listed)).sections
+
+
+def test_yaml_that_multiplies_in_front_matter_is_left_out() -> None:
+    lines = ["a: &a [x,x,x,x,x,x,x,x,x]"]
+    lines += [
+        f"{after}: &{after} [{','.join(['*' + before] * 9)}]"
+        for before, after in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    found = reading.read(Source("a.md", ("---\n" + "\n".join(lines) + f"\n---\n{SENTENCE}\n").encode()))
+    assert found.metadata == {"a": "x, x, x, x, x, x, x, x, x"}
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 10_000, "a#b", "tab\tname", "\udcff\udcfe", "ж" * 300, "a" * 250 + "/b", "\u202etxt.exe"]
+)
+def test_any_name_of_a_file_is_an_id_and_two_names_are_two(name: str) -> None:
+    made = document_id("docs", name)
+    assert len(f"{made}#chunk-99999999".encode()) <= MAX_ID_BYTES
+    assert made.isprintable()
+    assert "#" not in made
+    assert made != document_id("docs", name + "x")
+
+
+def test_links_out_of_the_folder_cycles_and_what_is_no_file_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret")
+    folder = tmp_path / "docs"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.md").write_text(SENTENCE)
+    (folder / "sub" / "up").symlink_to(folder)
+    (folder / "self").symlink_to(folder / "self")
+    (folder / "out").symlink_to(outside)
+    (folder / "secret.md").symlink_to(outside / "secret.md")
+    (folder / "again.md").symlink_to(folder / "a.md")
+    os.mkfifo(folder / "pipe.md")
+    found = find(folder)
+    assert list(found.files) == ["a.md"]
+    assert found.refused["out"] == found.refused["secret.md"] == "is a link that leads out of the folder"
+    assert found.refused["pipe.md"] == "is no regular file"
+
+
+def test_a_folder_of_folders_without_end_is_bounded(tmp_path: Path) -> None:
+    deep = tmp_path / "docs"
+    for _ in range(80):
+        deep /= "d"
+    deep.mkdir(parents=True)
+    (deep / "a.md").write_text(SENTENCE)
+    found = find(tmp_path / "docs")
+    assert not found.files
+    assert any("folders deep" in reason for reason in found.refused.values())
+
+
+# --- in a process of its own ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[DemoStages]:
+    stages = DemoStages(Settings(home=tmp_path / "home"))
+    yield stages
+    stages.close()
+
+
+def test_a_link_that_takes_the_place_of_a_file_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "a.md").symlink_to(tmp_path / "secret")
+    with ReaderProcess() as reader:
+        found = reader.read(str(tmp_path / "a.md"), "a.md")
+    assert found.document is None
+    assert found.unreadable.startswith("cannot be opened")
+
+
+def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(tmp_path: Path) -> None:
+    slow, good = tmp_path / "slow.csv", tmp_path / "good.md"
+    slow.write_bytes(b"a,b\n" + b"x,y\n" * 2_000_000)
+    good.write_text(SENTENCE)
+    with ReaderProcess(Limits(seconds=0.0)) as reader:
+        late = reader.read(str(slow), "slow.csv")
+        assert (late.document, late.lasting) == (None, False)
+        assert "takes longer" in late.unreadable
+        reader.limits = Limits()
+        assert reader.read(str(good), "good.md").document is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's memory so")
+def test_a_file_that_takes_too_much_memory_is_given_up_and_the_next_one_read(tmp_path: Path) -> None:
+    large, good = tmp_path / "large.json", tmp_path / "good.md"
+    large.write_bytes(b"[" + b'{"a":1},' * 3_000_000 + b"0]")
+    good.write_text(SENTENCE)
+    with ReaderProcess(Limits(memory_bytes=400 * MEBIBYTE)) as reader:
+        assert "memory" in reader.read(str(large), "large.json").unreadable
+        assert reader.read(str(good), "good.md").document is not None
+
+
+def test_of_a_folder_of_hostile_files_the_good_ones_go_in(store: DemoStages, tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "good.md").write_text(SENTENCE)
+    (folder / ("x" * 250 + ".md")).write_text(SENTENCE)
+    (folder / "bomb.docx").write_bytes(packed({"word/document.xml": bytes(40 * MEBIBYTE)}))
+    (folder / "noise.txt").write_bytes(os.urandom(4_096) + b"\x00")
+    with (folder / "huge.txt").open("wb") as huge:
+        huge.truncate(500 * MEBIBYTE)
+    *_, report = ingest_documents(folder, store, tenant_id=TENANT, options=Options())
+    assert isinstance(report, FolderDone)
+    assert report.documents == 2
+    assert {one.path for one in report.skipped} == {"bomb.docx", "noise.txt", "huge.txt"}

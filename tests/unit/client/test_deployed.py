@@ -1,0 +1,107 @@
+"""A deployed Braid over the wire: what is sent again, what a refusal says, and how trouble is met."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid import ApiError, Braid, Query, Question
+
+from tests.served import served, token
+from tests.stages import demo_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+QUESTION = "What caused the Beacon text storm?"
+
+
+def test_an_answer_over_the_wire_is_the_librarys(tmp_path: Path) -> None:
+    stages = demo_stages(tmp_path)
+    with served(stages) as address, Braid.deployed(address, token("saltmarrow"), attempts=1) as braid:
+        expected = stages.answer(Query(tenant_id="saltmarrow", text=QUESTION, top_k=3)).results
+        assert braid.search(QUESTION, top_k=3).answer.results == expected
+        assert braid.search(Question(text=QUESTION, top_k=3)).answer.results == expected
+    stages.close()
+
+
+def test_a_forged_token_is_refused_and_says_so(tmp_path: Path) -> None:
+    stages = demo_stages(tmp_path)
+    with served(stages) as address, Braid.deployed(address, "forged", attempts=1) as stranger:
+        with pytest.raises(ApiError) as refused:
+            stranger.search(QUESTION)
+        assert (refused.value.status, refused.value.problem is not None) == (401, True)
+    stages.close()
+
+
+class Grudging(BaseHTTPRequestHandler):
+    """Answers with what its class says, one after another."""
+
+    answers: list[tuple[int, bytes]]
+    asked = 0
+
+    def do_GET(self) -> None:
+        type(self).asked += 1
+        status, body = self.answers.pop(0)
+        self.send_response(status)
+        self.send_header("Retry-After", "0")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def grudging() -> Iterator[tuple[type[Grudging], str]]:
+    kind = type("Once", (Grudging,), {"answers": [], "asked": 0})
+    with HTTPServer(("127.0.0.1", 0), kind) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield kind, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+STATS = b'{"records": 1, "vertices": 0, "relationships": 0}'
+
+
+def test_a_busy_server_is_asked_again_and_not_for_ever(grudging: tuple[type[Grudging], str]) -> None:
+    kind, address = grudging
+    kind.answers = [(503, b""), (429, b""), (200, STATS)]
+    with Braid.deployed(address, "t") as client:
+        assert client.stats().records == 1
+        kind.answers = [(503, b'{"message": "later"}')] * 5
+        kind.asked = 0
+        with pytest.raises(ApiError, match="later"):
+            client.stats()
+    assert kind.asked == 3
+
+
+def test_a_write_that_is_being_done_is_asked_after_again(grudging: tuple[type[Grudging], str]) -> None:
+    kind, address = grudging
+    kind.answers = [(409, b""), (409, b""), (200, STATS)]
+    with Braid.deployed(address, "t") as client:
+        assert client.stats().records == 1
+
+
+def test_an_answer_that_cannot_be_read_is_an_error_of_the_client(grudging: tuple[type[Grudging], str]) -> None:
+    kind, address = grudging
+    kind.answers = [(200, b"<html>"), (500, b"<html>"), (418, b"[]")]
+    with Braid.deployed(address, "t", attempts=1) as client:
+        for _ in range(3):
+            with pytest.raises(ApiError):
+                client.stats()
+
+
+def test_a_server_that_does_not_answer_is_given_up() -> None:
+    with HTTPServer(("127.0.0.1", 0), Grudging) as silent:
+        address = f"http://127.0.0.1:{silent.server_port}"
+        with Braid.deployed(address, "t", timeout_s=0.05, attempts=2) as client:
+            with pytest.raises(ApiError) as caught:
+                client.stats()
+            assert caught.value.status == 0

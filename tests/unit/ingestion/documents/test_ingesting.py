@@ -1,0 +1,297 @@
+"""A folder of documents is kept ingested: what changed is read, what is gone is removed, and nothing else is opened."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.errors import InvalidRequest
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.documents import ingesting
+from braid.ingestion.documents.ingesting import Options, ingest_documents
+from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
+from braid.ingestion.documents.reader_process import Reading, read_file
+from braid.ingestion.documents.state import stored_documents
+from braid.ingestion.documents.watching import watch
+from braid.models import Query, SourceType
+from braid.retrieval import pipeline
+from braid.retrieval.stages.presentation import cite
+from braid.settings import Settings
+
+from tests.document_files import SENTENCE, every_format
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from braid.ingestion.documents.progress import Event
+    from braid.models import Record
+
+TENANT = "acme"
+
+
+class InThisProcess:
+    """A reader without a process, which keeps what it opened."""
+
+    opened: list[str]
+
+    def __init__(self, limits: Any, mapping: Any) -> None:
+        self.limits, self.mapping = limits, mapping
+
+    def __enter__(self) -> InThisProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def read(self, path: str, name: str, known_sha256: str = "") -> Reading:
+        InThisProcess.opened.append(name)
+        return read_file(path, name, known_sha256, self.limits, self.mapping)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the files that are opened."""
+    InThisProcess.opened = []
+    monkeypatch.setattr(ingesting, "ReaderProcess", InThisProcess)
+    return InThisProcess.opened
+
+
+@pytest.fixture
+def store(tmp_path: Path, opened: list[str]) -> Iterator[DemoStages]:  # noqa: ARG001 - nothing is read elsewhere
+    stages = DemoStages(Settings(home=tmp_path / "home"))
+    yield stages
+    stages.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder of three documents."""
+    path = tmp_path / "handbook"
+    (path / "north").mkdir(parents=True)
+    for name in ("gates", "tides", "north/cranes"):
+        write(path / f"{name}.md", name)
+    return path
+
+
+def write(path: Path, word: str, sections: int = 3) -> None:
+    text = "".join(f"## Part {number}\n\n{f'{word} {number} ' * 60}\n\n" for number in range(sections))
+    path.write_text(f"# About {word}\n\n{text}", encoding="utf-8")
+
+
+def ingest(store: DemoStages, path: Path, **options: Any) -> FolderDone:
+    return done(ingest_documents(path, store, tenant_id=TENANT, options=Options(**options)))
+
+
+def done(events: Iterator[Event]) -> FolderDone:
+    *_, last = events
+    assert isinstance(last, FolderDone)
+    return last
+
+
+def records(store: DemoStages) -> dict[str, Record]:
+    page = store.index.scan(TENANT, limit=1_000)
+    return {record.id: record for record in page.records}
+
+
+def test_a_folder_of_every_format_is_found_and_cited_by_file_and_heading(store: DemoStages, tmp_path: Path) -> None:
+    files = tmp_path / "harbour"
+    files.mkdir()
+    for name, content in every_format().items():
+        (files / name).write_bytes(content)
+    report = ingest(store, files, where={"team": "port"})
+    assert (report.documents, report.skipped) == (len(every_format()), ())
+    stored = records(store)
+    assert report.chunks == len(stored)
+    for name in every_format():
+        said = [one for one in stored.values() if one.metadata["file"] == name and SENTENCE in one.content]
+        assert said, name
+        assert said[0].metadata["team"] == "port"
+        assert cite(said[0]).type is SourceType.DOCUMENT
+    gates = stored["harbour/guide.md#chunk-0"]
+    assert (gates.source.title, gates.source.chunk_index) == ("Guide", 0)
+    assert gates.metadata["heading"] == "Gates"
+    assert gates.metadata["line"] == 10
+    assert gates.metadata["tags"] == "gates, tides"
+    assert stored["harbour/report.pdf#chunk-0"].source.page == 1
+    answer = pipeline.answer(Query(text="when does the heron gate open?", tenant_id=TENANT), store)
+    assert SENTENCE in (answer.results[0].content or "")
+
+
+def test_a_folder_that_has_not_changed_is_not_opened_again(store: DemoStages, folder: Path, opened: list[str]) -> None:
+    first = ingest(store, folder)
+    assert (first.documents, first.read, len(opened)) == (3, 3, 3)
+    opened.clear()
+    again = ingest(store, folder)
+    assert (again.documents, again.read, again.unchanged, opened) == (3, 0, 3, [])
+
+
+def test_only_what_has_changed_is_read_and_its_old_chunks_go(
+    store: DemoStages, folder: Path, opened: list[str]
+) -> None:
+    ingest(store, folder)
+    before = records(store)
+    opened.clear()
+    write(folder / "gates.md", "locks", sections=1)
+    report = ingest(store, folder)
+    assert (opened, report.read) == (["gates.md"], 1)
+    after = records(store)
+    assert {name for name in after if "gates" in name} == {"handbook/gates.md#chunk-0"}
+    assert "locks" in after["handbook/gates.md#chunk-0"].content
+    kept = {name: record for name, record in before.items() if "gates" not in name}
+    assert {name: record for name, record in after.items() if "gates" not in name} == kept
+
+
+def test_what_is_gone_is_removed_with_its_document(store: DemoStages, folder: Path) -> None:
+    ingest(store, folder)
+    (folder / "tides.md").unlink()
+    report = ingest(store, folder)
+    assert (report.documents, report.removed) == (2, 1)
+    assert not any("tides" in name for name in records(store))
+    assert store.graph.get_many(TENANT, ["handbook/tides.md"]) == []
+    assert [file.path for _, file in stored_documents(store.objects, TENANT)] == ["gates.md", "north/cranes.md"]
+
+
+def test_a_file_whose_time_alone_has_changed_is_opened_and_not_written(
+    store: DemoStages, folder: Path, opened: list[str]
+) -> None:
+    ingest(store, folder)
+    before = records(store)
+    os.utime(folder / "gates.md", (1, 1))
+    opened.clear()
+    report = ingest(store, folder)
+    assert (opened, report.read, report.written, report.unchanged) == (["gates.md"], 0, 0, 3)
+    assert records(store) == before
+    opened.clear()
+    ingest(store, folder)
+    assert opened == []
+
+
+def test_other_metadata_or_columns_read_everything_again(store: DemoStages, folder: Path) -> None:
+    ingest(store, folder)
+    assert ingest(store, folder, where={"team": "port"}).read == 3
+    assert {record.metadata["team"] for record in records(store).values()} == {"port"}
+
+
+def test_a_document_that_was_deleted_from_the_stores_comes_back(store: DemoStages, folder: Path) -> None:
+    ingest(store, folder)
+    delete_records(TENANT, [name for name in records(store) if "gates" in name], store)
+    assert ingest(store, folder).read == 1
+    assert any("gates" in name for name in records(store))
+
+
+def test_an_ingest_that_was_stopped_keeps_what_it_wrote_and_goes_on(
+    store: DemoStages, folder: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingesting, "_PAGE_CHUNKS", (1,))
+    events = ingest_documents(folder, store, tenant_id=TENANT)
+    next(event for event in events if isinstance(event, Progress))
+    events.close()  # type: ignore[attr-defined]
+    kept = records(store)
+    assert {name.partition("#")[0] for name in kept} == {"handbook/gates.md"}
+    opened.clear()
+    report = ingest(store, folder)
+    assert opened == ["north/cranes.md", "tides.md"]
+    assert (report.documents, report.unchanged) == (3, 1)
+
+
+def test_a_file_that_was_being_written_when_the_ingest_ended_is_repaired(
+    store: DemoStages, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its chunks were stored and its state was not; then it was shortened, and another one removed."""
+    with monkeypatch.context() as broken:
+        broken.setattr(ingesting.FolderState, "finish", _fails)
+        with pytest.raises(RuntimeError):
+            ingest(store, folder)
+    assert len(records(store)) > 3
+    write(folder / "gates.md", "locks", sections=1)
+    (folder / "tides.md").unlink()
+    ingest(store, folder)
+    documents = {name.partition("#")[0] for name in records(store)}
+    assert documents == {"handbook/gates.md", "handbook/north/cranes.md"}
+    assert [name for name in records(store) if "gates" in name] == ["handbook/gates.md#chunk-0"]
+
+
+def _fails(*_: object) -> None:
+    raise RuntimeError
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_in(
+    store: DemoStages, folder: Path, opened: list[str]
+) -> None:
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 broken")
+    (folder / "empty.txt").write_bytes(b"")
+    events = list(ingest_documents(folder, store, tenant_id=TENANT))
+    skipped = {event.path: event.reason for event in events if isinstance(event, FileSkipped)}
+    assert skipped.keys() == {"broken.pdf", "empty.txt"}
+    assert skipped["empty.txt"] == "is empty"
+    assert done(iter(events)).documents == 3
+    opened.clear()
+    again = ingest(store, folder)
+    assert ({one.path for one in again.skipped}, opened) == ({"broken.pdf", "empty.txt"}, [])
+
+
+def test_a_file_that_has_become_unreadable_loses_its_chunks(store: DemoStages, folder: Path) -> None:
+    ingest(store, folder)
+    (folder / "gates.md").write_bytes(bytes(100))
+    assert ingest(store, folder).documents == 2
+    assert not any("gates" in name for name in records(store))
+
+
+def test_two_folders_of_one_name_are_refused_until_one_is_given_another(store: DemoStages, tmp_path: Path) -> None:
+    for parent in ("a", "b"):
+        (tmp_path / parent / "docs").mkdir(parents=True)
+        write(tmp_path / parent / "docs" / "gates.md", parent)
+    ingest(store, tmp_path / "a" / "docs")
+    with pytest.raises(InvalidRequest, match="--name"):
+        ingest(store, tmp_path / "b" / "docs")
+    ingest(store, tmp_path / "b" / "docs", name="other")
+    assert {name.partition("#")[0] for name in records(store)} == {"docs/gates.md", "other/gates.md"}
+
+
+def test_a_single_file_is_a_document_by_its_name(store: DemoStages, folder: Path) -> None:
+    assert ingest(store, folder / "gates.md").documents == 1
+    assert "gates.md#chunk-0" in records(store)
+
+
+def test_another_tenant_has_a_folder_of_its_own(store: DemoStages, folder: Path) -> None:
+    ingest(store, folder)
+    assert list(stored_documents(store.objects, "globex")) == []
+    assert done(ingest_documents(folder, store, tenant_id="globex")).read == 3
+
+
+def test_progress_tells_files_chunks_and_the_time_that_is_left(store: DemoStages, folder: Path) -> None:
+    ticks = iter(range(1_000))
+    events = list(ingest_documents(folder, store, tenant_id=TENANT, seconds=lambda: float(next(ticks))))
+    assert events[0] == FolderBegun("handbook", files=3, changed=3, hidden=0)
+    told = [event for event in events if isinstance(event, Progress)]
+    assert [event.files for event in told] == sorted(event.files for event in told)
+    last = told[-1]
+    assert (last.files, last.all_files, last.chunks, last.seconds_left) == (3, 3, last.all_chunks, 0.0)
+    for event in told[:-1]:
+        assert event.seconds_left == pytest.approx(event.seconds * (event.all_chunks - event.chunks) / event.chunks)
+
+
+def test_a_watched_folder_is_ingested_again_after_each_wait(store: DemoStages, folder: Path) -> None:
+    waits: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        write(folder / "gates.md", f"word{len(waits)}")
+        return len(waits) < 3
+
+    events = watch(lambda: ingest_documents(folder, store, tenant_id=TENANT), interval_s=5.0, wait=wait)
+    reports = [event for event in events if isinstance(event, FolderDone)]
+    assert ([report.read for report in reports], waits) == ([3, 1, 1], [5.0, 5.0, 5.0])
+    assert any("word2" in record.content for record in records(store).values())
+
+
+@pytest.mark.parametrize("interval", [0.0, 0.5, 1e6, float("nan")])
+def test_the_interval_of_watching_is_bounded(interval: float) -> None:
+    with pytest.raises(InvalidRequest, match="--every"):
+        next(watch(lambda: iter(()), interval_s=interval, wait=lambda _: False))
