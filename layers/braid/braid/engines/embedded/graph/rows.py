@@ -246,7 +246,7 @@ def read_edges_out_of(
 ) -> list[Relationship]:
     """Return the outgoing edges of some vertices."""
     numbers = sorted(_numbers(connection, tenant, ids).values())
-    return _edges(connection, tenant_id, "source"", numbers, tenant=tenant)
+    return _edges(connection, tenant_id, "source", numbers, tenant=tenant)
 
 
 def read_edges_by_identity(
