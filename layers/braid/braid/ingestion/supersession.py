@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SUPERSEDES = "SUPERSEDES"
 MAX_WALKED = 1_000
 """Stored ``SUPERSEDES`` edges that are followed to look for a cycle; each may be a round trip to the graph."""
+_SHOWN = 10
+"""Most names of a cycle in a message."""
 _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
 
 
@@ -144,7 +146,7 @@ def find(
         if untrusted := _untrusted(link, known):
             found.refused.append(_refused(identity, named, untrusted))
     found.refused += [_refused(identity, named, _too_long(links[identity])) for identity in unsure]
-    found.refused = found.refused or _in_a_circle(links, named, stored)
+    found.refused = found.refused or _in_circles(links, named, stored)
     if found.refused:
         return found
     for identity, link in links.items():
@@ -174,17 +176,32 @@ def _links(
     return links, named
 
 
-def _in_a_circle(
+def _in_circles(
     links: Mapping[Identity, Relationship], named: Mapping[Identity, str], stored: Mapping[Identity, Relationship]
 ) -> list[RefusedRecord | RefusedEdge]:
+    """Refuse items of the request until the others close no cycle: all at once, as each check anew is a walk."""
+    refused: list[RefusedRecord | RefusedEdge] = []
+    left = dict(links)
+    while item := _in_a_circle(left, named, stored):
+        refused.append(item)
+        if isinstance(item, RefusedRecord):
+            left = {identity: link for identity, link in left.items() if named.get(identity) != item.id}
+        else:
+            del left[item.identity]
+    return refused
+
+
+def _in_a_circle(
+    links: Mapping[Identity, Relationship], named: Mapping[Identity, str], stored: Mapping[Identity, Relationship]
+) -> RefusedRecord | RefusedEdge | None:
     """Refuse one item of the request that would close a cycle, if any does."""
     circle = _circle([(link.source, link.target) for link in (*stored.values(), *links.values())])
     for identity, link in links.items():
         if (link.source, link.target) in circle:
-            way = " → ".join([link.source, *_way(circle, link.target)])
-            message = f"{link.source!r} would be superseded by itself: {way}"
-            return [_refused(identity, named, message)]
-    return []
+            names = [link.source, *_way(circle, link.target)]
+            shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 2], "…", names[-1]]
+            return _refused(identity, named, f"{link.source!r} would be superseded by itself: {' → '.join(shown)}")
+    return None
 
 
 def _refused(identity: Identity, named: Mapping[Identity, str], message: str) -> RefusedRecord | RefusedEdge:

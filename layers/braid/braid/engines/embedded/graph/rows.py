@@ -261,7 +261,7 @@ def read_edges_out_of(
 ) -> list[Relationship]:
     """Return the outgoing edges of some vertices."""
     numbers = sorted(_numbers(connection, tenant, ids).values())
-    return _edges(connection, tenant_id, "source", tenant, numbers)
+    return _edges(connection, tenant_id, "source", numbers, tenant=tenant)
 
 
 def read_edges_by_identity(
@@ -297,22 +297,29 @@ def read_edges(
     if evidence:
         wanted.append(("evidence", sorted(evidence)))
     for column, values in wanted:
-        for edge in _edges(connection, tenant_id, column, tenant, values):
-            if not types or edge.type in types:
-                found[edge.identity()] = edge
+        for edge in _edges(connection, tenant_id, column, values, tenant=tenant, types=types):
+            found[edge.identity()] = edge
     return [found[identity] for identity in sorted(found)]
 
 
 def _edges(
-    connection: sqlite3.Connection, tenant_id: str, column: str, tenant: int, values: Sequence[int] | Sequence[str]
+    connection: sqlite3.Connection,
+    tenant_id: str,
+    column: str,
+    values: Sequence[int] | Sequence[str],
+    *,
+    tenant: int,
+    types: Collection[str] = (),
 ) -> list[Relationship]:
     rows = connection.execute(
         f"SELECT {_EDGE_COLUMNS}"  # noqa: S608 - a column's name from above
         " FROM edges AS e CROSS JOIN vertices AS s ON s.number = e.source"
         " CROSS JOIN vertices AS t ON t.number = e.target"
         f" WHERE e.tenant = ? AND e.{column} IN (SELECT value FROM json_each(?))"
+        # Not after they are read: a hub has many edges of other types.
+        f"{' AND e.type IN (SELECT value FROM json_each(?))' if types else ''}"
         " ORDER BY s.id, e.type, t.id, e.predicate",
-        (tenant, json.dumps(values)),
+        (tenant, json.dumps(values), *([json.dumps(sorted(types))] if types else [])),
     )
     return [_edge(tenant_id, row) for row in rows]
 
