@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import QuotaExceeded
+from braid.models import RerankerKind
 from braid.models.query import check_reranker
 
 if TYPE_CHECKING:
