@@ -114,7 +114,8 @@ class BraidContract:
         assert stored["r"].importance == 0.9
         assert stored["m"].timestamp == moment
         assert stored["llama-1"].metadata["nested"] == '{"a": 1}'
-        assert stored["quay.md#chunk-1"].content == "The quay is closed.\n\nIt opens in May."
+        (quay,) = (record for name, record in stored.items() if name.endswith("notes/quay.md#chunk-0"))
+        assert quay.content == "The quay is closed.\n\nIt opens in May."
         chain = next(record for record in stored.values() if record.content == "From a chain.")
         assert (chain.source.title, chain.source.page) == ("chain.pdf", 3)
 
@@ -122,6 +123,33 @@ class BraidContract:
         report = braid.add({"id": f"n-{number}", "text": f"Note {number} of many."} for number in range(230))
         assert report.written == 230
         assert braid.stats().records == len(list(braid.records())) == 230
+
+    def test_a_folder_of_documents_is_read_by_their_formats_and_what_cannot_be_is_named(
+        self, braid: Braid, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "harbour"
+        (folder / "in").mkdir(parents=True)
+        (folder / "gates.md").write_text("# Gates\n\n## Opening\n\nThe gates open at six.", encoding="utf-8")
+        (folder / "in" / "quay.html").write_text("<html><body><p>The quay is closed.</p></body></html>", "utf-8")
+        (folder / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
+        with pytest.warns(UserWarning, match=r"skipped: picture\.txt "):
+            report = braid.add(folder)
+        assert (report.written, report.unchanged) == (2, 0)
+        assert [file.path for file in report.skipped] == ["picture.txt"]
+        assert {record.content: record.source.title for record in braid.records()} == {
+            "Opening\n\nThe gates open at six.": "Gates",
+            "The quay is closed.": "quay",
+        }
+        (folder / "gates.md").write_text("# Gates\n\n## Opening\n\nThe gates open at seven.", encoding="utf-8")
+        with pytest.warns(UserWarning, match=r"skipped: picture\.txt "):
+            again = braid.add([str(folder)])
+        assert (again.written, again.unchanged) == (1, 1)
+        with pytest.raises(InvalidRequest, match=r"^content\[1\]: .*picture\.txt "):
+            braid.add([LEDGER, folder / "picture.txt"])
+
+    def test_a_folder_without_a_file_is_refused(self, braid: Braid, tmp_path: Path) -> None:
+        with pytest.raises(InvalidRequest, match=r"^content: .* holds no files"):
+            braid.add(tmp_path)
 
     def test_a_dataset_folder_is_added_by_its_path(self, braid: Braid, tmp_path: Path) -> None:
         lines = {

@@ -76,6 +76,41 @@ def test_what_names_no_tenant_no_address_or_no_token_is_refused(in_process: Brai
         Braid.deployed("http://localhost:8700", "")
 
 
+def test_a_folder_added_again_loses_what_is_gone_and_another_of_its_name_is_refused(
+    in_process: Braid, tmp_path: Path
+) -> None:
+    braid = in_process.tenant(next(TENANTS))
+    (tmp_path / "a" / "notes").mkdir(parents=True)
+    (tmp_path / "b" / "notes").mkdir(parents=True)
+    for name in ("quay.md", "gates.txt", "b/notes/quay.md"):
+        (tmp_path / ("" if "/" in name else "a/notes") / name).write_text(f"About {name}.", encoding="utf-8")
+    assert braid.add(tmp_path / "a" / "notes").written == 2
+    (tmp_path / "a" / "notes" / "quay.md").unlink()
+    again = braid.add(tmp_path / "a" / "notes")
+    assert (again.written, again.unchanged, again.removed) == (0, 1, 1)
+    assert [record.id for record in braid.records()] == ["notes/gates.txt#chunk-0"]
+    with pytest.raises(InvalidRequest, match=r"^content: another file or folder called 'notes' was added before"):
+        braid.add(tmp_path / "b" / "notes")
+
+
+def test_without_the_extra_documents_texts_are_read_and_other_formats_name_it(
+    in_process: Braid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "none").mkdir()
+    for package in ("pypdf", "selectolax", "charset_normalizer", "docx", "pptx", "openpyxl"):
+        missing = f"raise ModuleNotFoundError(name={package!r})"
+        (tmp_path / "none" / f"{package}.py").write_text(missing, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path / "none")
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "quay.md").write_text("# Quay\n\nThe quay is *closed*.", encoding="utf-8")
+    (tmp_path / "plain" / "gates.txt").write_text("The gates open at six, é.", encoding="utf-8")
+    (tmp_path / "plan.pdf").write_bytes(b"%PDF-1.7\n")
+    braid = in_process.tenant(next(TENANTS))
+    assert braid.add(tmp_path / "plain").written == 2
+    with pytest.raises(InvalidRequest, match=r"plan\.pdf needs the package pypdf: install braid\[documents\]"):
+        braid.add(tmp_path / "plan.pdf")
+
+
 class Modelless(DemoStages):
     """Stages whose model cannot be made."""
 

@@ -106,7 +106,7 @@ def test_the_first_three_lines_answer_from_a_folder_of_notes(installed: Installe
     (installed.folder / "notes" / "harbour.md").write_text("The ledger is kept by the Harbour team.", encoding="utf-8")
     for when in ("first", "again"):
         began = time.perf_counter()
-        assert "[harbour.md#chunk-1]" in installed.run("python", "-c", THREE_LINES)
+        assert "[notes/harbour.md#chunk-0]" in installed.run("python", "-c", THREE_LINES)
         figures.append(f"three lines, {when}: {time.perf_counter() - began:.1f} s")
 
 

@@ -2,12 +2,14 @@
 
 ::
 
-    face.py          Braid: its calls, whatever answers them
-    asynchronous.py  AsyncBraid: the same calls for ``await``
-    contents.py      what `add` takes: texts, dicts, dataclasses, documents of frameworks, files and folders
-    results.py       what a search returns and its display; facts
-    in_process.py    answers with the engines and models of this process
-    deployed.py      answers by the HTTP interface
+    face.py              Braid: its calls, whatever answers them
+    asynchronous.py      AsyncBraid: the same calls for ``await``
+    contents.py          what `add` takes: texts, dicts, dataclasses, documents of frameworks, paths
+    documents.py         ingests files and folders of documents; what `add` returns
+    results.py           what a search returns and its display; facts
+    in_process.py        answers with the engines and models of this process
+    deployed.py          answers by the HTTP interface
+    posted_documents.py  posts files and folders of documents to it
 """
 
 from braid.client.asynchronous import AsyncBraid

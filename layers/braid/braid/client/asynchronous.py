@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
+    from braid.client.documents import Added
     from braid.client.results import Fact, Results
     from braid.models import Question
     from braid.ports.graph_query import GraphResult
@@ -63,7 +64,7 @@ class AsyncBraid:
     def __repr__(self) -> str:
         return f"Async{self._braid!r}"
 
-    async def add(self, content: object, **how: Any) -> WriteSummary:  # noqa: ANN401 - as of Braid.add, here and below
+    async def add(self, content: object, **how: Any) -> Added:  # noqa: ANN401 - as of Braid.add, here and below
         """Write something."""
         return await asyncio.to_thread(self._braid.add, content, **how)
 

@@ -1,4 +1,4 @@
-"""What :meth:`braid.client.Braid.add` takes, as items of a write: texts, objects, files and folders."""
+"""What :meth:`braid.client.Braid.add` takes, as items of a write, and the paths of documents among it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel
 
 from braid.errors import InvalidRequest
+from braid.ingestion.documents.reading import READERS
 from braid.ingestion.items import Items
 from braid.models import NewRecord, NewRelationship, NewVertex
 from braid.strict_json import NotJson, read_json
 
-TEXT_FILES: Final = (".md", ".txt")
 DATASET: Final = {"corpus.jsonl": None, "entities.jsonl": "entity", "relationships.jsonl": "relationship"}
 """Files of a dataset folder, in the order in which they can be written, with the kind of their lines."""
-CHUNK_CHARACTERS: Final = 1_000
 _LONGEST_PATH: Final = 1_024
 
 
@@ -31,8 +30,15 @@ class Item(NamedTuple):
     kind: str | None = None
 
 
-def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[Items]:
-    """Yield parsed items, at most so many and about so many bytes as JSON at once.
+class Documents(NamedTuple):
+    """A file or folder of documents, with its place in what was given."""
+
+    place: str
+    path: Path
+
+
+def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[Items | Documents]:
+    """Yield parsed items, at most so many and about so many bytes as JSON at once, and the documents between them.
 
     Raises
     ------
@@ -40,7 +46,14 @@ def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[
         If an item is of a type that cannot be added, or malformed; the message names its place and field.
     """
     batch, count, length = Items(tenant), 0, 0
-    for place, row, kind in items_of(content, "content"):
+    for found in items_of(content, "content"):
+        if isinstance(found, Documents):
+            if count:
+                yield batch
+                batch, count, length = Items(tenant), 0, 0
+            yield found
+            continue
+        place, row, kind = found
         weight = len(json.dumps(row, default=str))
         if count and (count >= items or length + weight > size):
             yield batch
@@ -54,7 +67,7 @@ def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[
         yield batch
 
 
-def items_of(content: object, place: str) -> Iterator[Item]:
+def items_of(content: object, place: str) -> Iterator[Item | Documents]:
     """Yield the items that something stands for: itself, or those inside of it."""
     match content:
         case Path():
@@ -154,63 +167,23 @@ def _named(place: str, row: dict[str, Any]) -> Item:
 
 def _is_path(text: str) -> bool:
     """Whether a text names a file or folder that is there, or is written as one is."""
-    if "\n" in text or "\0" in text or len(text) > _LONGEST_PATH:
+    if "\n" in text or "\0" in text or "://" in text or len(text) > _LONGEST_PATH:
         return False
-    written = text.endswith(("/", "\\", *TEXT_FILES, ".jsonl")) and not any(letter.isspace() for letter in text)
+    written = text.endswith(("/", "\\", *READERS)) and not any(letter.isspace() for letter in text)
     return written or (" " not in text.strip() and Path(text).exists() and ("/" in text or "." in text))
 
 
-def _of_path(path: Path, place: str) -> Iterator[Item]:
+def _of_path(path: Path, place: str) -> Iterator[Item | Documents]:
     if not path.exists():
         raise InvalidRequest(f"{place}: {path} does not exist", field=place)
-    if path.is_file():
-        yield from _of_file(path, path.name, place)
+    if path.suffix == ".jsonl" and path.is_file():
+        yield from _lines(path, DATASET.get(path.name))
     elif (path / "corpus.jsonl").is_file():
         for name, kind in DATASET.items():
             if (path / name).is_file():
                 yield from _lines(path / name, kind)
     else:
-        files = sorted(found for found in path.rglob("*") if found.suffix.lower() in TEXT_FILES and found.is_file())
-        if not files:
-            raise InvalidRequest(
-                f"{place}: {path} has neither corpus.jsonl nor files that end in {' or '.join(TEXT_FILES)}", field=place
-            )
-        for file in files:
-            yield from _of_file(file, file.relative_to(path).as_posix(), place)
-
-
-def _of_file(path: Path, name: str, place: str) -> Iterator[Item]:
-    if path.suffix == ".jsonl":
-        yield from _lines(path, DATASET.get(path.name))
-        return
-    if path.suffix.lower() not in TEXT_FILES:
-        kinds = ", ".join((*TEXT_FILES, ".jsonl"))
-        raise InvalidRequest(f"{place}: {path} cannot be read here; files that end in {kinds} can", field=place)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"{place}: {path} is not UTF-8", field=place) from error
-    for number, chunk in enumerate(chunks(text), start=1):
-        row = {"_id": f"{name}#chunk-{number}", "title": name, "text": chunk, "source": {"chunk_index": number}}
-        yield Item(f"{path}, chunk {number}", row)
-
-
-def chunks(text: str, most: int = CHUNK_CHARACTERS) -> Iterator[str]:
-    """Yield a text in pieces of whole paragraphs of about so many characters; a longer paragraph is cut at spaces."""
-    kept = ""
-    for paragraph in text.split("\n\n"):
-        rest = paragraph.strip()
-        if kept and len(kept) + len(rest) > most:
-            yield kept
-            kept = ""
-        while len(rest) > most:
-            cut = rest.rfind(" ", 1, most)
-            cut = cut if cut > 0 else most
-            yield rest[:cut]
-            rest = rest[cut:].strip()
-        kept = f"{kept}\n\n{rest}" if kept and rest else kept or rest
-    if kept:
-        yield kept
+        yield Documents(place, path)
 
 
 def _lines(path: Path, kind: str | None) -> Iterator[Item]:

@@ -14,6 +14,7 @@ from braid.api.problems import MEDIA_TYPE, ProblemDetails
 from braid.api.schemas import (
     Deletes,
     GraphRequest,
+    ImportSummary,
     RecordIds,
     RecordPage,
     Reembed,
@@ -34,8 +35,10 @@ from braid.retrieval.library import nothing_called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from braid.api.schemas import RecordSummary
+    from braid.client.documents import Added
     from braid.models import Question
     from braid.ports.ingestion import WriteRequest
     from braid.retrieval.context.selection import ContextQuestion
@@ -182,6 +185,16 @@ class Deployed:
             return self._post(tenant, "/records", writes, WriteSummary)
         except RefusedFields as error:
             raise error.at(request) from error
+
+    def add_documents(self, tenant: str | None, path: Path) -> Added:
+        """Have a file, or each file of a folder, read and written; wait until it is."""
+        from braid.client.posted_documents import post_documents
+
+        return post_documents(
+            path,
+            start=lambda document: self._post(tenant, "/documents", document, ImportSummary),
+            find=lambda import_id: self._ask(tenant, "GET", f"/imports/{import_id}", ImportSummary),
+        )
 
     def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
         """Remove records for good."""

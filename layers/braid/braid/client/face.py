@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
+    from braid.client.contents import Documents
+    from braid.client.documents import Added
     from braid.client.results import Fact, Results
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer
@@ -64,6 +67,9 @@ class Answering(Protocol):
 
     def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
         """Write all of a request, or nothing."""
+
+    def add_documents(self, tenant: str | None, path: Path) -> Added:
+        """Have a file or folder of documents read and written."""
 
     def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
         """Remove records for good."""
@@ -189,7 +195,7 @@ class Braid:
     def __repr__(self) -> str:
         return f"Braid({self._asked!r}{f', tenant={self._tenant!r}' if self._tenant else ''})"
 
-    def add(self, content: object, *, missing: MissingEnds | str = MissingEnds.REFUSE) -> WriteSummary:
+    def add(self, content: object, *, missing: MissingEnds | str = MissingEnds.REFUSE) -> Added:
         """Write something; writing it again changes nothing.
 
         Parameters
@@ -198,34 +204,54 @@ class Braid:
             A text; a dict or dataclass with ``text`` (and ``id``, ``title``, ``metadata`` or any field of a record),
             with ``type``, ``id`` and ``name`` for an entity, or with ``source``, ``type`` and ``target`` for a
             relationship; a record, vertex or relationship of :mod:`braid.models`; a document of LangChain or
-            LlamaIndex; a path of a file or folder; or an iterable of these, of any length, which is written in batches.
+            LlamaIndex; a path of a document, of a folder of documents, which is kept as it is now, of a dataset or of a
+            file of lines; or an iterable of these, of any length, which is written in batches.
         missing
             ``stub`` makes an entity without a name where a relationship leads to nothing stored, ``refuse`` does not.
 
         Returns
         -------
-        WriteSummary
-            How much was written, unchanged and superseded.
+        Added
+            How much was written, unchanged and superseded. Files of a folder that cannot be read are its ``skipped``,
+            and a warning names them.
 
         Raises
         ------
         InvalidRequest
-            If an item is wrong; names its place, such as ``content[3]``. Batches before its own are written.
+            If an item is wrong, or a file that was named itself cannot be read; names its place, such as
+            ``content[3]``. Batches before its own are written.
         """
-        from braid.api.schemas import WriteSummary
-        from braid.client.contents import batches
+        from braid.client.contents import Documents, batches
+        from braid.client.documents import Added, told
 
         try:
             ends = MissingEnds(missing)
         except ValueError as error:
             raise InvalidRequest(f"missing: must be {' or '.join(MissingEnds)}", field="missing") from error
-        totals = dict.fromkeys(WriteSummary.model_fields, 0)
+        added = Added()
         limits = {"items": self._asked.items_at_once, "size": self._asked.bytes_at_once}
         for batch in batches(content, self._tenant or "default", **limits):
-            report = self._asked.write(self._tenant, batch.request(missing=ends))
-            for name in totals:
-                totals[name] += getattr(report, name)
-        return WriteSummary(**totals)
+            if isinstance(batch, Documents):
+                added = added.plus(self._add_documents(batch))
+            else:
+                added = added.plus(self._asked.write(self._tenant, batch.request(missing=ends)))
+        if added.skipped:
+            warnings.warn(told(added.skipped), stacklevel=2)
+        return added
+
+    def _add_documents(self, documents: Documents) -> Added:
+        place, path = documents
+        try:
+            added = self._asked.add_documents(self._tenant, path)
+        except OSError as error:
+            raise InvalidRequest(f"{place}: {path} cannot be read: {error.strerror}", field=place) from error
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{place}: {error}", field=error.field or place) from error
+        if added.skipped and path.is_file():
+            raise InvalidRequest(f"{place}: {path} {added.skipped[0].reason}", field=place)
+        if added == type(added)():
+            raise InvalidRequest(f"{place}: {path} holds no files that could be read", field=place)
+        return added
 
     def update(self, id: str, **fields: Any) -> WriteSummary:  # noqa: A002, ANN401 - a record's id and fields
         """Change fields of a stored record; ``text`` is its content, and of ``metadata`` the given keys change.

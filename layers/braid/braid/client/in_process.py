@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
 from braid.app import Application
+from braid.client.documents import Added, ingest
 from braid.errors import ModelError
 from braid.ingestion.writing import require_written
 from braid.models import Query
@@ -17,6 +18,7 @@ from braid.settings import EngineKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
     from typing import Any
 
     from braid.ingestion.deleting import DeleteReport
@@ -134,6 +136,10 @@ class InProcess:
             self._with_models().write(request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT}))
         )
         return WriteSummary(**{name: getattr(report, name) for name in WriteSummary.model_fields})
+
+    def add_documents(self, tenant: str | None, path: Path) -> Added:
+        """Ingest a file or folder of documents."""
+        return ingest(path, self._with_models(), tenant or DEFAULT_TENANT)
 
     def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
         """Remove records for good."""

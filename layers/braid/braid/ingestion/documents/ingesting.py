@@ -326,6 +326,7 @@ class _Folder:
             self._report,
             read=self._report.read + len(new),
             written=self._report.written + report.written,
+            embedded=self._report.embedded + report.embedded,
             embed_seconds=self._report.embed_seconds + report.embed_seconds,
             unchanged=self._report.unchanged + sum(not one.records and not one.state.skipped for one in page),
         )

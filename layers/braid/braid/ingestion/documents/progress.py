@@ -68,6 +68,8 @@ class FolderDone:
     """Documents that were new or had changed."""
     written: int = 0
     """Chunks that were new or had changed."""
+    embedded: int = 0
+    """Chunks for which a model was asked."""
     unchanged: int = 0
     """Files that were as before."""
     removed: int = 0

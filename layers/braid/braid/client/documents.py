@@ -1,0 +1,75 @@
+"""Ingests a file or folder of documents by this process; what adding anything returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from braid.api.schemas import WriteSummary
+from braid.errors import InvalidRequest
+from braid.ingestion.documents.ingesting import ingest_documents
+from braid.ingestion.documents.progress import FileSkipped, FolderDone
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from braid.ingestion.documents.ingesting import DocumentStore
+
+_NAMED: Final = 20
+"""Skipped files that a warning names."""
+
+
+class Added(WriteSummary):
+    """How much was written; of documents, the records that were written, unchanged and embedded."""
+
+    written: int = 0
+    unchanged: int = 0
+    embedded: int = 0
+    vertices: int = 0
+    relationships: int = 0
+    superseded: int = 0
+    stubs: int = 0
+    removed: int = 0
+    """Documents that were removed, because their files are gone from the folder."""
+    skipped: tuple[FileSkipped, ...] = ()
+    """Files of folders that could not be read, and why."""
+
+    def plus(self, other: WriteSummary) -> Added:
+        """Return the sums of both."""
+        mine = dict(self)
+        return Added(**mine | {name: mine[name] + value for name, value in other})
+
+
+def told(skipped: Sequence[FileSkipped]) -> str:
+    """Return a line for each file that was skipped, up to a number of them."""
+    more = [f"and {len(skipped) - _NAMED:,} more"] if len(skipped) > _NAMED else []
+    return "\n".join([*(f"skipped: {file.path} {file.reason}" for file in skipped[:_NAMED]), *more])
+
+
+def ingest(path: Path, store: DocumentStore, tenant: str) -> Added:
+    """Ingest a file or folder.
+
+    Raises
+    ------
+    InvalidRequest
+        If another one of its name was ingested before.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        (done,) = (event for event in ingest_documents(path, store, tenant_id=tenant) if isinstance(event, FolderDone))
+    except InvalidRequest as error:
+        if error.field != "name":
+            raise
+        message = (
+            f"another file or folder called {path.resolve().name!r} was added before; rename this one, add the folder "
+            "that holds both, or give it a name by `braid ingest --name`"
+        )
+        raise InvalidRequest(message, field="name") from error
+    return Added(
+        written=done.written,
+        unchanged=done.chunks - done.written,
+        embedded=done.embedded,
+        removed=done.removed,
+        skipped=done.skipped,
+    )

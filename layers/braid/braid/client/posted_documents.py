@@ -1,0 +1,112 @@
+"""Posts a file, or the files of a folder, to a deployed Braid, and waits until they are imported."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from braid.api.schemas import DocumentRequest, ImportSummary
+from braid.client.deployed import ApiError
+from braid.client.documents import Added
+from braid.errors import InvalidRequest
+from braid.ingestion.documents import files
+from braid.ingestion.documents.progress import FileSkipped
+from braid.ports.ingestion import ImportStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from braid.ingestion.documents.files import FoundFile
+
+POSTED_BYTES: Final = 1_400_000
+"""Of one file: in base64 it is a third longer, and a server reads two million."""
+IMPORT_S: Final = 600.0
+"""Bound on the wait for one import."""
+_AT_ONCE: Final = 4
+"""Imports that run; `braid serve` keeps five of a tenant waiting."""
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 2.0
+
+
+def post_documents(
+    path: Path,
+    start: Callable[[DocumentRequest], ImportSummary],
+    find: Callable[[str], ImportSummary],
+    *,
+    within_s: float = IMPORT_S,
+) -> Added:
+    """Post a file, or each file of a folder, and wait until all are imported.
+
+    Parameters
+    ----------
+    start
+        Posts a document.
+    find
+        Returns how far an import is, by its id.
+    within_s
+        Bound on the wait for one import.
+
+    Raises
+    ------
+    OSError
+        If the path cannot be read.
+    ApiError
+        If an import fails, or does not end in time; the others may be written.
+    """
+    listed = files.find(path)
+    folder = Path(os.path.realpath(path)).name
+    added = Added(skipped=tuple(FileSkipped(file, reason) for file, reason in listed.refused.items()))
+    running: deque[tuple[str, ImportSummary]] = deque()
+    for file in listed.files.values():
+        name = file.path or folder
+        if len(running) == _AT_ONCE:
+            added = added.plus(_ended(*running.popleft(), find, within_s))
+        try:
+            running.append((name, start(_request(file, f"{folder}/{file.path}" if file.path else folder))))
+        except InvalidRequest as error:
+            added = added.plus(Added(skipped=(FileSkipped(name, str(error)),)))
+    for name, begun in running:
+        added = added.plus(_ended(name, begun, find, within_s))
+    return added
+
+
+def _request(file: FoundFile, name: str) -> DocumentRequest:
+    if file.size > POSTED_BYTES:
+        message = (
+            f"is {file.size:,} bytes long, of at most {POSTED_BYTES:,} that can be posted; put it into the bucket, "
+            "under documents/"
+        )
+        raise InvalidRequest(message, field="content")
+    if not file.size:
+        raise InvalidRequest("is empty", field="content")
+    try:
+        content = Path(file.where).read_bytes()
+    except OSError as error:
+        raise InvalidRequest(f"cannot be opened: {error.strerror}", field="content") from error
+    try:
+        return DocumentRequest(name=name, content=content)
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error) from error
+
+
+def _ended(name: str, begun: ImportSummary, find: Callable[[str], ImportSummary], within_s: float) -> Added:
+    """Wait until an import has ended; return what it wrote."""
+    until, pause, found = time.monotonic() + within_s, _FIRST_PAUSE_S, begun
+    while found.status is ImportStatus.RUNNING:
+        if time.monotonic() > until:
+            message = f"{name}: not imported within {within_s:g} s; `GET /imports/{begun.id}` says when it is"
+            raise ApiError(message)
+        time.sleep(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+        found = find(begun.id)
+    if found.status is ImportStatus.FAILED:
+        message = f"{name}: the import failed: {found.error}; adding it again is safe"
+        raise ApiError(message)
+    reason = f"could not be read by the server; its object {found.report_key} says why"
+    skipped = (FileSkipped(name, reason),) if found.status is ImportStatus.WITH_ERRORS else ()
+    return Added(written=found.written, unchanged=found.unchanged, embedded=found.embedded, skipped=skipped)

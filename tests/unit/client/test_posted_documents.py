@@ -1,0 +1,77 @@
+"""Documents of a deployed Braid are posted file by file, and each import is waited for, not for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from braid import ApiError
+from braid.api.schemas import DocumentRequest, ImportSummary
+from braid.client.posted_documents import POSTED_BYTES, post_documents
+from braid.ports.ingestion import ImportStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Server:
+    """Keeps what is posted; imports run until they were asked about a number of times."""
+
+    def __init__(self, ended: ImportStatus = ImportStatus.WRITTEN, *, asks: int = 1) -> None:
+        self.posted: dict[str, bytes] = {}
+        self.running: dict[str, int] = {}
+        self.most = 0
+        self._ended, self._asks = ended, asks
+
+    def start(self, document: DocumentRequest) -> ImportSummary:
+        self.posted[document.name] = document.content
+        name = f"import-{len(self.posted)}"
+        self.running[name] = self._asks
+        self.most = max(self.most, len(self.running))
+        return ImportSummary(id=name, status=ImportStatus.RUNNING)
+
+    def find(self, import_id: str) -> ImportSummary:
+        self.running[import_id] -= 1
+        if self.running[import_id] > 0:
+            return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
+        del self.running[import_id]
+        return ImportSummary(id=import_id, status=self._ended, error="ObjectChanged", written=3, report_key="r")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(7):
+        (folder / f"{number}.txt").write_bytes(b"text %d" % number)
+    return folder
+
+
+def test_no_more_imports_run_at_once_than_a_server_keeps_waiting(folder: Path) -> None:
+    server = Server()
+    added = post_documents(folder, server.start, server.find)
+    assert (added.written, len(server.posted), server.running) == (21, 7, {})
+    assert server.posted["notes/3.txt"] == b"text 3"
+    assert 1 < server.most <= 5
+
+
+def test_what_cannot_be_posted_is_skipped_with_the_reason(folder: Path) -> None:
+    (folder / "1.txt").write_bytes(b"")
+    with (folder / "2.txt").open("wb") as file:
+        file.truncate(POSTED_BYTES + 1)
+    server = Server()
+    skipped = {file.path: file.reason for file in post_documents(folder, server.start, server.find).skipped}
+    assert skipped.keys() == {"1.txt", "2.txt"}
+    assert skipped["1.txt"] == "is empty"
+    assert "put it into the bucket, under documents/" in skipped["2.txt"]
+    assert len(server.posted) == 5
+
+
+def test_an_import_that_fails_or_does_not_end_is_an_error_that_names_the_file(folder: Path) -> None:
+    failing = Server(ImportStatus.FAILED)
+    with pytest.raises(ApiError, match=r"^0\.txt: the import failed: ObjectChanged"):
+        post_documents(folder, failing.start, failing.find)
+    endless = Server(asks=1_000_000)
+    with pytest.raises(ApiError, match=r"^0\.txt: not imported within 0 s; `GET /imports/import-1`"):
+        post_documents(folder, endless.start, endless.find, within_s=0)
