@@ -102,11 +102,12 @@ def test_without_the_extra_documents_texts_are_read_and_other_formats_name_it(
         (tmp_path / "none" / f"{package}.py").write_text(missing, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path / "none")
     (tmp_path / "plain").mkdir()
-    (tmp_path / "plain" / "quay.md").write_text("# Quay\n\nThe quay is *closed*.", encoding="utf-8")
+    (tmp_path / "plain" / "quay.md").write_text("# Quay\n\n<p align=center>1901 &amp; on<!-- x --></p>\n", "utf-8")
     (tmp_path / "plain" / "gates.txt").write_text("The gates open at six, é.", encoding="utf-8")
     (tmp_path / "plan.pdf").write_bytes(b"%PDF-1.7\n")
     braid = in_process.tenant(next(TENANTS))
     assert braid.add(tmp_path / "plain").written == 2
+    assert [record.content for record in braid.records()] == ["The gates open at six, é.", "1901 & on"]
     with pytest.raises(InvalidRequest, match=r"plan\.pdf needs the package pypdf: install braid\[documents\]"):
         braid.add(tmp_path / "plan.pdf")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import TYPE_CHECKING
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
@@ -24,6 +25,7 @@ _BLOCKS = _HEADINGS | {
 }
 _CELLS = {"td", "th"}
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)(?:[^<>]*?(/)>)?")
+_MARKUP = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1\s*>|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _UNCLOSED = {
     *("area", "base", "body", "br", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img", "input", "li"),
     *("link", "meta", "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "wbr"),
@@ -67,8 +69,11 @@ def _check_depth(html: str) -> None:
 
 
 def text_of(html: str) -> str:
-    """Return the text of a piece of HTML, one block a line."""
-    from selectolax.lexbor import LexborHTMLParser
+    """Return the text of a piece of HTML, one block a line; all on one where the extra ``documents`` is missing."""
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ModuleNotFoundError:  # Markdown needs no extra, and often has a piece of HTML
+        return unescape(_MARKUP.sub(" ", html))
 
     _check_depth(html)
     return "\n".join(text for _, text in _blocks(LexborHTMLParser(html)))
