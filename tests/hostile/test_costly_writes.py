@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Record
 
 
@@ -101,10 +102,14 @@ def store_hub(stages: DemoStages, *, evidence: str | None = None) -> None:
     stages.graph.upsert([vertex(name) for name in ("hub", "other", *spokes)], [*edges, *others])
 
 
+def store_of(stages: DemoStages) -> EmbeddedStore:
+    assert isinstance(stages.graph, EmbeddedKnowledgeGraph)
+    return stages.graph._store
+
+
 def graph_generation(stages: DemoStages) -> int:
     """Return a number that every change of the tenant's graph makes greater."""
-    assert isinstance(stages.graph, EmbeddedKnowledgeGraph)
-    store = stages.graph._store
+    store = store_of(stages)
     with store.read() as connection:
         tenant = store.tenant_number(connection, ACME)
         assert tenant is not None
@@ -143,3 +148,16 @@ def test_the_evidence_of_many_edges_ceases_to_be_trusted_without_reading_them(st
     assert graph_generation(stages) == changed
     trusted = {one.evidence: one.trusted for one in stages.graph.relationships(ACME, ids=["hub"])}
     assert trusted == {"said": False, "other": True}
+
+
+def test_the_edges_of_an_evidence_are_found_by_an_index_and_not_among_all_of_the_tenant(stages: DemoStages) -> None:
+    store_hub(stages, evidence="said")
+    statements: list[str] = []
+    with store_of(stages).transaction() as connection:
+        connection.set_trace_callback(statements.append)
+        assert stages.graph.end_relationships(ACME, {"other": day(9)}) == 1
+        assert stages.graph.distrust_relationships(ACME, ["other"]) == 1
+        connection.set_trace_callback(None)
+        changes = [statement for statement in statements if statement.startswith("UPDATE edges")]
+        plans = [connection.execute(f"EXPLAIN QUERY PLAN {change}").fetchone()[3] for change in changes]
+    assert plans == ["SEARCH edges USING INDEX edges_by_evidence (tenant=? AND evidence=?)"] * 2
