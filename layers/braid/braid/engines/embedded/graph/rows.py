@@ -236,14 +236,11 @@ def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection
     )
 
 
-# Left to itself, SQLite updates by the primary key: it would read all edges of the tenant.
-_UPDATE_BY_EVIDENCE = "UPDATE edges INDEXED BY edges_by_evidence"
-
-
 def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, datetime]) -> int:
     """End edges of one tenant by their evidence, where they do not end sooner; return how many there were."""
+    # Left to itself, SQLite takes the primary key: it would read all edges of the tenant.
     return connection.executemany(
-        f"{_UPDATE_BY_EVIDENCE} SET invalid_at = max(:at, coalesce(valid_at, :at))"
+        "UPDATE edges INDEXED BY edges_by_evidence SET invalid_at = max(:at, coalesce(valid_at, :at))"
         " WHERE tenant = :tenant AND evidence = :record"
         " AND (invalid_at IS NULL OR invalid_at > max(:at, coalesce(valid_at, :at)))",
         [{"tenant": tenant, "record": record, "at": to_microseconds(at)} for record, at in until.items()],
@@ -253,7 +250,7 @@ def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, d
 def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collection[str]) -> int:
     """Mark trusted edges of one tenant as untrusted by their evidence, and return how many there were."""
     return connection.execute(
-        f"{_UPDATE_BY_EVIDENCE} SET trusted = 0"
+        "UPDATE edges INDEXED BY edges_by_evidence SET trusted = 0"
         " WHERE tenant = ? AND evidence IN (SELECT value FROM json_each(?)) AND trusted",
         (tenant, json.dumps(list(evidence))),
     ).rowcount
