@@ -40,7 +40,8 @@ Graph = Annotated[
     GraphSource | None,
     typer.Option(
         help=f"Which graph: {any_of(GraphSource)}. Of found alone, what the folder says of entities and relationships "
-        "is left out. When left out, BRAID_GRAPH tells, else both.",
+        "is left out; auto finds names in documents, and in folders that give no graph. Without it BRAID_GRAPH tells, "
+        "else auto.",
         metavar="WHICH",
     ),
 ]

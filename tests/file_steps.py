@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Page, Phase, Split
+from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Page, Phase, Split
 
 from tests.contract.shapes import ACME
 

@@ -93,7 +93,7 @@ def read_dataset(
     *,
     judged: bool = False,
     questions: str | None = None,
-    graph: GraphSource = GraphSource.BOTH,
+    graph: GraphSource = GraphSource.AUTO,
 ) -> Dataset:
     """Read and check a dataset folder.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError
 from braid.ingestion.bulk.fingerprints import Fingerprints
-from braid.ingestion.bulk.jobs import Phase
 from braid.ingestion.bulk.phases import fingerprints_of, part_of, phases_of
+from braid.ingestion.bulk.step_messages import Phase
 from braid.ingestion.bulk.steps import BATCH_BYTES, BATCH_LINES
 from braid.ingestion.items import Items
 from braid.ingestion.writing import write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 GRAPH = "graph.json"
 """Entities and relationships in one file, beside or instead of ``entities.jsonl`` and ``relationships.jsonl``."""
+_GIVEN_GRAPH = ("entities.jsonl", "relationships.jsonl", GRAPH)
 STORED = ("corpus.jsonl", "entities.jsonl", "relationships.jsonl", "schemas.jsonl", GRAPH)
 _PART = 2**20
 _S = TypeVar("_S", bound=Frozen)
@@ -56,7 +58,7 @@ class DatasetFiles:
         If it is no dataset folder.
     """
 
-    def __init__(self, folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> None:
+    def __init__(self, folder: Path, tenant_id: str, graph: GraphSource = GraphSource.AUTO) -> None:
         if not folder.is_dir():
             raise DatasetError(f"{folder}: {_why_no_folder(folder)}")
         if not (folder / "corpus.jsonl").is_file():
@@ -209,7 +211,15 @@ class DatasetFiles:
         return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
 
 
-def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> DatasetFiles:
+def graph_of(folder: Path, asked: GraphSource | None) -> GraphSource | None:
+    """Return which graph is meant: of a folder that gives none, what is found in its texts, unless another is asked."""
+    given = any((folder / name).is_file() and (folder / name).stat().st_size for name in _GIVEN_GRAPH)
+    if asked or given or os.environ.get("BRAID_GRAPH") or not folder.is_dir():
+        return asked
+    return GraphSource.BOTH
+
+
+def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.AUTO) -> DatasetFiles:
     """Open a dataset folder and check it as a whole, holding one line at a time.
 
     Raises

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.app import application
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.jobs import Task, TaskResult
+from braid.ingestion.bulk.step_messages import Task, TaskResult
 from braid.ingestion.inline_writes import write_message
 from braid.lambda_runtime.fifo_batches import batch_handler, log_refused
 from braid.lambda_runtime.observability import stage_handler

@@ -8,7 +8,7 @@ import pytest
 from braid.errors import StoreError
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.found_names import found_id
-from braid.ingestion.repair import repair
+from braid.ingestion.repair import Fault, repair
 from braid.models import MENTIONS, GraphSource, Relationship
 
 from tests.contract.shapes import ACME, AS_OF, edge, record, vertex
@@ -112,6 +112,32 @@ class FoundNamesContract:
         assert store.graph.get_many(ACME, [BERG]) == []
         assert repair(ACME, store, dry_run=True).counts == {}
 
+    @pytest.mark.parametrize("change", ["write", "delete"])
+    def test_a_name_that_a_stopped_change_left_without_a_text_is_removed_by_a_repair(
+        self, store: Application, change: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written(store, record("a", "It was Anna Berg."), record("b", "The Keelson Project"))
+
+        def stop(*_: object) -> None:
+            raise StoreError("stopped")
+
+        def go() -> None:
+            if change == "write":
+                written(store, record("a", "It was nobody."))
+            else:
+                delete_records(ACME, ["a"], store)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store.graph, "delete_unmentioned", stop)
+            with pytest.raises(StoreError, match="stopped"):
+                go()
+        go()
+        left = len(store.graph.get_many(ACME, [BERG]))
+        assert repair(ACME, store, dry_run=True).counts == ({Fault.NO_MENTION: 1} if left else {})
+        repair(ACME, store)
+        assert [one.id for one in store.graph.get_many(ACME, [BERG, KEELSON])] == [KEELSON]
+        assert repair(ACME, store, dry_run=True).counts == {}
+
     @pytest.mark.parametrize("source", [GraphSource.GIVEN, GraphSource.FOUND])
     def test_either_source_can_be_left_out(
         self, store: Application, source: GraphSource, monkeypatch: pytest.MonkeyPatch
@@ -122,3 +148,12 @@ class FoundNamesContract:
         found = source is GraphSource.FOUND
         assert [one.found for one in store.graph.relationships(ACME, ids=["a"])] == [found]
         assert [one.id for one in store.graph.get_many(ACME, [BERG, "hall"])] == [BERG if found else "hall"]
+
+    def test_without_found_names_a_text_that_is_written_again_loses_those_it_had(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written(store, record("a", "It was Anna Berg."), record("b", "The Keelson Project"))
+        monkeypatch.setattr(store, "settings", store.settings.model_copy(update={"graph": GraphSource.GIVEN}))
+        written(store, record("a", "It was Anna Berg."))
+        assert (names(store, "a"), names(store, "b")) == (set(), {KEELSON})
+        assert store.graph.get_many(ACME, [BERG]) == []

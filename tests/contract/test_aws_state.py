@@ -6,6 +6,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import create_server
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -240,6 +241,9 @@ class Refusing:
     def __init__(self, code: str, status: int = 400) -> None:
         self._error = ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "Call")
         self.calls = 0
+
+    def get_paginator(self, _name: str) -> Any:
+        return SimpleNamespace(paginate=self.paged)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(**_: object) -> Any:

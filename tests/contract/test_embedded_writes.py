@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[DemoStages]:
-    stages = DemoStages(Settings(home=tmp_path, graph=GraphSource.GIVEN))
+    stages = DemoStages(Settings(home=tmp_path))
     yield stages
     stages.close()
 
@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[DemoStages]:
 class TestFoundNames(FoundNamesContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[DemoStages]:
-        stages = DemoStages(Settings(home=tmp_path))
+        stages = DemoStages(Settings(home=tmp_path, graph=GraphSource.BOTH))
         yield stages
         stages.close()
 

@@ -333,7 +333,6 @@ def test_an_evaluation_without_questions_says_which_file_is_missing(braid: Braid
         (["search", "q", "-t", "nobody"], "--tenant: nothing is known of 'nobody' in "),
         (["search", "q", "-t", "nobody"], "tenants here: saltmarrow. `braid ingest DIR --tenant nobody` makes it"),
         (["ingest", "nowhere"], "nowhere: no such folder"),
-        (["ingest", str(DEMO)], "demo: no corpus.jsonl here"),
         (["eval", "nowhere"], "nowhere: no such folder"),
         (["tune", "nowhere"], "nowhere: no such folder"),
         (["tune", "nowhere", "--metric", "beauty"], "--metric: 'beauty' is none of recall@2"),

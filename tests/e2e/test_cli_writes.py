@@ -54,6 +54,19 @@ def test_a_file_is_written_its_wrong_lines_named_and_the_rest_deleted_again(
     assert (repaired["records"], repaired["counts"], repaired["repaired"]) == (0, {}, False)
 
 
+def test_an_ingest_takes_the_graph_that_is_given_or_finds_one_in_the_texts_or_both(
+    here: Callable[..., Done], tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    lines(folder / "corpus.jsonl", {"_id": "hall-1", "text": "The turbine hall was built by Anna Berg."})
+    lines(folder / "entities.jsonl", {"id": "hall", "name": "Hall"})
+    lines(folder / "relationships.jsonl", {"source": "hall", "type": "HOUSES", "target": "hall-1"})
+    for which, expected in {"given": (1, 0), "found": (0, 1), "both": (1, 2)}.items():
+        done = json.loads(here("ingest", str(folder), "--tenant", which, "--graph", which, "--json").out)
+        assert (done["relationships"], done["mentions"]) == expected
+
+
 def test_a_tenant_is_deleted_only_when_that_is_said(here: Callable[..., Done], tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {"_id": "guide.pdf#chunk-1", "text": "a turbine", "title": "Guide"})
     assert here("ingest", path, "--tenant", "acme").status == 0

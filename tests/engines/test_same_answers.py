@@ -13,16 +13,21 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
-from braid.models import Direction, Embedding, Filters, TimeRange
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.found_names import found_id
+from braid.ingestion.tenant_deletion import delete_tenant
+from braid.ingestion.writing import WriteRequest, write
+from braid.models import Direction, Embedding, Filters, SourceRef, TimeRange
 from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
-from braid.ports.knowledge_graph import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
-from braid.settings import Refresh, Settings
+from braid.settings import EngineKind, Refresh, Settings
 
 from tests.contract.shapes import (
     ACME,
     AS_OF,
     DIMENSIONS,
+    GLOBEX,
     WIDE_SPACE,
     day,
     edge,
@@ -31,6 +36,8 @@ from tests.contract.shapes import (
     record,
     vertex,
 )
+from tests.deployed_stages import DeployedStages
+from tests.stages import DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +49,11 @@ def seeded(number: int) -> random.Random:
 
 
 TYPES = ("CAUSES", "ENABLES", "BEFORE", "OWNS")
+NAMES = tuple(
+    f"{first} {begin}{end}"
+    for first in ("Arda", "Bole", "Cimo", "Dova")
+    for begin, end in product(("Ven", "Mor", "Tas", "Ruh"), ("dal", "nick", "gar", "pel"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +185,73 @@ def test_every_link_is_the_same(graphs: tuple[EmbeddedKnowledgeGraph, GremlinGra
 def test_the_stored_counts_are_the_same(graphs: tuple[EmbeddedKnowledgeGraph, GremlinGraph]) -> None:
     embedded, deployed = graphs
     assert deployed.stats(ACME) == embedded.stats(ACME)
+
+
+@pytest.fixture
+def pages(tmp_path: Path, opensearch_endpoint: str, gremlin_endpoint: str) -> Iterator[tuple[DemoStages, DemoStages]]:
+    """Yield both pairs of stores with the same 60 pages, which mention one another and what has no page."""
+    generator = seeded(20250604)
+    records = [
+        record(
+            f"page-{number:02}",
+            "It was late when we asked {} about {}; in that week {} wrote a long note of the Keelson Project.".format(
+                *generator.choices(NAMES, k=3)
+            ),
+            tenant_id=GLOBEX,
+            source=SourceRef(title=name),
+            trusted=number % 9 > 0,
+        )
+        for number, name in enumerate(NAMES[:60])
+    ]
+    embedded = DemoStages(Settings(home=tmp_path))
+    deployed = DeployedStages(
+        Settings(
+            home=tmp_path,
+            engine=EngineKind.AWS,
+            opensearch_endpoint=opensearch_endpoint,
+            opensearch_index=f"test-{uuid.uuid4().hex}",
+            opensearch_refresh=Refresh.NOW,
+            neptune_endpoint=gremlin_endpoint,
+        )
+    )
+    assert isinstance(deployed.index, OpenSearchIndex)
+    assert isinstance(deployed.graph, GremlinGraph)
+    deployed.index.create()
+    given = vertex("keelson", name="Keelson Project", has_record=False, tenant_id=GLOBEX)
+    for each in (embedded, deployed):
+        write(WriteRequest(tenant_id=GLOBEX, records=tuple(records)), each)
+        write(WriteRequest(tenant_id=GLOBEX, vertices=(given,)), each)
+        delete_records(GLOBEX, [f"page-{number:02}" for number in range(55, 60)], each)
+    yield embedded, deployed
+    delete_tenant(GLOBEX, deployed)
+    deployed.index._client.indices.delete(index=f"{deployed.settings.opensearch_index}-*")
+    deployed.close()
+    embedded.close()
+
+
+def test_a_graph_that_is_found_in_texts_is_the_same_and_ranks_the_same(
+    pages: tuple[DemoStages, DemoStages],
+) -> None:
+    embedded, deployed = (stages.graph for stages in pages)
+    expected = embedded.scan(GLOBEX)
+    assert deployed.scan(GLOBEX) == expected
+    assert len(expected.relationships) > 200
+    assert sum(one.found for one in expected.vertices) > 50
+    generator = seeded(23)
+    trust: set[float] = set()
+    for number in range(40):
+        request = PropagateRequest(
+            tenant_id=GLOBEX,
+            names=((found_id(generator.choice(NAMES).lower()), 3.0 if number % 2 else 0.4),) if number % 5 else (),
+            hits=tuple((f"page-{generator.randrange(60):02}", 0.9 - place / 10) for place in range(4)),
+            fan_out=generator.choice((2, 200)),
+            as_of=AS_OF,
+            trusted_only=generator.random() < 0.5,
+        )
+        walked = embedded.propagate(request)
+        assert deployed.propagate(request) == walked, request
+        trust.add(walked.trust)
+    assert len(trust) > 3
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,13 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.models import GraphSource
 from braid.settings import EngineKind, Refresh
 
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
+from tests.contract.found_names import FoundNamesContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.long_texts import LongTextsContract
 from tests.contract.supplied_vectors import SuppliedVectorsContract
@@ -25,8 +27,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
+def graph_source() -> GraphSource:
+    return GraphSource.GIVEN
+
+
+@pytest.fixture
 def store(
-    opensearch_endpoint: str, gremlin_endpoint: str, make_settings: Callable[..., Settings]
+    opensearch_endpoint: str, gremlin_endpoint: str, make_settings: Callable[..., Settings], graph_source: GraphSource
 ) -> Iterator[DeployedStages]:
     stages = DeployedStages(
         make_settings(
@@ -35,6 +42,7 @@ def store(
             opensearch_index=f"test-{uuid.uuid4().hex}",
             opensearch_refresh=Refresh.NOW,
             neptune_endpoint=gremlin_endpoint,
+            graph=graph_source,
         )
     )
     stages.index.create()
@@ -42,6 +50,12 @@ def store(
     yield stages
     stages.index._client.indices.delete(index=f"{stages.settings.opensearch_index}-*")
     stages.close()
+
+
+class TestFoundNames(FoundNamesContract):
+    @pytest.fixture
+    def graph_source(self) -> GraphSource:
+        return GraphSource.BOTH
 
 
 class TestWrites(WritesContract):

@@ -28,7 +28,7 @@ from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats
 from braid.ports.name_finder import SourceText
 from braid.retrieval.context import selection
-from braid.retrieval.stages import presentation
+from braid.retrieval.stages import results_and_citations
 from braid.understanding import multi_hop, names, question, tokens
 from braid.understanding.name_finding import RuleNameFinder, title_names
 from pydantic import TypeAdapter
@@ -158,9 +158,9 @@ def line(text: str) -> None:
 
 
 def cited(text: str) -> None:
-    presentation._CHUNK.match(text)
-    presentation._PAGE.search(text)
-    presentation.excerpt(text)
+    results_and_citations._CHUNK.match(text)
+    results_and_citations._PAGE.search(text)
+    results_and_citations.excerpt(text)
 
 
 QUESTIONS: dict[str, Read] = {

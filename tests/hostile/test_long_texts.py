@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from braid.retrieval.stages.presentation import MAX_ANSWER_BYTES, excerpt, shortened
+from braid.retrieval.stages.results_and_citations import MAX_ANSWER_BYTES, excerpt, shortened
 
 from tests.fakes import fused, query, record, searched
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.ingestion.bulk.jobs import Split
+from braid.ingestion.bulk.step_messages import Split
 from braid.ingestion.bulk.steps import split
 from braid.ingestion.inline_writes import write_message
 from braid.settings import Settings

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from braid.engines.aws.step_functions import IngestWorkflow, ReembedWorkflow
 from braid.errors import StoreError, TransientStoreError
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.jobs import Task
+from braid.ingestion.bulk.step_messages import Task
 from braid.lambda_runtime.observability import stage_handler
 from braid.ports.ingestion import ImportAsked, ImportStatus
 from braid.settings import Settings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.ingestion.bulk.jobs import TaskResult
+    from braid.ingestion.bulk.step_messages import TaskResult
 
 ARN = "arn:aws:states:eu-west-1:123456789012:stateMachine:stack-ingest"
 

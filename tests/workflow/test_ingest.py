@@ -9,7 +9,7 @@ import pytest
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk import steps as import_steps
-from braid.ingestion.bulk.jobs import Batch, Phase, Task
+from braid.ingestion.bulk.step_messages import Batch, Phase, Task
 from braid.lambda_runtime.observability import stage_handler
 from braid.settings import Settings
 
@@ -21,7 +21,7 @@ from tests.stages import DemoStages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from braid.ingestion.bulk.jobs import TaskResult
+    from braid.ingestion.bulk.step_messages import TaskResult
 
 LINES = 23
 

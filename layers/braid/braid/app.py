@@ -231,10 +231,10 @@ class Application(Models):
         if self._answered_elsewhere:
             return self._answered_elsewhere.answer(query)
         from braid.retrieval import pipeline
-        from braid.retrieval.stages import presentation
+        from braid.retrieval.stages import results_and_citations
 
         answer = pipeline.answer(query, self)
-        if why := presentation.slow_answer_fields(
+        if why := results_and_citations.slow_answer_fields(
             answer, self.settings.slow_total_ms, with_text=self.settings.log_queries
         ):
             _LOG.warning(

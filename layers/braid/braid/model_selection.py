@@ -13,6 +13,7 @@ from braid.engine_selection import Engines
 from braid.errors import StoreError
 from braid.models import RerankerKind
 from braid.models.model_profiles import AUTO, models_of, resolve
+from braid.models.query import check_reranker
 from braid.ports.reembedding import MigrationState
 from braid.settings import EngineKind
 
@@ -211,8 +212,6 @@ class Models(Engines):
 
         Raises InvalidRequest if it is hosted and not allowed.
         """
-        from braid.api.quotas import check_reranker
-
-        check_reranker(asked, self.settings)
+        check_reranker(asked, self.settings.hosted_rerankers)
         kind = self.settings.reranker if asked is None else asked
         return None if kind is RerankerKind.NONE else self._rerankers.lazy(kind)

@@ -15,8 +15,8 @@ from braid.engines.embedded.message_queue import MAX_RECEIVES
 from braid.engines.opensearch.mapping import index_body
 from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.errors import StoreTooSlow
-from braid.ingestion.bulk.jobs import BatchPlace, Cursor, PageResult, Phase
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
+from braid.ingestion.bulk.step_messages import BatchPlace, Cursor, PageResult, Phase
 from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.models import RerankerKind
 from braid.ports.cache import counter_key

@@ -18,7 +18,7 @@ from braid.engines.onnx.models import OnnxEncoder
 from braid.engines.onnx.session import read_tokenizer
 from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered
 from braid.ports.encoder import Encoder
-from braid.understanding.parts import parts
+from braid.understanding.text_parts import parts
 
 from braid_cli.export.direct import export_direct
 from tests.tiny_models import INSTRUCTION, SENTENCES, WORDS, write_bert, write_modules, write_t5

@@ -14,7 +14,7 @@ import pytest
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
 from braid.ingestion.bulk import manifest, steps
-from braid.ingestion.bulk.jobs import BatchPlace, BatchResult, Cursor, Finish, Lost, Page, Phase, Split
+from braid.ingestion.bulk.step_messages import BatchPlace, BatchResult, Cursor, Finish, Lost, Page, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ports.ingestion import Job, JobReport, JobStatus
 from braid.settings import Settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.jobs import Lost, Phase
+from braid.ingestion.bulk.step_messages import Lost, Phase
 from braid.ingestion.inline_writes import write_items
 from braid.ingestion.items import Items
 from braid.ingestion.writing import MissingEnds

@@ -12,7 +12,7 @@ from braid.engines.aws.functions import IngestFunction
 from braid.errors import InvalidRequest, StoreError, TransientStoreError
 from braid.ingestion import writing
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.jobs import Task
+from braid.ingestion.bulk.step_messages import Task
 from braid.models import Record, Relationship, Vertex
 from braid.ports.ingestion import WriteRequest
 from braid.settings import Settings

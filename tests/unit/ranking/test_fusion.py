@@ -262,6 +262,25 @@ def test_what_propagation_did_not_reach_comes_behind_what_it_did_and_stays_in_ra
     assert [scores[one] for one in behind_in_order] == sorted(scores[one] for one in behind_in_order)
 
 
+def test_where_the_graph_does_not_help_the_order_is_that_of_vectors_and_words() -> None:
+    reached = strand(("led-to", 1.0), ("alike", 0.2))
+    ordered = {
+        trust: ids(
+            fuse(
+                vector=hits(("alike", 0.9), ("word", 0.3)),
+                lexical=hits(("word", 0.8)),
+                graph=reached,
+                weights=THIRDS,
+                method=Fusion.PROPAGATE,
+                propagated=reached,
+                trust=trust,
+            )
+        )
+        for trust in (1.0, 0.0)
+    }
+    assert ordered == {1.0: ["led-to", "alike", "word"], 0.0: ["alike", "word", "led-to"]}
+
+
 @given(text=scored, graph=scored, method=st.sampled_from([*Fusion]))
 def test_a_strand_that_found_nothing_weighs_nothing_and_changes_no_score(
     text: dict[str, float], graph: dict[str, float], method: Fusion

@@ -18,6 +18,7 @@ from braid.ranking.scoring import (
     from_lucene_cosine,
     placeholder_score,
     recency,
+    weigh_parts,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -203,3 +204,11 @@ def test_what_is_more_relevant_never_ranks_lower_for_it_in_any_profile(
         for relevance in sorted(relevances)
     )
     assert low <= high
+
+
+def test_a_hit_by_a_further_part_counts_less_than_one_by_the_beginning_of_its_text() -> None:
+    hits = (Hit(id="far", score=0.8, rank=1, part_start=900), Hit(id="near", score=0.78, rank=2))
+    weighed = weigh_parts(hits)
+    assert [(hit.id, hit.rank) for hit in weighed] == [("near", 1), ("far", 2)]
+    assert [hit.score for hit in weighed] == pytest.approx([0.78, 0.72])
+    assert weighed[1].part_start == 900

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from braid.models import SourceRef, SourceType
-from braid.retrieval.stages.presentation import EXCERPT_CHARACTERS, cite, excerpt
+from braid.retrieval.stages.results_and_citations import EXCERPT_CHARACTERS, cite, excerpt
 from hypothesis import given
 from hypothesis import strategies as st
 

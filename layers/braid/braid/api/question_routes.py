@@ -16,7 +16,7 @@ from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, GraphResult, QueryStart
 from braid.retrieval.context.selection import Context, ContextQuestion, ContextRequest
 from braid.retrieval.library import Interface
-from braid.retrieval.stages.presentation import cite
+from braid.retrieval.stages.results_and_citations import cite
 
 if TYPE_CHECKING:
     from braid.api.router import Api

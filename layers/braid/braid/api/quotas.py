@@ -11,8 +11,9 @@ import math
 import time
 from typing import TYPE_CHECKING, Final
 
-from braid.errors import InvalidRequest, QuotaExceeded
+from braid.errors import QuotaExceeded
 from braid.models import RerankerKind
+from braid.models.query import check_reranker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +85,7 @@ class Quotas:
         InvalidRequest
             If the question names a hosted reranker that is not enabled.
         """
-        check_reranker(query.reranker, self._settings)
+        check_reranker(query.reranker, self._settings.hosted_rerankers)
         budget, kind = self._settings.quota_rerank_usd_per_day, query.reranker or self._settings.reranker
         if not budget or not kind.is_hosted:
             return retrieve(query)
@@ -97,11 +98,3 @@ class Quotas:
         if answer.rerank_cost_usd:
             self._cache.count(query.tenant_id, _RERANKING, math.ceil(answer.rerank_cost_usd * MICRO), DAY_S)
         return answer
-
-
-def check_reranker(asked: RerankerKind | None, settings: Settings) -> None:
-    """Refuse a hosted reranker that is not enabled. Raises InvalidRequest with the enabled rerankers."""
-    if asked and asked.is_hosted and asked not in settings.hosted_rerankers:
-        may = ", ".join(kind for kind in RerankerKind if not kind.is_hosted or kind in settings.hosted_rerankers)
-        message = f"reranker: {asked.value} may not be asked here; one of {may} may"
-        raise InvalidRequest(message, field="reranker")

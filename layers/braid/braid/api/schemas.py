@@ -41,7 +41,7 @@ from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, MissingEnds
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Job, Phase, Status
-from braid.retrieval.stages.presentation import beginning
+from braid.retrieval.stages.results_and_citations import beginning
 
 if TYPE_CHECKING:
     from braid.ports.knowledge_graph import GraphStats

@@ -9,7 +9,7 @@ from math import hypot, isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 from braid.errors import InvalidRequest
-from braid.ingestion.found_names import find_names, stale_mentions, taken_over
+from braid.ingestion.found_names import find_names, is_chunk_of_document, stale_mentions, taken_over
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import too_much
@@ -125,7 +125,9 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     _find_supersession(given, store, accepted)
     if request.supersede_only:
         given.records = {}
-    if store.graph_source is GraphSource.GIVEN:
+    if store.graph_source is GraphSource.GIVEN or (
+        store.graph_source is GraphSource.AUTO and not any(map(is_chunk_of_document, given.records.values()))
+    ):
         accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
     else:
         _find_names(given, store, accepted)

@@ -49,6 +49,11 @@ def found_id(key: str) -> str:
     return PREFIX + hashlib.sha256(key.encode()).hexdigest()[:20]
 
 
+def is_chunk_of_document(record: Record) -> bool:
+    """Return whether a record says from which place of which file it was cut."""
+    return record.kind is Kind.CHUNK and record.source.chunk_index is not None and "file" in record.metadata
+
+
 def find_names(
     records: Mapping[str, Record], given: Iterable[Vertex], in_graph: Mapping[str, Vertex], store: WriteStore
 ) -> FoundNames:
@@ -71,7 +76,7 @@ def find_names(
     tenant_id = read[0].tenant_id
     found = store.name_finder.find(_texts(read), _given_names(given, read))
     unknown = [name for name in found if not name.key.startswith(_GIVEN)]
-    known = _known(tenant_id, unknown, store) if store.graph_source is GraphSource.BOTH else {}
+    known = {} if store.graph_source is GraphSource.FOUND else _known(tenant_id, unknown, store)
     entities = {
         name.key: name.key[1:] if name.key.startswith(_GIVEN) else known.get(name.key) or found_id(name.key)
         for name in found

@@ -54,6 +54,8 @@ class Fault(StrEnum):
     Found only where the intent log is kept."""
     NO_EVIDENCE = "no_evidence"
     """An edge has as evidence a record that does not exist: the evidence is removed, and the edge if it was found."""
+    NO_MENTION = "no_mention"
+    """A name that was found in texts has no edge left: its vertex is removed."""
     NOTE_UNREADABLE = "note_unreadable"
     """The log entry of an interrupted write cannot be read, or not be written: it is left, and the rest is repaired.
 
@@ -254,15 +256,24 @@ class _Repair:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: its evidence {edge.evidence!r} is not trusted"
                 self._note(Fault.OTHER_TRUST, edge.source, message)
                 edges.append(edge.model_copy(update={"trusted": False}))
+        alone = self._alone(page)
+        for identity in alone:
+            self._note(Fault.NO_MENTION, identity, "no text mentions the name that was found")
         self._write(vertices, edges)
-        self._remove(gone)
+        self._remove(gone, alone)
 
-    def _remove(self, found: Sequence[Relationship]) -> None:
+    def _alone(self, page: GraphPage) -> list[str]:
+        """Return the found names of a page that have no edge: what was to remove them broke off."""
+        names = {vertex.id for vertex in page.vertices if vertex.found} - {edge.source for edge in page.relationships}
+        led_to = self._store.graph.relationships(self._tenant_id, ids=names) if names else []
+        return sorted(names - {edge.target for edge in led_to})
+
+    def _remove(self, gone: Sequence[Relationship], alone: Sequence[str]) -> None:
         """Remove mentions that were found in records which do not exist, and names that nothing mentions then."""
-        if found and not self._dry_run:
+        if (gone or alone) and not self._dry_run:
             with self._store.transaction(self._tenant_id):
-                self._store.graph.delete_relationships(self._tenant_id, found)
-                self._store.graph.delete_unmentioned(self._tenant_id, sorted({edge.source for edge in found}))
+                self._store.graph.delete_relationships(self._tenant_id, gone)
+                self._store.graph.delete_unmentioned(self._tenant_id, sorted({*alone, *(edge.source for edge in gone)}))
 
     def _note(self, fault: Fault, identity: str, message: str) -> None:
         self.counts[fault] = self.counts.get(fault, 0) + 1

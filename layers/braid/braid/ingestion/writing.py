@@ -20,7 +20,7 @@ from braid.ingestion.turns import turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
-from braid.understanding.parts import embed, has_all_parts
+from braid.understanding.text_parts import embed, has_all_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

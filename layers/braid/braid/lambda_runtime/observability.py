@@ -19,7 +19,7 @@ from aws_lambda_powertools.utilities.parser import ValidationError, parse
 
 from braid.errors import BraidError, InvalidRequest
 from braid.models import Answer, Frozen, Plan, Query, Source
-from braid.retrieval.stages import presentation
+from braid.retrieval.stages import results_and_citations
 from braid.settings import load_settings
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _log_latency(logger: Logger, settings: Settings, stage: str, parsed: Frozen,
 
 
 def _log_slow_answer(logger: Logger, settings: Settings, parsed: Frozen, answer: Answer) -> None:
-    if why := presentation.slow_answer_fields(answer, settings.slow_total_ms, with_text=settings.log_queries):
+    if why := results_and_citations.slow_answer_fields(answer, settings.slow_total_ms, with_text=settings.log_queries):
         logger.warning("slow answer", extra={**_described(parsed, with_text=settings.log_queries), **why})
 
 

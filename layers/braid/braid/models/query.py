@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import FailFast, Field, model_validator
 
+from braid.errors import InvalidRequest
 from braid.models.scalars import (
     Direction,
     EmbeddingType,
@@ -26,6 +27,9 @@ from braid.models.scalars import (
     Timestamp,
     Weight,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 MAX_TYPES = 100
 """Entity types that one condition may name; bounded because the question travels in the workflow's state."""
@@ -224,3 +228,10 @@ class Plan(Frozen):
     candidates: Annotated[int, Field(ge=1, le=200)] = 50
     steps: tuple[PlanStep, ...] = ()
     reasons: tuple[str, ...] = ()
+
+
+def check_reranker(asked: RerankerKind | None, enabled: Collection[RerankerKind]) -> None:
+    """Refuse a hosted reranker that is not enabled. Raises InvalidRequest with those that may be asked."""
+    if asked and asked.is_hosted and asked not in enabled:
+        may = ", ".join(kind for kind in RerankerKind if not kind.is_hosted or kind in enabled)
+        raise InvalidRequest(f"reranker: {asked.value} may not be asked here; one of {may} may", field="reranker")

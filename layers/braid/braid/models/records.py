@@ -66,7 +66,7 @@ class Embedding(Frozen):
     vector: VectorBytes
     """Of the text as far as the encoder's window reaches."""
     further: SkipJsonSchema[tuple[FurtherPart, ...]] = Field(default=(), exclude_if=lambda further: not further)
-    """Of the parts that follow, by their begin; see :mod:`braid.understanding.parts`. No caller supplies them."""
+    """Of the parts that follow, by their begin; see :mod:`braid.understanding.text_parts`. No caller supplies them."""
 
     @property
     def dimension(self) -> int:

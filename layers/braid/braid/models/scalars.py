@@ -81,6 +81,8 @@ class ContextRole(StrEnum):
 class GraphSource(StrEnum):
     """Where the graph comes from: what is given, names found in the texts, or both."""
 
+    AUTO = "auto"
+    """What is given, and names found in chunks of documents: nobody gives a graph with those."""
     GIVEN = "given"
     FOUND = "found"
     """Vertices and relationships that are given are left out."""

@@ -152,7 +152,7 @@ class WriteStore(Protocol):
 
     @property
     def graph_source(self) -> GraphSource:
-        """Where the graph comes from."""
+        """Where the graph of a write comes from."""
 
     @property
     def name_finder(self) -> NameFinder:

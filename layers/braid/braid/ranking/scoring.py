@@ -14,7 +14,7 @@ from braid.models import Ranking, SchemaWindow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from braid.models import Answer, RelatedEntity, Result
+    from braid.models import Answer, Hit, RelatedEntity, Result
 
 
 BM25_HALF = 10.0
@@ -24,6 +24,8 @@ RECENCY_HOURS = 24.0
 RECENCY_FLOOR = 0.1
 RECENCY_UNKNOWN = 0.5
 PLACEHOLDER_STEP = 0.01
+FURTHER_PART_FACTOR = 0.9
+"""Factor of a vector hit by a further part of a long text: a text is mostly about what it begins with."""
 MAX_L2_DISTANCE = 0.3
 """The furthest Euclidean distance that counts as similar, where a threshold applies."""
 
@@ -47,6 +49,17 @@ def from_cosine(cosine: float) -> float:
 def from_lucene_cosine(score: float) -> float:
     """Map Lucene's ``cosinesimil`` score, which is ``(1 + cos) / 2``, to a score."""
     return from_cosine(2.0 * score - 1.0)
+
+
+def weigh_parts(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Return vector hits, those by a further part of their text times :data:`FURTHER_PART_FACTOR`, best first."""
+    weighed = [
+        hit.model_copy(update={"score": hit.score * FURTHER_PART_FACTOR}) if hit.part_start else hit for hit in hits
+    ]
+    weighed.sort(key=lambda hit: (-hit.score, hit.id))
+    return tuple(
+        hit if hit.rank == rank else hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(weighed, 1)
+    )
 
 
 def from_l2(distance: float, *, furthest: float = math.inf) -> float:

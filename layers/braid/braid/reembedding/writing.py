@@ -9,7 +9,7 @@ from braid.models.model_profiles import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
 from braid.reembedding.drifted_records import Reason, Reembed
 from braid.reembedding.services import Budget
-from braid.understanding.parts import embed
+from braid.understanding.text_parts import embed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from braid.ingestion.documents.state import stored_documents
 from braid.ingestion.documents.watching import watch
 from braid.models import Query, SourceType
 from braid.retrieval import pipeline
-from braid.retrieval.stages.presentation import cite
+from braid.retrieval.stages.results_and_citations import cite
 from braid.settings import Settings
 
 from tests.document_files import SENTENCE, every_format

@@ -124,8 +124,11 @@ class GremlinGraph:
             rows = self._connection.submit(
                 partial(elements.fetch_unmentioned, tenant_id=tenant_id, keys=batch),
             )
-            found = [vertex.id for vertex in (elements.vertex_of(tenant_id, row) for row in rows) if vertex.found]
-            removed += self.delete(tenant_id, found)
+            vertices = (elements.vertex_of(tenant_id, row) for row in rows)
+            found = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices if vertex.found]
+            if found:
+                self._connection.submit(partial(_drop_unmentioned, ids=found, tenant_id=tenant_id))
+            removed += len(found)
         return removed
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
@@ -349,6 +352,11 @@ class GremlinGraph:
 
 def _drop(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
     return source.V(*ids).has(elements.TENANT, tenant_id).drop()
+
+
+def _drop_unmentioned(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
+    # Looks for edges once more: another write may have added one since.
+    return source.V(*ids).has(elements.TENANT, tenant_id).not_(__.both_e()).drop()
 
 
 def _edge_ids(source: GraphTraversalSource, *, ids: Sequence[str]) -> GraphTraversal:

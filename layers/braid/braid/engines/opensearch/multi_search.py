@@ -1,4 +1,7 @@
-"""Searches of one request, sent as one multi-search: vector and lexical strands, superseded and outdated records."""
+"""Builds the searches of one request, which ``index`` sends as one multi-search, and reads their responses.
+
+They are the vector and the lexical strand, and superseded and outdated records.
+"""
 
 from __future__ import annotations
 

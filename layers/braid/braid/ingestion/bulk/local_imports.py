@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, StoreError
 from braid.ingestion.bulk import manifest, steps
-from braid.ingestion.bulk.jobs import Batch, Cursor, Finish, Lost, Page, Split
+from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, Page, Split
 from braid.models import Frozen
 from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
 

@@ -10,13 +10,13 @@ from pydantic import TypeAdapter
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from braid.errors import ObjectChanged, ObjectMissing
-from braid.ingestion.bulk.jobs import BatchCounts, BatchPlace, BatchResult
+from braid.ingestion.bulk.step_messages import BatchCounts, BatchPlace, BatchResult
 from braid.ports.ingestion import JobReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from braid.ingestion.bulk.jobs import Phase
+    from braid.ingestion.bulk.step_messages import Phase
     from braid.ports.ingestion import Job
     from braid.ports.object_store import ObjectStore
 

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
-from braid.ingestion.bulk.jobs import Phase
+from braid.ingestion.bulk.step_messages import Phase
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.writing import Places, WriteRequest
 

@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from braid.errors import InvalidRequest, ObjectChanged
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.fingerprints import Fingerprints
-from braid.ingestion.bulk.jobs import (
+from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_of, phases_of
+from braid.ingestion.bulk.step_messages import (
     Batch,
     BatchCounts,
     BatchPlace,
@@ -31,7 +32,6 @@ from braid.ingestion.bulk.jobs import (
     Phase,
     Split,
 )
-from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_of, phases_of
 from braid.ingestion.documents import uploads
 from braid.ingestion.documents.document import Unreadable
 from braid.ingestion.documents.ingesting import DocumentStore
@@ -44,7 +44,7 @@ from braid.ports.keys import check_tenant
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.bulk.jobs import Task, TaskResult
+    from braid.ingestion.bulk.step_messages import Task, TaskResult
     from braid.ports.cache import ResilientCache
     from braid.ports.object_store import ObjectLines, ObjectStore
 

@@ -1,4 +1,7 @@
-"""Fuse and rerank stage: fuses the strands into one list, hydrates, reranks and scores it, and makes the answer."""
+"""Fuse and rerank stage: fuses the strands into one list, hydrates, reranks and scores it, and makes the answer.
+
+Where texts cannot be read it answers without them; where both stores are lost it refuses.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from braid.ranking.scoring import (
     recency,
 )
 from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
-from braid.retrieval.stages.presentation import (
+from braid.retrieval.stages.results_and_citations import (
     Placed,
     aged_from,
     related_entities,

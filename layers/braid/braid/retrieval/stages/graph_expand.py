@@ -120,7 +120,11 @@ class _Walk:
         begun = {hit.path.ids[0] for hit in answering}
         begun = set(names) if begun and self.plan.intent is Intent.CAUSAL else begun
         further += seeds_and_hits.evidence(answering)
-        hits = [*seeds_and_hits.named(links, begun), *seeds_and_hits.mentioning(mentioned.hits, links, begun), *further]
+        hits = [
+            *seeds_and_hits.named(links, begun),
+            *seeds_and_hits.mentioning(mentioned.hits, links, begun),
+            *further,
+        ]
         ranked = seeds_and_hits.ranked(hits)
         truncated = mentioned.truncated or walked.truncated
         return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)

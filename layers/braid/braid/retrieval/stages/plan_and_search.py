@@ -141,7 +141,8 @@ def run_vector_search(
         )
     )
     least = query.hints.min_similarity
-    vector = found.vector if least is None else tuple(hit for hit in found.vector if hit.score >= least)
+    near = found.vector if least is None else (hit for hit in found.vector if hit.score >= least)
+    vector = scoring.weigh_parts(tuple(near))
     lexical = found.lexical if least is None else ()
     return Searched(
         vector=vector,

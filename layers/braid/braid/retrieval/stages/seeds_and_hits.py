@@ -1,4 +1,4 @@
-"""Seeds of walks and of propagation, and the scores, reasons and ranks of the hits that they find."""
+"""Links a question's names to entities; seeds of walks and of propagation; scores, reasons and ranks of their hits."""
 
 from __future__ import annotations
 

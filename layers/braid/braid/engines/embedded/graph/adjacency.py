@@ -100,7 +100,7 @@ class Adjacency:
         """Return which vertices may be walked at a moment in microseconds since 1970."""
         return self.valid_at(as_of) & self.trusted if trusted_only else self.valid_at(as_of)
 
-    def open_edges(self, edges: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
+    def edges_in_force(self, edges: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
         """Return which of some edges may be walked at a moment in microseconds since 1970."""
         keep: Mask = (self.edge_from[edges] <= as_of) & (self.edge_until[edges] > as_of)
         return keep & self.edge_trusted[edges] if trusted_only else keep

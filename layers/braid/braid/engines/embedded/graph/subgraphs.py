@@ -45,7 +45,7 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str
     for hop in range(1, request.max_hops + 1):
         check()
         parents, edges, targets = edges_of(neighbours, frontier)
-        in_force = graph.open_edges(edges, as_of, trusted_only=request.trusted_only)
+        in_force = graph.edges_in_force(edges, as_of, trusted_only=request.trusted_only)
         if request.trusted_only:  # else edges to untrusted vertices would make a hub of any vertex
             in_force &= graph.trusted[targets]
         parents, edges, targets = parents[in_force], edges[in_force], targets[in_force]
@@ -120,8 +120,8 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
         if step.name is not None:
             wanted &= _among(graph, named.get(normalise(step.name), ()))
         parents, edges, targets = edges_of(graph.neighbours(step.direction), frontier)
-        open_edges = graph.open_edges(edges, as_of, trusted_only=query.trusted_only)
-        kept = open_edges & wanted[targets] & _walkable(graph, step)[edges]
+        edges_in_force = graph.edges_in_force(edges, as_of, trusted_only=query.trusted_only)
+        kept = edges_in_force & wanted[targets] & _walkable(graph, step)[edges]
         parents, edges, targets = parents[kept], edges[kept], targets[kept]
         places = place_in_group(parents)
         followed = places < query.fan_out

@@ -111,7 +111,7 @@ def _walk(
     for hop in range(1, max_hops + 1):
         check()
         parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
-        keep = graph.open_edges(edges, as_of, trusted_only=trusted_only) & walkable[targets]
+        keep = graph.edges_in_force(edges, as_of, trusted_only=trusted_only) & walkable[targets]
         if types is not None:
             keep &= types[graph.edge_types[edges]]
         parents, edges, targets = parents[keep], edges[keep], targets[keep]
