@@ -1,4 +1,4 @@
-"""The part of a graph's port that those who write need: reading whole, in pages, by evidence; removing edges."""
+"""The part of a graph's port that those who write need: reading whole, in pages, by evidence; ending, removing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from braid.errors import InvalidRequest
 from braid.models import Relationship
 from braid.ports.knowledge_graph import WritableGraph
 
+from tests.contract.knowledge_graph import walk
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 
 
@@ -59,6 +60,52 @@ class GraphKeepingContract:
         assert [(one.source, one.target) for one in graph.scan(ACME).relationships] == [("b", "c")]
         assert [one.id for one in graph.scan(ACME).vertices] == ["a", "b", "c", "d"]
         assert len(graph.scan(GLOBEX).relationships) == 6
+
+    def test_edges_end_by_their_evidence_once_and_never_later_or_before_they_began(self, graph: WritableGraph) -> None:
+        edges = {
+            "open": edge("a", "b", "OPEN", evidence="r"),
+            "later": edge("a", "b", "LATER", evidence="r", valid_at=day(1), invalid_at=day(9), predicate="p"),
+            "sooner": edge("a", "b", "SOONER", evidence="r", invalid_at=day(2)),
+            "begun after": edge("a", "b", "BEGUN", evidence="r", valid_at=day(7), invalid_at=day(9)),
+            "of another": edge("a", "b", "ANOTHER", evidence="s", confidence=0.3, timestamp=day(1), trusted=False),
+            "of a third": edge("a", "b", "THIRD", evidence="t"),
+            "of nothing": edge("a", "b", "NOTHING"),
+        }
+        theirs = edge("a", "b", tenant_id=GLOBEX, evidence="r")
+        for tenant, stored in ((ACME, list(edges.values())), (GLOBEX, [theirs])):
+            graph.upsert([vertex(name, tenant_id=tenant) for name in "ab"], stored)
+        assert {hit.id for hit in walk(graph, "a", types=("OPEN",)).hits} == {"b"}
+        until = {"r": day(5), "s": day(3), "nobody": day(1)}
+        assert graph.end_relationships(ACME, until) == 4
+        assert graph.end_relationships(ACME, until) == graph.end_relationships(ACME, {}) == 0
+        assert graph.end_relationships("nobody", until) == 0
+        ends = {"open": day(5), "later": day(5), "begun after": day(7), "of another": day(3)}
+        meant = [one.model_copy(update={"invalid_at": ends.get(name, one.invalid_at)}) for name, one in edges.items()]
+        assert graph.relationships(ACME, ids=["a"]) == sorted(meant, key=Relationship.identity)
+        assert graph.relationships(GLOBEX, ids=["a"]) == [theirs]
+        assert not walk(graph, "a", types=("OPEN",)).hits
+        assert graph.end_relationships(ACME, {"r": day(4)}) == 2
+
+    def test_edges_cease_to_be_trusted_by_their_evidence_once(self, graph: WritableGraph) -> None:
+        edges = [
+            edge("a", "b", "KNOWS", evidence="r", predicate="p", confidence=0.3, timestamp=day(1), valid_at=day(2)),
+            edge("a", "b", "KNEW", evidence="r", invalid_at=day(3)),
+            edge("a", "b", "MET", evidence="r", trusted=False),
+            edge("a", "b", "MENTIONS", evidence="s", position=7),
+            edge("a", "b", "OWNS", evidence="t"),
+            edge("a", "b", "HAS"),
+        ]
+        theirs = edge("a", "b", tenant_id=GLOBEX, evidence="r")
+        for tenant, stored in ((ACME, edges), (GLOBEX, [theirs])):
+            graph.upsert([vertex(name, tenant_id=tenant) for name in "ab"], stored)
+        assert walk(graph, "a", types=("KNOWS",), trusted_only=True).hits
+        assert graph.distrust_relationships(ACME, ["r", "s", "nobody"]) == 3
+        assert graph.distrust_relationships(ACME, ["r", "s"]) == graph.distrust_relationships(ACME, []) == 0
+        assert graph.distrust_relationships("nobody", ["r"]) == 0
+        meant = [one.model_copy(update={"trusted": one.evidence not in {"r", "s"}}) for one in edges]
+        assert graph.relationships(ACME, ids=["a"]) == sorted(meant, key=Relationship.identity)
+        assert graph.relationships(GLOBEX, ids=["a"]) == [theirs]
+        assert not walk(graph, "a", types=("KNOWS",), trusted_only=True).hits
 
     def test_edges_are_read_back_by_their_identities_whole_as_they_are_stored(self, graph: WritableGraph) -> None:
         stored = [

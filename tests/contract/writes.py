@@ -165,6 +165,15 @@ class WritesContract:
         written(store, own)
         assert store.graph.relationships(ACME, ids=["a"]) == [own]
 
+    def test_a_write_that_ceases_to_trust_an_edges_evidence_may_give_it_other_evidence(self, store: WriteStore) -> None:
+        own, strange = edge("a", "b", evidence="own"), edge("a", "b", evidence="mail", trusted=False)
+        written(store, vertex("a"), vertex("b"), record("own", "a leads to b"), own)
+        items = (record("own", "a leads to b", trusted=False), record("mail", "a leads to b", trusted=False), strange)
+        for unchanged in (0, 1):
+            report = written(store, *items)
+            assert (report.relationships, report.unchanged_relationships) == (1, unchanged)
+            assert store.graph.relationships(ACME, ids=["a"]) == [strange]
+
     def test_an_edge_that_is_not_trusted_supersedes_nothing_that_is(self, store: WriteStore) -> None:
         mail, own = record("mail", "not b but c", trusted=False), edge("a", "b")
         written(store, vertex("a"), vertex("b"), vertex("c"), own, mail, record("old", "x"), record("new", "y"))

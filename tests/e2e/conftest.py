@@ -86,7 +86,10 @@ def braid(
         captured = capfd.readouterr()
         return Done(int(ended.value.code or 0), captured.out, captured.err)
 
+    before = set(os.environ)
     yield call
+    for name in set(os.environ) - before:  # what an option sets, for the handlers to read
+        del os.environ[name]
     forget()
 
 

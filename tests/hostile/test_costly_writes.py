@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.graph import rows
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ports.ingestion import WriteReport, WriteRequest
 from braid.settings import Settings
 
-from tests.contract.shapes import ACME, GLOBEX, edge, record, vertex
+from tests.contract.shapes import ACME, GLOBEX, day, edge, record, vertex
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Record
 
 
@@ -76,17 +80,84 @@ def test_a_circle_along_a_stored_chain_is_refused_in_few_words(stages: DemoStage
     assert len(error.message) < 5_000
 
 
-def test_a_hub_is_written_again_without_reading_its_edges(stages: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
-    spokes = [f"v{number}" for number in range(200)]
-    stages.graph.upsert([vertex(name) for name in ("hub", *spokes)], [edge("hub", name) for name in spokes])
+@contextmanager
+def no_edges_read(reading: str) -> Iterator[None]:
+    """Fail when an edge that leads out of the hub is read."""
+    really = rows._edge
 
-    def read(*_: Any) -> None:
-        message = "an edge was read"
-        raise AssertionError(message)
+    def read(tenant_id: str, row: Any) -> Any:
+        assert row[0] != "hub", reading
+        return really(tenant_id, row)
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "_edge", read)
+        yield
+
+
+def store_hub(stages: DemoStages, *, evidence: str | None = None) -> None:
+    """Store a vertex with many edges, and one more with other evidence where they have any."""
+    spokes = [f"v{number}" for number in range(200)]
+    edges = [edge("hub", name, evidence=evidence) for name in spokes]
+    others = [edge("other", "hub", evidence="other")] if evidence else []
+    stages.graph.upsert([vertex(name) for name in ("hub", "other", *spokes)], [*edges, *others])
+
+
+def store_of(stages: DemoStages) -> EmbeddedStore:
+    assert isinstance(stages.graph, EmbeddedKnowledgeGraph)
+    return stages.graph._store
+
+
+def graph_generation(stages: DemoStages) -> int:
+    """Return a number that every change of the tenant's graph makes greater."""
+    store = store_of(stages)
+    with store.read() as connection:
+        tenant = store.tenant_number(connection, ACME)
+        assert tenant is not None
+        return Generation.GRAPH.read(connection, tenant)
+
+
+def test_a_hub_is_written_again_without_reading_its_edges(stages: DemoStages) -> None:
+    store_hub(stages)
+    with no_edges_read("for a vertex"):
         report = write(stages, record("hub", "The hub of all."))
     assert report.written == 1
     assert len(stages.graph.relationships(ACME, ids=["hub"])) == 200
     assert not stages.graph.relationships(GLOBEX, ids=["hub"])
+
+
+def test_the_evidence_of_many_edges_is_superseded_without_reading_them(stages: DemoStages) -> None:
+    write(stages, record("old", "what was said", valid_at=day(1)))
+    store_hub(stages, evidence="old")
+    new = record("new", "what is said", valid_at=day(9), supersedes=("old",))
+    with no_edges_read("to end it"):
+        assert write(stages, new).superseded == 1 + 200
+        changed = graph_generation(stages)
+        assert write(stages, new).superseded == 0
+    assert graph_generation(stages) == changed
+    ends = {one.evidence: one.invalid_at for one in stages.graph.relationships(ACME, ids=["hub"])}
+    assert ends == {"old": day(9), "other": None}
+
+
+def test_the_evidence_of_many_edges_ceases_to_be_trusted_without_reading_them(stages: DemoStages) -> None:
+    store_hub(stages, evidence="said")
+    doubtful = record("said", "what a stranger said", trusted=False)
+    with no_edges_read("to distrust it"):
+        assert write(stages, doubtful).written == 1
+        changed = graph_generation(stages)
+        write(stages, doubtful)
+    assert graph_generation(stages) == changed
+    trusted = {one.evidence: one.trusted for one in stages.graph.relationships(ACME, ids=["hub"])}
+    assert trusted == {"said": False, "other": True}
+
+
+def test_the_edges_of_an_evidence_are_found_by_an_index_and_not_among_all_of_the_tenant(stages: DemoStages) -> None:
+    store_hub(stages, evidence="said")
+    statements: list[str] = []
+    with store_of(stages).transaction() as connection:
+        connection.set_trace_callback(statements.append)
+        assert stages.graph.end_relationships(ACME, {"other": day(9)}) == 1
+        assert stages.graph.distrust_relationships(ACME, ["other"]) == 1
+        connection.set_trace_callback(None)
+        changes = [statement for statement in statements if statement.startswith("UPDATE edges")]
+        plans = [connection.execute(f"EXPLAIN QUERY PLAN {change}").fetchone()[3] for change in changes]
+    assert plans == ["SEARCH edges USING INDEX edges_by_evidence (tenant=? AND evidence=?)"] * 2

@@ -13,6 +13,7 @@ from braid.errors import StoreError
 from braid.model_selection import Models
 from braid.models import EmbeddingType
 from braid.models.model_profiles import AUTO, resolve
+from braid.models.query import check_reranker
 from braid.ranking import scoring
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.seeds_and_hits import Budget
@@ -224,6 +225,9 @@ class Application(Models):
 
     def retrieve(self, query: Query) -> Answer:
         """Answer a question without the answer cache, within the tenant's budget for hosted rerankers."""
+        check_reranker(query.reranker, self.settings.hosted_rerankers)
+        if not self.settings.quota_rerank_usd_per_day:
+            return self._run_stages(query)
         return self.quotas.answer(query, self._run_stages)
 
     def _run_stages(self, query: Query) -> Answer:

@@ -145,7 +145,7 @@ def test_a_record_newer_than_the_tenants_schema_is_named_and_nothing_is_written(
 
 
 def test_a_missing_model_is_found_before_anything_is_written(tmp_path: Path) -> None:
-    application = Application(Settings(home=tmp_path / "home"))
+    application = Application(Settings(home=tmp_path / "home", models_dir=tmp_path / "none"))
     dataset = read_dataset(write(tmp_path / "data", schemas=[1, 2]), TENANT)
     with pytest.raises(ModelMissing, match="braid models export all-minilm-l6-v2"):
         ingest(dataset, application)

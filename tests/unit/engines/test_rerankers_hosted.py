@@ -538,7 +538,8 @@ def test_the_command_line_refuses_voyage_without_a_key(tmp_path: Path) -> None:
     asked = Query(text=QUESTION, tenant_id="acme", reranker=RerankerKind.VOYAGE)
     with pytest.raises(ConfigurationError, match="--reranker: voyage needs BRAID_VOYAGE_API_KEY"):
         unusable_models(asked, Application(Settings(home=tmp_path)))
-    assert unusable_models(asked, Application(Settings(home=tmp_path, voyage_api_key=SecretStr(KEY))))
+    settings = Settings(home=tmp_path, models_dir=tmp_path / "none", voyage_api_key=SecretStr(KEY))
+    assert unusable_models(asked, Application(settings))
 
 
 def test_the_question_decides_over_the_settings_and_none_is_none(server: VoyageServer, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import QuotaExceeded
 from braid.models import RerankerKind
-from braid.models.query import check_reranker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,13 +78,7 @@ class Quotas:
 
         The budget is checked before and the cost counted after: concurrent questions may exceed it by the price of one
         each. Above the budget, or without counters, the fused order stands and the answer is degraded.
-
-        Raises
-        ------
-        InvalidRequest
-            If the question names a hosted reranker that is not enabled.
         """
-        check_reranker(query.reranker, self._settings.hosted_rerankers)
         budget, kind = self._settings.quota_rerank_usd_per_day, query.reranker or self._settings.reranker
         if not budget or not kind.is_hosted:
             return retrieve(query)

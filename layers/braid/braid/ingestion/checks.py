@@ -44,8 +44,6 @@ class Accepted:
     """How many of them are there not only for names that were found."""
     edges: list[Relationship] = field(default_factory=list)
     """Those that are new or differ from the stored ones."""
-    distrusted: list[Relationship] = field(default_factory=list)
-    """Stored edges of other requests that are no longer trusted, as a record of this one is their evidence."""
     stated: set[Identity] = field(default_factory=set)
     """All valid edges, including those that are stored unchanged."""
     stubs: int = 0
@@ -352,7 +350,6 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
         if rewrite or meant != before:
             accepted.edges.append(meant)
     accepted.stated = {identity for identity in accepted.stated if not given.edges[identity].found}
-    accepted.distrusted = _distrusted(given, store)
     vertices_meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
     accepted.vertices = [vertex for vertex in vertices_meant if rewrite or vertex != in_graph.get(vertex.id)]
     accepted.given_vertices = sum(vertex.id not in given.for_mentions for vertex in accepted.vertices)
@@ -360,10 +357,17 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
 
 
 def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[Identity, Relationship]:
-    """Return the stored versions of a request's edges; an edge is stored only if both its ends are."""
+    """Return the stored versions of a request's edges, as trusted as their evidence will be when it is written.
+
+    An edge is stored only if both its ends are.
+    """
     possible = [edge for edge in given.edges.values() if edge.source in in_graph and edge.target in in_graph]
     stored = store.graph.as_stored(given.request.tenant_id, possible) if possible else []
-    return {edge.identity(): edge for edge in stored}
+    untrusted = {record.id for record in given.records.values() if not record.trusted}
+    return {
+        edge.identity(): edge.model_copy(update={"trusted": False}) if edge.evidence in untrusted else edge
+        for edge in stored
+    }
 
 
 def _kept(before: Relationship | None, meant: Relationship) -> TypeGuard[Relationship]:
@@ -373,14 +377,6 @@ def _kept(before: Relationship | None, meant: Relationship) -> TypeGuard[Relatio
     if before is None or meant.trusted or not before.trusted or before.invalid_at is not None:
         return False
     return meant.evidence is not None and meant.evidence != before.evidence
-
-
-def _distrusted(given: Given, store: WriteStore) -> list[Relationship]:
-    """Return the stored edges that a request's records cease to be trusted evidence of."""
-    doubtful = [record.id for record in given.records.values() if not record.trusted]
-    said = store.graph.relationships(given.request.tenant_id, evidence=doubtful) if doubtful else []
-    others = [edge for edge in said if edge.trusted and edge.identity() not in given.edges]
-    return [edge.model_copy(update={"trusted": False}) for edge in others]
 
 
 def _has_record(in_graph: Mapping[str, Vertex], name: str) -> bool:

@@ -68,19 +68,12 @@ class Supersession:
             store.index.upsert(ended_records)
         vertices = store.graph.get_many(tenant_id, others) if others else []
         ended_vertices = _differing(vertices, self.vertex)
-        held = [edge for edge in self._stored_edges(store, tenant_id) if edge.identity() not in edges]
-        ended_edges = _differing(held, self.edge)
+        ended_edges = _differing(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
         if ended_vertices or ended_edges:
             store.graph.upsert(ended_vertices, ended_edges)
-        return len(ended_records) + len(ended_edges)
-
-    def _stored_edges(self, store: WriteStore, tenant_id: str) -> list[Relationship]:
-        found: dict[Identity, Relationship] = {}
-        if self.records:
-            said = store.graph.relationships(tenant_id, evidence=sorted(self.records))
-            found.update((edge.identity(), edge) for edge in said)
-        found.update((edge.identity(), edge) for edge in _edges_named(self.edges, store, tenant_id))
-        return list(found.values())
+        # By the store itself, as a record may be the evidence of very many edges.
+        ended_with_evidence = store.graph.end_relationships(tenant_id, self.records)
+        return len(ended_records) + len(ended_edges) + ended_with_evidence
 
 
 class RefusedRecord(NamedTuple):

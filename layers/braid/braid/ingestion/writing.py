@@ -157,14 +157,15 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     records = [supersession.record(record) for record in embedded]
     for start in range(0, len(records), batch):
         store.index.upsert(records[start : start + batch])
-    edges = [*accepted.edges, *accepted.distrusted]
-    if accepted.vertices or edges:
-        store.graph.upsert(accepted.vertices, edges)
+    if accepted.vertices or accepted.edges:
+        store.graph.upsert(accepted.vertices, accepted.edges)
     if accepted.replaced:
         store.graph.delete(tenant_id, accepted.replaced)
     if accepted.stale:
         store.graph.delete_relationships(tenant_id, accepted.stale)
         store.graph.delete_unmentioned(tenant_id, sorted({edge.source for edge in accepted.stale}))
+    # By the store itself, as a record may be the evidence of very many edges.
+    store.graph.distrust_relationships(tenant_id, [record.id for record in accepted.records if not record.trusted])
     ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
     written = {record.id for record in embedded}
     return ended + supersession.apply(store, tenant_id, records=written, edges=accepted.stated)

@@ -29,7 +29,7 @@ from braid.models import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from braid.ports.graph_query import GraphQuery, GraphResult
 
@@ -206,6 +206,18 @@ class WritableGraph(KnowledgeGraph, Protocol):
 
     def delete_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+
+    def end_relationships(self, tenant_id: TenantId, until: Mapping[RecordId, Timestamp]) -> int:
+        """End edges by the record that is their evidence: at the time given for it, at the latest.
+
+        No edge ends before it began. Returns how many were changed; those that ended in time already are not read.
+        """
+
+    def distrust_relationships(self, tenant_id: TenantId, evidence: Collection[RecordId]) -> int:
+        """Mark edges as untrusted by the record that is their evidence.
+
+        Returns how many were changed; those that were not trusted already are not read.
+        """
 
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:
         """Return the vertices that exist, whole, in the order of ``ids``."""

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sized
 
     from braid.engines.embedded.store import EmbeddedStore
+
+    Given = TypeVar("Given", bound=Sized)
 
 T = TypeVar("T")
 
@@ -52,21 +54,24 @@ class GenerationCache(Generic[T]):
         return known[1]
 
 
-def delete(
+def change(
     store: EmbeddedStore,
     generation: Generation,
     tenant_id: str,
-    ids: Sequence[str],
-    remove: Callable[[sqlite3.Connection, int, Sequence[str]], int],
+    given: Given,
+    work: Callable[[sqlite3.Connection, int, Given], int],
 ) -> int:
-    """Remove rows of one tenant by id in one transaction, advance the generation, and return how many there were."""
-    if not ids:
+    """Change stored rows of one tenant in one transaction and return how many.
+
+    The generation is advanced if there were any; nothing is done if nothing is given.
+    """
+    if not given:
         return 0
     with store.transaction() as connection:
         tenant = store.tenant_number(connection, tenant_id)
         if tenant is None:
             return 0
-        removed = remove(connection, tenant, ids)
-        if removed:
+        changed = work(connection, tenant, given)
+        if changed:
             generation.advance(connection, tenant)
-        return removed
+        return changed

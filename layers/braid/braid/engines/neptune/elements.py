@@ -54,6 +54,8 @@ IDENTITY = "identity"
 ROW = "row"
 """All values that a walk reads of a vertex or edge, in one text: five properties are five times as slow to fetch."""
 
+EDGES_AT_ONCE = 1_000
+"""Edges that are fetched together to be changed."""
 UNKNOWN_TIME = -(2**62)
 FIRST_MOMENT = -(2**62)
 LAST_MOMENT = 2**62
@@ -284,6 +286,23 @@ def fetch_edges_of_evidence(
     """Fetch the edges whose evidence is one of some records."""
     found = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(evidence)))
     return _whole_edges(found.has_label(*sorted(types)) if types else found)
+
+
+def fetch_edges_to_end(source: GraphTraversalSource, tenant_id: str, until: Mapping[str, datetime]) -> GraphTraversal:
+    """Fetch edges that have one of some records as their evidence and end later than the time given for it.
+
+    Those that end when they begin cannot end sooner, and are left out.
+    """
+    of_these = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(until)))
+    late = (__.has(EVIDENCE, record).has(VALID_UNTIL, P.gt(stored(at, 0))) for record, at in until.items())
+    lasting = of_these.or_(*late).as_("edge").where(P.gt("edge")).by(VALID_UNTIL).by(VALID_FROM)
+    return _whole_edges(lasting.limit(EDGES_AT_ONCE))
+
+
+def fetch_edges_to_distrust(source: GraphTraversalSource, tenant_id: str, evidence: Sequence[str]) -> GraphTraversal:
+    """Fetch trusted edges that have one of some records as their evidence."""
+    of_these = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(evidence)))
+    return _whole_edges(of_these.not_(__.has(UNTRUSTED, True)).limit(EDGES_AT_ONCE))
 
 
 def _whole_vertices(steps: GraphTraversal) -> GraphTraversal:

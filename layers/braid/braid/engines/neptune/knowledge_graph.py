@@ -146,6 +146,45 @@ class GremlinGraph:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
         return self.delete_relationships(tenant_id, self.relationships(tenant_id, ids=ids, evidence=ids))
 
+    def end_relationships(self, tenant_id: str, until: Mapping[str, datetime]) -> int:
+        """End the edges of which these records are the evidence, and return how many were changed."""
+
+        def end(edge: Relationship) -> Relationship:
+            at = until[edge.evidence or ""]
+            return edge.model_copy(update={"invalid_at": max(at, edge.valid_at or at)})
+
+        return sum(
+            self._change(tenant_id, partial(elements.fetch_edges_to_end, tenant_id=tenant_id, until=dict(batch)), end)
+            for batch in _batches(sorted(until.items()), BATCH)
+        )
+
+    def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
+        """Mark the edges of which these records are the evidence as untrusted, and return how many were changed."""
+        return sum(
+            self._change(
+                tenant_id,
+                partial(elements.fetch_edges_to_distrust, tenant_id=tenant_id, evidence=batch),
+                lambda edge: edge.model_copy(update={"trusted": False}),
+            )
+            for batch in _batches(sorted(set(evidence)), _IDS_AT_ONCE)
+        )
+
+    def _change(
+        self,
+        tenant_id: str,
+        fetch: Callable[[GraphTraversalSource], GraphTraversal],
+        change: Callable[[Relationship], Relationship],
+    ) -> int:
+        """Change all edges that a traversal fetches, which fetches none that were changed, and return how many."""
+        changed = 0
+        while True:
+            rows = self._connection.submit(fetch)
+            for batch in _batches([change(elements.edge_of(tenant_id, row)) for row in rows], BATCH):
+                self._connection.submit(partial(elements.write_edges, edges=batch))
+            changed += len(rows)
+            if len(rows) < elements.EDGES_AT_ONCE:
+                return changed
+
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
         found: dict[str, Vertex] = {}

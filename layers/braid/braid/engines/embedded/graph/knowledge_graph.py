@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
 from braid.deadline import holding, suspended, within
-from braid.engines.embedded.generations import Generation, GenerationCache, delete
+from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
@@ -18,7 +18,7 @@ from braid.ranking.graph_walks import answer_query
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from braid.engines.embedded.graph.adjacency import Adjacency
     from braid.engines.embedded.store import EmbeddedStore
@@ -73,28 +73,27 @@ class EmbeddedKnowledgeGraph:
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
-        return delete(self._store, Generation.GRAPH, tenant_id, ids, rows.delete)
+        return change(self._store, Generation.GRAPH, tenant_id, ids, rows.delete)
 
     def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove those of some vertices that were found and have no edge, and return how many there were."""
-        return delete(self._store, Generation.GRAPH, tenant_id, list(ids), rows.delete_unmentioned)
+        return change(self._store, Generation.GRAPH, tenant_id, ids, rows.delete_unmentioned)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
-        if not relationships:
-            return 0
-        with self._store.transaction() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
-            if tenant is None:
-                return 0
-            removed = rows.delete_edges(connection, tenant, relationships)
-            if removed:
-                Generation.GRAPH.advance(connection, tenant)
-            return removed
+        return change(self._store, Generation.GRAPH, tenant_id, relationships, rows.delete_edges)
 
     def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
-        return delete(self._store, Generation.GRAPH, tenant_id, list(ids), rows.delete_edges_of)
+        return change(self._store, Generation.GRAPH, tenant_id, ids, rows.delete_edges_of)
+
+    def end_relationships(self, tenant_id: str, until: Mapping[str, Timestamp]) -> int:
+        """End the edges of which these records are the evidence, and return how many there were."""
+        return change(self._store, Generation.GRAPH, tenant_id, until, rows.end_edges)
+
+    def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
+        """Mark the edges of which these records are the evidence as untrusted, and return how many there were."""
+        return change(self._store, Generation.GRAPH, tenant_id, evidence, rows.distrust_edges)
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""

@@ -1,4 +1,4 @@
-"""SQL for the rows of vertices, their names and edges: upsert, delete and read."""
+"""SQL for the rows of vertices, their names and edges: upsert, end, delete and read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
 _WRITE_VERTEX = """
 INSERT INTO vertices
@@ -185,7 +186,7 @@ def _quality(phrase: str, is_alias: bool) -> tuple[float, int]:
     return -match_score(phrase, is_name=not is_alias), -len(phrase)
 
 
-def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> int:
+def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
     """Remove vertices of one tenant with their names and edges and return how many vertices there were."""
     numbers = connection.execute(
         "SELECT number FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
@@ -233,6 +234,26 @@ def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection
         ).rowcount
         for column, values in wanted
     )
+
+
+def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, datetime]) -> int:
+    """End edges of one tenant by their evidence, where they do not end sooner; return how many there were."""
+    # Left to itself, SQLite takes the primary key: it would read all edges of the tenant.
+    return connection.executemany(
+        "UPDATE edges INDEXED BY edges_by_evidence SET invalid_at = max(:at, coalesce(valid_at, :at))"
+        " WHERE tenant = :tenant AND evidence = :record"
+        " AND (invalid_at IS NULL OR invalid_at > max(:at, coalesce(valid_at, :at)))",
+        [{"tenant": tenant, "record": record, "at": to_microseconds(at)} for record, at in until.items()],
+    ).rowcount
+
+
+def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collection[str]) -> int:
+    """Mark trusted edges of one tenant as untrusted by their evidence, and return how many there were."""
+    return connection.execute(
+        "UPDATE edges INDEXED BY edges_by_evidence SET trusted = 0"
+        " WHERE tenant = ? AND evidence IN (SELECT value FROM json_each(?)) AND trusted",
+        (tenant, json.dumps(list(evidence))),
+    ).rowcount
 
 
 def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from braid.deadline import within
-from braid.engines.embedded.generations import Generation, GenerationCache, delete
+from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.search import bm25, rows
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
@@ -91,7 +91,7 @@ class EmbeddedSearchIndex:
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records and return how many there were; a tenant's last one takes its graph files with it."""
-        removed = delete(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
+        removed = change(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
         if removed:
             self._store.after_commit(lambda: self._remove_graphs_if_empty(tenant_id))
         return removed
