@@ -69,10 +69,14 @@ def braid(
     home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., Done]]:
     """Run ``braid`` in this process: ``braid("search", "Why?", home=...)``, in the common home unless told."""
+    before = set(os.environ)
 
     def call(*arguments: str, home: Path = home, **more: str) -> Done:
         for name in [name for name in os.environ if name.startswith(("BRAID_", "POWERTOOLS_"))]:
-            monkeypatch.delenv(name)
+            if name in before:
+                monkeypatch.delenv(name)
+            else:  # set by an option of the call before; monkeypatch would bring it back
+                del os.environ[name]
         for name, value in {"BRAID_HOME": str(home), "POWERTOOLS_LOG_LEVEL": "CRITICAL", **more}.items():
             monkeypatch.setenv(name, value)
         forget()
@@ -86,7 +90,6 @@ def braid(
         captured = capfd.readouterr()
         return Done(int(ended.value.code or 0), captured.out, captured.err)
 
-    before = set(os.environ)
     yield call
     for name in set(os.environ) - before:  # what an option sets, for the handlers to read
         del os.environ[name]

@@ -17,7 +17,7 @@ from braid.ingestion.deleting import delete_records
 from braid.ingestion.found_names import found_id
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import WriteRequest, write
-from braid.models import Direction, Embedding, Filters, SourceRef, TimeRange
+from braid.models import Direction, Embedding, Filters, GraphSource, SourceRef, TimeRange
 from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
@@ -203,10 +203,11 @@ def pages(tmp_path: Path, opensearch_endpoint: str, gremlin_endpoint: str) -> It
         )
         for number, name in enumerate(NAMES[:60])
     ]
-    embedded = DemoStages(Settings(home=tmp_path))
+    embedded = DemoStages(Settings(home=tmp_path, graph=GraphSource.BOTH))
     deployed = DeployedStages(
         Settings(
             home=tmp_path,
+            graph=GraphSource.BOTH,
             engine=EngineKind.AWS,
             opensearch_endpoint=opensearch_endpoint,
             opensearch_index=f"test-{uuid.uuid4().hex}",

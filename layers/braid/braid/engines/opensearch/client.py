@@ -111,6 +111,7 @@ def call_until(until: Deadline, settings: Settings, function: Callable[..., R], 
     StoreTooSlow
         If the deadline is over.
     """
+    deadline.check()  # else a request that comes too late could still be answered in the least time that one is given
     message = f"the search index did not answer within {settings.opensearch_question_s:.1f} s"
     with too_slow_after(until, message):
         for attempt in retrying(settings.opensearch_attempts, until=until):
