@@ -11,6 +11,8 @@ from braid.models.answer import (
     Citation,
     Considered,
     EntityLink,
+    Fact,
+    FactSet,
     GraphHit,
     Hit,
     Path,
@@ -20,6 +22,7 @@ from braid.models.answer import (
 )
 from braid.models.query import (
     MAX_DAMPING,
+    FactQuestion,
     Filters,
     FusionParameters,
     GraphConstraint,
@@ -49,6 +52,7 @@ from braid.models.records import (
 )
 from braid.models.scalars import (
     MAX_ID_BYTES,
+    Asked,
     ContextRole,
     Direction,
     EmbeddingType,
@@ -81,6 +85,7 @@ __all__ = [
     "MAX_ID_BYTES",
     "MENTIONS",
     "Answer",
+    "Asked",
     "Candidate",
     "Citation",
     "Considered",
@@ -89,6 +94,9 @@ __all__ = [
     "Embedding",
     "EmbeddingType",
     "EntityLink",
+    "Fact",
+    "FactQuestion",
+    "FactSet",
     "Filters",
     "Frozen",
     "FurtherPart",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Fusion, Mode, Source, Strategy, earliest
+from braid.models import Answer, Asked, Fusion, Mode, Result, Source, Strategy, earliest
 from braid.ranking import scoring
 from braid.ranking.fusion import fuse
 from braid.ranking.scoring import (
@@ -24,6 +24,7 @@ from braid.ranking.scoring import (
     recency,
 )
 from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
+from braid.retrieval.stages.facts import evidence_of, fact_results
 from braid.retrieval.stages.results_and_citations import (
     Placed,
     aged_from,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from braid.models import FusionParameters, GraphHit, Hit, Result, Weights
+    from braid.models import FusionParameters, GraphHit, Hit, Weights
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import DriftedRecords
     from braid.ports.search_index import SearchIndex
@@ -105,6 +106,8 @@ def run(
         propagated=request.expanded.hits if request.expanded and request.expanded.propagated else (),
         trust=trust,
     )
+    searched, linked, expanded = request.searched, request.linked, request.expanded
+    groups = next((found.facts for found in (linked, expanded) if found and found.facts), ())
     text_lost = False
     try:
         kept = hydrate(
@@ -116,12 +119,12 @@ def run(
             drift_threshold=limits.drift_threshold,
             reach=limits.reach,
             space=request.embedded.embedding.space if request.embedded else None,
+            evidence=evidence_of(groups),
         )
     except StoreError:
         kept = Hydrated(without_text(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
         degraded.append("text")
         text_lost = True
-    searched, linked, expanded = request.searched, request.linked, request.expanded
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
     sending = None
     if drifted and schema_version and outdated:
@@ -137,7 +140,10 @@ def run(
     if sending:
         sending.wait()
     rerank_ms = watch.ms()
-    results, order, steady = _results(request, ranked, now)
+    asked = request.plan.facts.asked if request.plan.facts else Asked.ONE
+    as_of = request.query.as_of or now
+    facts = fact_results(groups, request.query, asked, kept.evidence, as_of=as_of, now=now)
+    results, left, steady = _results(request, ranked, facts, now)
     degraded = list(dict.fromkeys(degraded))
     related = related_entities(request, results)
     answer = Answer(
@@ -145,7 +151,7 @@ def run(
         results=tuple(results),
         sources=tuple(dict.fromkeys(result.citation for result in results)),
         related_entities=related,
-        considered=runners_up(order, shown=len(results)) if request.query.explain else (),
+        considered=runners_up(left, shown=len(results)) if request.query.explain else (),
         plan=request.plan,
         weights=weights,
         fusion=how,
@@ -157,8 +163,10 @@ def run(
             "graph": sum(hit.source is Source.GRAPH for hit in graph),
             "fused": len(fused),
             "read": len(ranked),
+            "facts": sum(fact.facts.count for fact in facts if fact.facts),
             "outdated": len(outdated),
         },
+        set_not_answered=None if asked is Asked.ONE or any(one.facts for one in results) else asked,
         superseded=(searched.superseded if searched else 0) + kept.superseded,
         unknown_entity=unknown_entity(request),
         truncated=any(found.truncated for found in (linked, expanded) if found),
@@ -183,6 +191,8 @@ def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) ->
     yield kept.begins_at
     yield from (item.record.invalid_at for item in kept.ranked)
     yield from (path.invalid_at for result in results for path in result.paths)
+    yield from (fact.path.invalid_at for result in results if result.facts for fact in result.facts.facts)
+    yield from (record.invalid_at for record in kept.evidence.values())
     if request.searched:
         yield request.searched.begins_at
     for found in (request.linked, request.expanded):
@@ -305,12 +315,17 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
 
 
 def _results(
-    request: FuseRequest, ranked: Sequence[Ranked], now: datetime
+    request: FuseRequest, ranked: Sequence[Ranked], facts: Sequence[Result], now: datetime
 ) -> tuple[list[Result], list[Placed], datetime]:
-    """Score by the ranking profile; return the first ``top_k``, all in order, and until when age keeps that order."""
+    """Score by the ranking profile; return the first ``top_k``, the rest in order, and until when age keeps that order.
+
+    Facts are ranked among the records by their score, and before those that have the same.
+    """
     query = request.query
     most_read = max((item.record.access_count for item in ranked), default=0)
-    scored = []
+    scored: list[tuple[float, int, float, Ranked | Result]] = [
+        (-fact.final, place - len(facts), fact.recency, fact) for place, fact in enumerate(facts)
+    ]
     for position, item in enumerate(ranked):
         record, candidate = item.record, item.candidate
         at = aged_from(record)
@@ -330,16 +345,24 @@ def _results(
         scored.append((-value, position, fresh, item))
     scored.sort(key=lambda entry: entry[:2])
     steady = order_stable_until(
-        [ScoredCandidate(-negative, item.record.kind.value, aged_from(item.record)) for negative, _, _, item in scored],
+        [
+            ScoredCandidate(-negative, item.kind.value, item.aged_from)
+            if isinstance(item, Result)
+            else ScoredCandidate(-negative, item.record.kind.value, aged_from(item.record))
+            for negative, _, _, item in scored
+        ],
         shown=query.top_k,
         ranking=query.ranking,
         now=now,
     )
     results = [
-        result_of(item, rank=rank, fresh=fresh, final=-negative)
+        item.model_copy(update={"rank": rank})
+        if isinstance(item, Result)
+        else result_of(item, rank=rank, fresh=fresh, final=-negative)
         for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
     ]
-    return results, [Placed(item, -negative) for negative, _, _, item in scored], steady
+    left = [Placed(item, -negative) for negative, _, _, item in scored[query.top_k :] if isinstance(item, Ranked)]
+    return results, left, steady
 
 
 def _latencies(request: FuseRequest) -> dict[str, float]:

@@ -11,6 +11,7 @@ from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, seeds_and_hits
+from braid.retrieval.stages.facts import find_facts
 from braid.retrieval.stages.seeds_and_hits import Budget, around, linked_names, propagation_of, walk_seeds
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.understanding import question
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from braid.models import GraphConstraint, Plan, Query
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.stages.states import Searched
+    from braid.retrieval.stages.states import FactGroup, Searched
 
 _LOG = logging.getLogger(__name__)
 
@@ -127,7 +128,13 @@ class _Walk:
         ]
         ranked = seeds_and_hits.ranked(hits)
         truncated = mentioned.truncated or walked.truncated
-        return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
+        facts = self._facts(links)
+        return GraphFound(
+            links=tuple(links), hits=ranked, facts=facts, truncated=truncated, frontier=_ids(ranked), took_ms=0
+        )
+
+    def _facts(self, links: Sequence[EntityLink]) -> tuple[FactGroup, ...]:
+        return find_facts(self.graph, self.query, self.plan.facts, links, as_of=self.as_of)
 
     def expand(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
         """Walk from the first text hits by intent, or spread them and the names over their neighbourhood.
@@ -237,7 +244,10 @@ class _Walk:
                 trusted_only=self.query.filters.trusted_only,
             )
         )
-        found = _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
+        # What a later step found replaces what one before did: facts are looked up by the last.
+        facts = self._facts(links or self._links()) if step == self.plan.steps[-1] else ()
+        found = _found(expansion.hits, truncated=expansion.truncated)
+        found = found.model_copy(update={"links": tuple(links), "facts": facts})
         if not found.hits or any(hit.has_record for hit in found.hits):
             return found
         # No vertex reached has a record, so records that mention them answer; the next step starts at the vertices.
