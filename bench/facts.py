@@ -45,7 +45,9 @@ class Judged:
     """Share of questions of which the first result gives just the answers, and their number."""
 
 
-def measure(folders: Sequence[Path], say: Callable[[str], None] = print, halves: Sequence[int] = (1, 2)) -> list[Judged]:
+def measure(
+    folders: Sequence[Path], say: Callable[[str], None] = print, halves: Sequence[int] = (1, 2)
+) -> list[Judged]:
     """Ask every question of the demo corpora and of these datasets."""
     lines = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     known = {folder.name: folder for folder in (DEMO / "saltmarrow", DEMO / "pellworth", *folders)}

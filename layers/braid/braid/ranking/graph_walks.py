@@ -108,9 +108,7 @@ def answer_query(query: GraphQuery, gathered: GatheredGraph) -> GraphResult:
     )
 
 
-def _extend(
-    walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]], *, as_facts: bool
-) -> Iterable[_Walk]:
+def _extend(walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]], *, as_facts: bool) -> Iterable[_Walk]:
     for walk in checked(walks):
         seen: set[tuple[str | bool, ...]] = set()
         for edge in edges.get(walk.ids[-1], ()):

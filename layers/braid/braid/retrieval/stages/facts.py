@@ -24,12 +24,12 @@ from braid.models import (
 )
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
-from braid.ranking.facts import Anchor, RankedFacts, rank_facts
+from braid.ranking.facts import LEAST_SCORE, RankedFacts, rank_facts
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.states import FactGroup
-from braid.understanding.facts import Reading, said_by, sentence
+from braid.understanding.relations import Anchor, Reading, explain, said_by, sentence
 from braid.understanding.tokens import words
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from braid.models import EntityLink, FactQuestion, Label, Query, Record
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.understanding.facts import Said
+    from braid.understanding.relations import Said
 
 CERTAIN: Final = 0.5
 """Least certainty of a name that is asked about, where the question has any that is as certain."""
@@ -47,6 +47,8 @@ UNCERTAIN: Final = 0.95
 """Factor of facts of a name that its spelling does not tell from common words."""
 MOST_UNEXPLAINED: Final = 4
 """Words that no relationship type says, beyond which no predicate is looked for."""
+GRAPH: Final = "knowledge graph"
+"""Title of the citation of facts that no record is known to say."""
 MOST_SHOWN: Final = 50
 """Facts that are shown of one answer; its counts are of all."""
 MAX_FACTS_BYTES: Final = 16 * 1024
@@ -110,8 +112,18 @@ class _Lookup:
 
     def _ranked(self, found: GraphResult) -> list[RankedFacts]:
         wanted = self.query.filters.entity_types
-        hits = [hit for hit in found.hits if not wanted or hit.entity_type in wanted]
-        return rank_facts(self.reading, self.asked, self.anchors, hits)
+        anchors = {anchor.id: anchor for anchor in self.anchors}
+        scored = []
+        for hit in found.hits:
+            if wanted and hit.entity_type not in wanted:
+                continue
+            told = explain(self.reading, self.asked.explained, anchors, hit)
+            if told is not None:
+                scored.append((hit, told.score, told.wording))
+            elif self.asked.anything and len(hit.path.types) == 1:
+                scored.append((hit, LEAST_SCORE, hit.path.predicates))
+        weights = {anchor.id: anchor.weight for anchor in self.anchors}
+        return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
 
     def _two_steps(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
         """Return the steps along the relationship that is said next to the only name, and along the next one."""
@@ -170,7 +182,8 @@ class _Lookup:
         if everything.truncated or len(everything.hits) == MAX_LIMIT:
             return ()
         out = {hit.id for group in ranked for hit in group.hits} | {anchor.id for anchor in self.anchors}
-        left = sorted((hit for hit in everything.hits if hit.id not in out), key=lambda hit: (hit.name or hit.id, hit.id))
+        left = [hit for hit in everything.hits if hit.id not in out]
+        left.sort(key=lambda hit: (hit.name or hit.id, hit.id))
         score = ranked[0].score if ranked else self.anchors[0].weight
         if not left:
             return ()
@@ -191,7 +204,13 @@ def evidence_of(groups: Iterable[FactGroup]) -> list[str]:
 
 
 def fact_results(
-    groups: Sequence[FactGroup], query: Query, asked: Asked, records: Mapping[str, Record], *, as_of: datetime, now: datetime
+    groups: Sequence[FactGroup],
+    query: Query,
+    asked: Asked,
+    records: Mapping[str, Record],
+    *,
+    as_of: datetime,
+    now: datetime,
 ) -> list[Result]:
     """Return groups of facts as results, unranked among the others; what their evidence does not allow is left out.
 
@@ -204,34 +223,34 @@ def fact_results(
     for group in groups:
         kept = [hit for hit in group.hits if _allowed(hit, query, records, as_of)]
         if kept:
-            lost = len(group.hits) - len(kept)
-            results.append(_result(group.model_copy(update={"hits": tuple(kept), "count": group.count - lost}), query, asked, records, now))
+            count = group.count - len({hit.id for hit in group.hits}) + len({hit.id for hit in kept})
+            left = group.model_copy(update={"hits": tuple(kept), "count": count})
+            results.append(_result(left, query, asked, records, now))
     return results
 
 
 def _allowed(hit: GraphHit, query: Query, records: Mapping[str, Record], as_of: datetime) -> bool:
     """Whether the records that a fact is known from may be answers; without any, whether nothing is asked of them."""
     conditions = query.filters.model_copy(update={"kinds": (), "entity_types": ()})
-    known = [records[one] for one in hit.path.evidence if one in records]
+    known = [records[one] for one in hit.path.evidence if one is not None and one in records]
     if not known and (conditions.time_range or conditions.task_id or conditions.tool_name):
         return False
     return all(valid(record, as_of) and meets(record, conditions) for record in known)
 
 
-def _result(
-    group: FactGroup, query: Query, asked: Asked, records: Mapping[str, Record], now: datetime
-) -> Result:
+def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, Record], now: datetime) -> Result:
     facts = tuple(_fact(hit, records) for hit in group.hits)
     sentences = list(dict.fromkeys(fact.text for fact in facts))
     first = group.hits[0]
     many = asked is not Asked.ONE or group.count > 1
     least = "" if group.complete else "at least "
     names = ", ".join(dict.fromkeys(fact.name for fact in facts))
-    title = f"{least}{group.count}: {names}" if many else sentences[0]
+    where = "in the graph" if first.path.types else "not so in the graph"
+    title = f"{least}{group.count} {where}: {names}" if many or not first.path.types else sentences[0]
     more = group.count - len({fact.answer for fact in facts})
     lines = [f"{text}." for text in sentences] if first.path.types else [title]
     citation = next((fact.citation for fact in facts if fact.citation), None)
-    read = [record for hit in group.hits for one in hit.path.evidence if (record := records.get(one or ""))]
+    read = [record for hit in group.hits for one in hit.path.evidence if one and (record := records.get(one))]
     at = read[0].timestamp or read[0].created_at if read else None
     ends = {hit.entity_type for hit in group.hits}
     return Result(
@@ -255,7 +274,7 @@ def _result(
         reasons=(f"fact: {' → '.join(first.path.types)}" if first.path.types else "fact: stands in no such relation",),
         paths=tuple(hit.path for hit in group.hits[:3] if hit.path.types),
         citation=citation
-        or Citation(type=SourceType.DOCUMENT, title="knowledge graph", excerpt=sentences[0], confidence=facts[0].confidence),
+        or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=sentences[0], confidence=facts[0].confidence),
         schema_version=1,
         aged_from=at,
         valid_at=first.path.valid_at if len(facts) == 1 else None,
@@ -267,7 +286,7 @@ def _result(
 
 def _fact(hit: GraphHit, records: Mapping[str, Record]) -> Fact:
     path, name = hit.path, hit.name or hit.id
-    record = next((records[one] for one in path.evidence if one and one in records), None)
+    record = next((records[one] for one in path.evidence if one is not None and one in records), None)
     return Fact(
         text=_said(path) or name,
         answer=hit.id,
@@ -293,6 +312,6 @@ def _said(path: Path) -> str:
 def _identity(hit: GraphHit) -> str:
     """Return an id of a group of facts, the same for the same question of the same graph."""
     path = hit.path
-    way = "|".join((path.ids[0], *(f"{'<' if inward else '>'}{kind}" for kind, inward in zip(path.types, path.inward, strict=True))))
-    identity = f"fact:{way}"
+    steps = [f"{'<' if inward else '>'}{kind}" for kind, inward in zip(path.types, path.inward, strict=True)]
+    identity = "|".join((f"fact:{path.ids[0]}", *steps))
     return identity if can_be_id(identity) else f"fact:{hashlib.sha256(identity.encode()).hexdigest()[:40]}"
