@@ -79,7 +79,7 @@ def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuesti
         named = [label for label in labels if loosely(reading, label_words(label)) is not None]
     by_count = sorted(labels, key=lambda label: (-stats.by_relationship_type[label], label))
     others = [label for label in by_count if label not in named]
-    anything = stats.records == 0
+    anything = stats.records == 0 and asked is Asked.ONE and not named
     if asked is Asked.NOT:
         size = sum(stats.by_entity_type.get(kind, 0) for kind in kinds)
         if not kinds or not named or size > MOST_OF_A_KIND:

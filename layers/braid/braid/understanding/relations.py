@@ -71,6 +71,7 @@ EMPTY: Final = BEING | _set(
 _PREPOSITIONS: Final = _set("on upon of to in into at by for with from as")
 NOW: Final = _set("today now currently presently nowadays")
 _DENYING: Final = _set("not never don doesn didn isn aren wasn weren hasn haven t")
+_SOUGHT: Final = _set("who whom whose which where many")
 _TELLING: Final = _set("most first last before after since until during between both without only new")
 """Stop words elsewhere that make another question of one about a relationship."""
 _AGENT: Final = ("er", "ers", "or", "ors", "ent", "ents", "ant", "ants")
@@ -266,7 +267,7 @@ def explain(
 ) -> Explained | None:
     """Return the share of a question's words that a path's types and predicates explain; None where they do not.
 
-    What else the question names has to be explained too.
+    What else the question names has to be explained too, and is no answer to one that asks who, which or where.
 
     Parameters
     ----------
@@ -276,6 +277,8 @@ def explain(
         By id, what the question names; the path begins at one of them.
     """
     path = hit.path
+    if path.ids[-1] in anchors and _SOUGHT.intersection(reading.tokens):
+        return None
     named = {place for anchor in anchors.values() for place in anchor.places}
     own = {place for identity in path.ids if identity in anchors for place in anchors[identity].places}
     before, quality, places = min(anchors[path.ids[0]].places), 1.0, frozenset[int]()

@@ -24,7 +24,7 @@ from braid.models import (
 )
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
-from braid.ranking.facts import LEAST_SCORE, RankedFacts, rank_facts
+from braid.ranking.facts import RankedFacts, rank_facts
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
@@ -45,6 +45,8 @@ CERTAIN: Final = 0.5
 """Least certainty of a name that is asked about, where the question has any that is as certain."""
 UNCERTAIN: Final = 0.95
 """Factor of facts of a name that its spelling does not tell from common words."""
+ANYTHING: Final = 0.6
+"""Score of a relationship of what is named that no word asks for, in a graph without texts."""
 MOST_UNEXPLAINED: Final = 4
 """Words that no relationship type says, beyond which no predicate is looked for."""
 GRAPH: Final = "knowledge graph"
@@ -121,7 +123,7 @@ class _Lookup:
             if told is not None:
                 scored.append((hit, told.score, told.wording))
             elif self.asked.anything and len(hit.path.types) == 1:
-                scored.append((hit, LEAST_SCORE, hit.path.predicates))
+                scored.append((hit, ANYTHING, hit.path.predicates))
         weights = {anchor.id: anchor.weight for anchor in self.anchors}
         return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
 
@@ -138,6 +140,9 @@ class _Lookup:
         between = self.reading.tokens[min(nearest) + 1 : max(nearest)]
         if set(between) <= {"and", "or", "on", "in", "to"} and {"and", "or"} & set(between):
             return ()
+        near, far = ({label for label, _ in by_place[place]} for place in nearest)
+        if far <= near and self.reading.keys[nearest[0]] != self.reading.keys[nearest[1]]:
+            return ()  # "the parts that it contains" are said twice, and one step away
         steps = []
         for place, before in zip(nearest, (min(self.named), nearest[0]), strict=True):
             ways = {one.inward(before) for _, one in by_place[place]}

@@ -47,7 +47,8 @@ def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: 
             found = walk.check(request)
         case GraphOperation.STEP:
             found = walk.step(request)
-    if request.operation in _WALKS and len(hits := seeds_and_hits.fitting(found.hits)) < len(found.hits):
+    taken = sum(len(group.model_dump_json().encode()) for group in found.facts)
+    if request.operation in _WALKS and len(hits := seeds_and_hits.fitting(found.hits, taken)) < len(found.hits):
         kept = {hit.id for hit in hits}
         frontier = tuple(one for one in found.frontier if one in kept)
         found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
@@ -127,14 +128,21 @@ class _Walk:
             *further,
         ]
         ranked = seeds_and_hits.ranked(hits)
-        truncated = mentioned.truncated or walked.truncated
-        facts = self._facts(links)
+        facts, lost = self._facts(links)
+        truncated = mentioned.truncated or walked.truncated or lost
         return GraphFound(
             links=tuple(links), hits=ranked, facts=facts, truncated=truncated, frontier=_ids(ranked), took_ms=0
         )
 
-    def _facts(self, links: Sequence[EntityLink]) -> tuple[FactGroup, ...]:
-        return find_facts(self.graph, self.query, self.plan.facts, links, as_of=self.as_of)
+    def _facts(self, links: Sequence[EntityLink]) -> tuple[tuple[FactGroup, ...], bool]:
+        """Return the relationships that answer the question, and whether they were lost."""
+        if self.watch.ms() > TIME_FOR_MORE_MS:
+            return (), True
+        try:
+            return find_facts(self.graph, self.query, self.plan.facts, links, as_of=self.as_of), False
+        except StoreError as error:
+            _LOG.warning("facts are lost: %s", error)
+            return (), True
 
     def expand(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
         """Walk from the first text hits by intent, or spread them and the names over their neighbourhood.
@@ -245,8 +253,9 @@ class _Walk:
             )
         )
         # What a later step found replaces what one before did: facts are looked up by the last.
-        facts = self._facts(links or self._links()) if step == self.plan.steps[-1] else ()
-        found = _found(expansion.hits, truncated=expansion.truncated)
+        last = self.plan.facts is not None and self.plan.steps[-1:] == (step,)
+        facts, lost = self._facts(links or self._links()) if last else ((), False)
+        found = _found(expansion.hits, truncated=expansion.truncated or lost)
         found = found.model_copy(update={"links": tuple(links), "facts": facts})
         if not found.hits or any(hit.has_record for hit in found.hits):
             return found
