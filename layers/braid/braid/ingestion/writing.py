@@ -159,8 +159,10 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         store.index.upsert(records[start : start + batch])
     if accepted.vertices or accepted.edges:
         store.graph.upsert(accepted.vertices, accepted.edges)
-    if accepted.replaced:
-        store.graph.delete(tenant_id, accepted.replaced)
+    if accepted.heirs:
+        # By the store itself, as very many texts may have a name.
+        store.graph.pass_mentions(tenant_id, accepted.heirs)
+        store.graph.delete(tenant_id, list(accepted.heirs))
     if accepted.stale:
         store.graph.delete_relationships(tenant_id, accepted.stale)
         store.graph.delete_unmentioned(tenant_id, sorted({edge.source for edge in accepted.stale}))

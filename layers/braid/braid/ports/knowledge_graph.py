@@ -219,6 +219,18 @@ class WritableGraph(KnowledgeGraph, Protocol):
         Returns how many were changed; those that were not trusted already are not read.
         """
 
+    def found_mentions(self, tenant_id: TenantId, texts: Collection[RecordId]) -> list[Relationship]:
+        """Return the mentions that were found in some texts, whole, in the order of their identity.
+
+        Mentions that lead out of one of them, as those of an entity that very many texts name, are not read.
+        """
+
+    def pass_mentions(self, tenant_id: TenantId, heirs: Mapping[RecordId, RecordId]) -> int:
+        """Lead the mentions of some vertices out of others, by their ids; return how many were passed on.
+
+        A mention that the other vertex has already stays as it is, and none leads from a vertex to itself: those go.
+        """
+
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:
         """Return the vertices that exist, whole, in the order of ``ids``."""
 

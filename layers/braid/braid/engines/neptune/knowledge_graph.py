@@ -169,6 +169,32 @@ class GremlinGraph:
             for batch in _batches(sorted(set(evidence)), _IDS_AT_ONCE)
         )
 
+    def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
+        """Return the mentions that were found in some texts."""
+        rows: list[Any] = []
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in sorted(set(texts))], _IDS_AT_ONCE):
+            rows += self._connection.submit(partial(elements.fetch_found_mentions, tenant_id=tenant_id, keys=batch))
+        edges = (elements.edge_of(tenant_id, row) for row in rows)
+        return sorted((edge for edge in edges if edge.found), key=Relationship.identity)
+
+    def pass_mentions(self, tenant_id: str, heirs: Mapping[str, str]) -> int:
+        """Lead the mentions of some vertices out of others, page by page, and return how many were passed on."""
+        passed = 0
+        for source, heir in heirs.items():
+            fetch = partial(
+                elements.fetch_mentions_out_of, key=elements.vertex_id(tenant_id, source), tenant_id=tenant_id
+            )
+            while rows := self._connection.submit(fetch):
+                edges = [elements.edge_of(tenant_id, row) for row in rows]
+                new = [edge.model_copy(update={"source": heir}) for edge in edges if edge.target != heir]
+                kept = {edge.identity() for edge in self.as_stored(tenant_id, new)}
+                new = [edge for edge in new if edge.identity() not in kept]
+                for batch in _batches(new, BATCH):
+                    self._connection.submit(partial(elements.write_edges, edges=batch))
+                self.delete_relationships(tenant_id, edges)
+                passed += len(new)
+        return passed
+
     def _change(
         self,
         tenant_id: str,

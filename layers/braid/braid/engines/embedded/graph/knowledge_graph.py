@@ -95,6 +95,16 @@ class EmbeddedKnowledgeGraph:
         """Mark the edges of which these records are the evidence as untrusted, and return how many there were."""
         return change(self._store, Generation.GRAPH, tenant_id, evidence, rows.distrust_edges)
 
+    def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
+        """Return the mentions that were found in some texts."""
+        with self._store.read() as connection:
+            tenant = self._store.tenant_number(connection, tenant_id)
+            return [] if tenant is None else rows.read_found_mentions(connection, tenant, tenant_id, texts)
+
+    def pass_mentions(self, tenant_id: str, heirs: Mapping[str, str]) -> int:
+        """Lead the mentions of some vertices out of others, and return how many were passed on."""
+        return change(self._store, Generation.GRAPH, tenant_id, heirs, rows.pass_mentions)
+
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
         with self._store.read() as connection:
