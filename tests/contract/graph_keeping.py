@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import Relationship
+from braid.ports import knowledge_graph as ports_of_graphs
 from braid.ports.knowledge_graph import WritableGraph
 
 from tests.contract.knowledge_graph import walk
@@ -170,6 +171,20 @@ class GraphKeepingContract:
                 break
         assert vertices == names
         assert sorted(found) == sorted(one.identity() for one in edges)
+
+    def test_a_page_of_a_scan_ends_before_it_has_very_many_edges(
+        self, graph: WritableGraph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ports_of_graphs, "PAGE_EDGES", 3)
+        ends = ["ab", "ac", "ad", "ae", "ba", "ca", "cb", "ea"]
+        graph.upsert([vertex(name) for name in "abcde"], [edge(*pair) for pair in ends])
+        pages, cursor = [], None
+        while not pages or cursor:
+            page = graph.scan(ACME, after=cursor)
+            assert {one.source for one in page.relationships} <= {one.id for one in page.vertices}
+            pages.append(("".join(one.id for one in page.vertices), len(page.relationships)))
+            cursor = page.cursor
+        assert pages == [("a", 4), ("bcd", 3), ("e", 1)]
 
     def test_a_scan_refuses_a_cursor_that_is_none_and_another_tenants(self, graph: WritableGraph) -> None:
         graph.upsert([vertex("a"), vertex("b")], [])

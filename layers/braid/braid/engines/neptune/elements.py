@@ -286,6 +286,12 @@ def fetch_mentions_out_of(source: GraphTraversalSource, key: str, tenant_id: str
     return _whole_edges(source.V(key).has(TENANT, tenant_id).out_e(MENTIONS).limit(EDGES_AT_ONCE))
 
 
+def count_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Count the edges that lead out of each of some vertices, by their stored ids."""
+    counted = source.V(*keys).has(TENANT, tenant_id).project("id", "edges")
+    return counted.by(__.id_()).by(__.out_e().count())
+
+
 def fetch_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
     """Fetch the edges that lead out of some vertices."""
     return _whole_edges(source.V(*keys).has(TENANT, tenant_id).out_e())

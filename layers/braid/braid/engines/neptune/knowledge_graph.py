@@ -20,7 +20,7 @@ from braid.engines.neptune.connection import GremlinConnection, iam_headers
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of
 from braid.ranking import graph_walks
 from braid.understanding.names import match_score
 
@@ -250,16 +250,20 @@ class GremlinGraph:
         rows = self._connection.submit(
             partial(elements.fetch_vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
         )
-        vertices = tuple(elements.vertex_of(tenant_id, row) for row in rows[:limit])
-        if not vertices:
+        found = [elements.vertex_of(tenant_id, row) for row in rows]
+        if not found:
             return GraphPage()
+        keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in found]
+        counted = self._connection.submit(partial(elements.count_edges_out_of, tenant_id=tenant_id, keys=keys))
+        edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
+        vertices = tuple(page_of(found, edges_of, limit))
         keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices]
         edges = self._connection.submit(partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys))
         relationships = sorted((elements.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
-            cursor=encode(tenant_id, vertices[-1].id) if len(rows) > limit else None,
+            cursor=encode(tenant_id, vertices[-1].id) if len(found) > len(vertices) else None,
         )
 
     def link(

@@ -13,7 +13,7 @@ from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats
+from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, page_of
 from braid.ranking.graph_walks import answer_query
 
 if TYPE_CHECKING:
@@ -137,9 +137,9 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return GraphPage()
             found = rows.read_vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
-            vertices = tuple(found[:limit])
+            vertices = tuple(page_of(found, rows.count_edges_out_of(connection, tenant, found), limit))
             edges = rows.read_edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
-        more = len(found) > limit
+        more = len(found) > len(vertices)
         return GraphPage(
             vertices=vertices,
             relationships=tuple(edges),

@@ -311,6 +311,19 @@ def read_edges_out_of(
     return _edges(connection, tenant_id, "source", numbers, tenant=tenant)
 
 
+def count_edges_out_of(connection: sqlite3.Connection, tenant: int, vertices: Sequence[Vertex]) -> dict[str, int]:
+    """Return how many edges lead out of each of some vertices, by their ids."""
+    numbers = _numbers(connection, tenant, [vertex.id for vertex in vertices])
+    counts = dict(
+        connection.execute(
+            "SELECT source, count(*) FROM edges WHERE tenant = ? AND source IN (SELECT value FROM json_each(?))"
+            " GROUP BY source",
+            (tenant, json.dumps(sorted(numbers.values()))),
+        ).fetchall()
+    )
+    return {identity: counts.get(number, 0) for identity, number in numbers.items()}
+
+
 def read_edges_by_identity(
     connection: sqlite3.Connection, tenant: int, tenant_id: str, identities: Sequence[tuple[str, str, str, str]]
 ) -> list[Relationship]:
