@@ -11,7 +11,7 @@ from braid.errors import InvalidRequest
 from braid.settings.files import FITTED_FILE
 from rich.text import Text
 
-from braid_cli.evaluation.figures import METRICS
+from braid_cli.evaluation.metrics import METRICS
 from braid_cli.options import FLAG, AsJson, Engine, Graph, examples
 from braid_cli.terminal import EXIT_FAILED, complain, open_engines, out, print_json, progress
 
