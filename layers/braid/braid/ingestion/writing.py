@@ -111,11 +111,11 @@ def write(
                 return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
         whole = UnfinishedWrite(
             tenant_id=tenant_id,
-            records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
+            records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
             vertices=tuple(accepted.vertices),
             relationships=tuple(accepted.edges),
         )
-        with logged(whole, request, store.notes):
+        with logged(whole, request, store.intent_log):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
     return WriteReport(
         tenant_id=tenant_id,
