@@ -70,7 +70,7 @@ def mcp(
         with Braid.deployed(url, token, tenant=of_token) if url else Braid(tenant=tenant) as braid:
             make_server(lambda: braid, may_add=add).run("stdio")
         return
-    from braid_cli.serving.mcp_http import AnyToken, OneToken, mcp_over_http, of_callers
+    from braid_cli.http_server.mcp_http import AnyToken, OneToken, mcp_over_http, of_callers
 
     if url:
         Braid.deployed(url, "checked", tenant=of_token).close()  # what is wrong with it is said now
@@ -85,7 +85,7 @@ def _serve(config: uvicorn.Config, port: int, token: str | None, *, as_json: boo
     """Say how an agent is told of the server, and serve until it is stopped."""
     import uvicorn
 
-    from braid_cli.serving.connections import address_of, listen
+    from braid_cli.http_server.connections import address_of, listen
     from braid_cli.terminal import out
 
     listening = listen("127.0.0.1", port)

@@ -64,15 +64,15 @@ def serve(
         os.environ["BRAID_ENGINE"] = engine  # where the settings are read
     if os.environ.get("POWERTOOLS_LOG_LEVEL") == "CRITICAL":
         os.environ["POWERTOOLS_LOG_LEVEL"] = "WARNING"  # refusals and failures show while it runs
-    from braid_cli.serving.connections import address_of, configured, listen
+    from braid_cli.http_server.connections import address_of, configured, listen
 
     listening = listen(host, port)
     import uvicorn
     from braid.api.handler import make_handler
     from braid.app import application
 
-    from braid_cli.serving.server import Bounds, Server, development_token
-    from braid_cli.serving.tenants import tenants_to_serve
+    from braid_cli.http_server.server import Bounds, Server, development_token
+    from braid_cli.http_server.tenants import tenants_to_serve
 
     library = application()
     _warm(library)

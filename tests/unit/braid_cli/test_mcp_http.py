@@ -19,7 +19,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from braid_cli.commands.mcp import mcp
-from braid_cli.serving.mcp_http import AnyToken, mcp_over_http, of_callers
+from braid_cli.http_server.mcp_http import AnyToken, mcp_over_http, of_callers
 from tests.served import listening, served, token
 from tests.stages import DemoStages
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from braid.adapters.retrieving import metadata_of, search
-from braid.client.face import Braid  # noqa: TC001 - pydantic reads annotations
+from braid.client.braid import Braid  # noqa: TC001 - pydantic reads annotations
 from braid.models import Filters
 
 try:

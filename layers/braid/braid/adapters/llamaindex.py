@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llama_index.core.callbacks import CallbackManager
     from llama_index.core.schema import QueryBundle
 
-    from braid.client.face import Braid
+    from braid.client.braid import Braid
 
 
 class BraidRetriever(BaseRetriever):

@@ -9,7 +9,7 @@ from braid.models import Filters
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from braid.client.face import Braid
+    from braid.client.braid import Braid
     from braid.client.results import Results
     from braid.models import Result
 

@@ -33,13 +33,13 @@ from braid.api.schemas import (
 )
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
-from braid.models import Record, RecordId, Relationship, Vertex
+from braid.models import Frozen, Record, RecordId, Relationship, Vertex
 from braid.ports.ingestion import POSTED, ImportAsked, ImportStatus, MissingEnds, WriteReport, WriteRequest
 from braid.ports.keys import check_object_key, encode
 from braid.ports.schema_registry import SchemaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from braid.api.router import Api
     from braid.ports.search_index import SearchIndex
@@ -251,6 +251,20 @@ def add_import_routes(api: Api) -> None:
     """Add the routes of imports."""
     library = api.library
 
+    def begin_once(asked: Frozen, key: str | None, prepare: Callable[[], ImportAsked]) -> Response[ImportSummary]:
+        """Begin an import, once for each idempotency key: what is asked, and what makes the object ready for it."""
+        api.counted = 1
+
+        def begin() -> ImportSummary:
+            library.quotas.take_writes(api.tenant_id, 1)
+            import_id = secrets.token_hex(16)
+            library.imports.start(api.tenant_id, import_id, prepare())
+            return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
+
+        begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
+        headers = {"Location": f"/imports/{begun.id}"}
+        return Response(HTTPStatus.ACCEPTED.value, "application/json", begun, headers=headers)
+
     @api.post(
         "/records:import",
         operation_id="importRecords",
@@ -261,17 +275,7 @@ def add_import_routes(api: Api) -> None:
     def import_records(asked: ImportRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
         check_object_key(asked.key)
-        api.counted = 1
-
-        def begin() -> ImportSummary:
-            library.quotas.take_writes(api.tenant_id, 1)
-            import_id = secrets.token_hex(16)
-            library.imports.start(api.tenant_id, import_id, asked.asked())
-            return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
-
-        begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
-        headers = {"Location": f"/imports/{begun.id}"}
-        return Response(HTTPStatus.ACCEPTED.value, "application/json", begun, headers=headers)
+        return begin_once(asked, key, asked.asked)
 
     @api.post(
         "/documents",
@@ -283,18 +287,12 @@ def add_import_routes(api: Api) -> None:
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
         object_key = check_object_key(f"{POSTED}{document.name}")
-        api.counted = 1
 
-        def begin() -> ImportSummary:
-            library.quotas.take_writes(api.tenant_id, 1)
-            import_id = secrets.token_hex(16)
+        def put() -> ImportAsked:
             library.objects.put(api.tenant_id, object_key, document.content)
-            library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
-            return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
+            return ImportAsked(key=object_key)
 
-        begun = run_once(library.cache, api.tenant_id, key, asked=document, do=begin, shape=ImportSummary)
-        headers = {"Location": f"/imports/{begun.id}"}
-        return Response(HTTPStatus.ACCEPTED.value, "application/json", begun, headers=headers)
+        return begin_once(document, key, put)
 
     @api.get("/imports/<import_id>", operation_id="getImport", summary="How far an import is", tags=WRITE)
     def get_import(import_id: ImportId) -> ImportSummary:

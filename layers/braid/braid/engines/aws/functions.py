@@ -59,8 +59,6 @@ class _Function:
         """Return the error that the function raised, by its name."""
         found = getattr(errors, kind, None)
         if kind == "InvalidRequest":
-            if message.startswith(_ENTITIES):
-                message = _VERTICES + message.removeprefix(_ENTITIES)
             return InvalidRequest(message, field=message.partition(":")[0])
         if isinstance(found, type) and issubclass(found, BraidError):
             return found(message)
@@ -90,6 +88,12 @@ class IngestFunction(_Function):
         task = {"name": "write", "tenant_id": request.tenant_id, "body": _body(request)}
         report = WriteReport.model_validate(self._invoke({"task": task}))
         return report.model_copy(update={"errors": tuple(map(_as_asked, report.errors))})
+
+    def _error(self, kind: str, message: str) -> BraidError:
+        """Return the error that the function raised, with the request's names."""
+        if message.startswith(_ENTITIES):
+            message = _VERTICES + message.removeprefix(_ENTITIES)
+        return super()._error(kind, message)
 
 
 class AnswerFunction(_Function):

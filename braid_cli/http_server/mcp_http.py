@@ -11,8 +11,8 @@ from braid import Braid
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 
+from braid_cli.http_server.connections import configured
 from braid_cli.mcp_server import make_server
-from braid_cli.serving.connections import configured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
