@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from braid import Braid, Result
-    from braid.client.face import Braid as Store
+    from braid.client.braid import Braid as Store
 
 INSTRUCTIONS: Final = (
     "Braid answers questions from a store of documents and a knowledge graph. Ask `search` first, in the user's own "

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import uvicorn
 from braid.api.handler import make_handler
 
-from braid_cli.serving.connections import Connection, configured
-from braid_cli.serving.server import Bounds, Server, development_token
+from braid_cli.http_server.connections import Connection, configured
+from braid_cli.http_server.server import Bounds, Server, development_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

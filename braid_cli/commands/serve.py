@@ -71,9 +71,9 @@ def serve(
     from braid.api.handler import make_handler
     from braid.app import application
 
-    from braid_cli.serving.connections import configured
-    from braid_cli.serving.server import Bounds, Server, development_token
-    from braid_cli.serving.tenants import tenants_to_serve
+    from braid_cli.http_server.connections import configured
+    from braid_cli.http_server.server import Bounds, Server, development_token
+    from braid_cli.http_server.tenants import tenants_to_serve
 
     library = application()
     _warm(library)

@@ -29,7 +29,7 @@ from braid.ports.knowledge_graph import GraphStats
 from braid.ports.name_finder import SourceText
 from braid.retrieval.context import selection
 from braid.retrieval.stages import excerpts, results_and_citations
-from braid.understanding import multi_hop, names, question, tokens
+from braid.understanding import intent, multi_hop, names, tokens
 from braid.understanding.name_finding import RuleNameFinder, title_names
 from pydantic import TypeAdapter
 
@@ -172,12 +172,12 @@ def excerpted(text: str) -> None:
 
 
 QUESTIONS: dict[str, Read] = {
-    "its mode": question.detect_mode,
-    "its intent": question.detect_intent,
-    "its model": lambda text: question.detect_embedding_type(text, Intent.LOOKUP),
-    "its direction": lambda text: question.walk_direction(text, Intent.CAUSAL),
-    "its time": lambda text: question.time_relation(text, None),
-    "its ends": question.wants_ends,
+    "its mode": intent.detect_mode,
+    "its intent": intent.detect_intent,
+    "its model": lambda text: intent.detect_embedding_type(text, Intent.LOOKUP),
+    "its direction": lambda text: intent.walk_direction(text, Intent.CAUSAL),
+    "its time": lambda text: intent.time_relation(text, None),
+    "its ends": intent.wants_ends,
     "its steps": lambda text: multi_hop.parse_steps(text, GRAPH),
     "its phrases": names.phrases,
     "its names": names.lookup_keys,

@@ -16,7 +16,7 @@ from braid.models.model_profiles import AUTO, resolve
 from braid.models.query import check_reranker
 from braid.ranking import scoring
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
-from braid.retrieval.stages.seeds_and_hits import Budget
+from braid.retrieval.stages.linking_and_seeds import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
 

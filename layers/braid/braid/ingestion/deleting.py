@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from braid.ingestion.turns import turn
+from braid.ingestion.tenant_locks import turn
 from braid.ingestion.unfinished_writes import forget
 from braid.models import MENTIONS, Frozen, TenantId
 
