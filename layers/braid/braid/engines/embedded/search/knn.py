@@ -156,7 +156,8 @@ def _rows_of_nearest(
 ) -> tuple[list[VectorRow], bool]:
     """Return the rows of the nearest vectors, nearest first, as far as any could be of the ``k`` best valid records.
 
-    Beside them: whether no key that was not read could be. Reading rows is most of a search, and most of these keys are fetched only in case the filter refuses others.
+    Beside them: whether no key that was not read could be. Reading rows is most of a search, and most of these keys are
+    fetched only in case the filter refuses others.
     """
     statement = (
         f"SELECT r.id, {VALID}, v.start, v.vector, n.key FROM json_each(:keys) AS n"  # noqa: S608 - as above
