@@ -13,7 +13,7 @@ from rich.text import Text
 from braid_cli.terminal import counted
 
 if TYPE_CHECKING:
-    from braid.models import Answer, Path, RelatedEntity, Result
+    from braid.models import Answer, Citation, Path, RelatedEntity, Result
     from rich.console import Console
 
 STRANDS = {Source.VECTOR: "vectors", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
@@ -123,7 +123,7 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
         head.append(f" {STRANDS[source]}", style=COLOURS[source])
     console.print(head)
     lines = Table.grid(padding=(0, 1))
-    console.print(Padding(Text(printable(result.citation.excerpt)), (0, 0, 0, 4)))
+    console.print(Padding(_excerpt(result.citation), (0, 0, 0, 4)))
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
@@ -132,6 +132,14 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
         if result.reasons:
             lines.add_row(Text("why", style="dim"), Text("; ".join(result.reasons), style="dim"))
     console.print(Padding(lines, (0, 0, 0, 4)))
+
+
+def _excerpt(citation: Citation) -> Text:
+    """Return the excerpt, the sentence that fits the question best in bold."""
+    said = citation.excerpt
+    first, last = citation.marked or (0, 0)
+    parts = (said[:first], ""), (said[first:last], "bold"), (said[last:], "")
+    return Text.assemble(*((printable(part), style) for part, style in parts))
 
 
 def path_text(path: Path) -> Text:

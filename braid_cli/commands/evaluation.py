@@ -11,7 +11,7 @@ from braid.errors import InvalidRequest
 from braid.settings.files import FITTED_FILE
 from rich.text import Text
 
-from braid_cli.evaluation.figures import METRICS
+from braid_cli.evaluation.metrics import METRICS
 from braid_cli.options import FLAG, AsJson, Engine, Graph, examples
 from braid_cli.terminal import EXIT_FAILED, complain, open_engines, out, print_json, progress
 
@@ -76,7 +76,6 @@ def evaluate(
 
     The folder is ingested once, apart from what you ingested yourself.
     """
-    from braid_cli.datasets.streaming import graph_of
     from braid_cli.evaluation.failures import failures
     from braid_cli.evaluation.run import evaluate_folder
     from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
@@ -92,7 +91,7 @@ def evaluate(
     ):
         evaluation = evaluate_folder(
             folder,
-            open_engines(engine, graph_of(folder, graph)),
+            open_engines(engine, graph),
             questions=questions,
             on_ingest=ingesting,
             on_question=asking,

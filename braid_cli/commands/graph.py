@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.errors import InvalidRequest
 from braid.models import Direction
-from braid.retrieval.library import Interface
+from braid.retrieval.tenant_questions import Interface
 from rich import box
 from rich.table import Table
 from rich.text import Text

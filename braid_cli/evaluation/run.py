@@ -17,7 +17,7 @@ from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ensure_models, ingest
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.configurations import configurations as all_configurations
-from braid_cli.evaluation.figures import METRICS, difference, mean, percentile, score
+from braid_cli.evaluation.metrics import METRICS, difference, mean, percentile, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from braid_cli.datasets.dataset import Dataset, JudgedQuery
     from braid_cli.evaluation.configurations import Configuration
-    from braid_cli.evaluation.figures import Difference, Figures
+    from braid_cli.evaluation.metrics import Difference, Figures
 
 TENANT = "eval"
 FIELDS = ("kind", "type", "hops")

@@ -19,9 +19,9 @@ from braid.ingestion.bulk import local_imports, steps
 from braid.ingestion.items import read_lines
 from braid.settings import Settings
 
-from braid_cli.serving import server
-from braid_cli.serving.connections import Connection
-from braid_cli.serving.server import Bounds
+from braid_cli.http_server import server
+from braid_cli.http_server.connections import Connection
+from braid_cli.http_server.server import Bounds
 from tests.front_door import FrontDoor, claims, jwt
 from tests.served import served, token
 from tests.stages import DemoStages, demo_stages

@@ -9,7 +9,7 @@ import pytest
 from braid.ingestion import supersession, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.supersession import SUPERSEDES
-from braid.ingestion.turns import EMBEDDING_AT_ONCE
+from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE
 from braid.ingestion.writing import WriteRequest, require_written, write
 
 from tests.contract.shapes import ACME, GLOBEX, day, edge, record

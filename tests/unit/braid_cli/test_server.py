@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from braid_cli.serving.server import Bounds, Server, development_token
+from braid_cli.http_server.server import Bounds, Server, development_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -156,7 +156,7 @@ def test_a_body_too_long_is_refused_by_its_length_and_by_its_bytes_and_never_han
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("braid_cli.serving.server.READ_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("braid_cli.http_server.server.READ_TIMEOUT_S", 0.01)
 
     async def never() -> int:
         sent: list[Given] = []

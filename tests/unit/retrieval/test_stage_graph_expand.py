@@ -22,7 +22,7 @@ from braid.models import (
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_expand import Budget, expansion_for
-from braid.retrieval.stages.seeds_and_hits import MAX_LINKS
+from braid.retrieval.stages.linking_and_seeds import MAX_LINKS
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked

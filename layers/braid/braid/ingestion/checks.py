@@ -125,14 +125,18 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     _find_supersession(given, store, accepted)
     if request.supersede_only:
         given.records = {}
-    if store.graph_source is GraphSource.GIVEN or (
-        store.graph_source is GraphSource.AUTO and not any(map(is_chunk_of_document, given.records.values()))
-    ):
-        accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
-    else:
+    if _are_names_found(given, store.graph_source):
         _find_names(given, store, accepted)
+    else:
+        accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
     _join(given, store, accepted)
     return accepted
+
+
+def _are_names_found(given: Given, graph_source: GraphSource) -> bool:
+    if graph_source is GraphSource.AUTO:
+        return given.request.texts_only or any(map(is_chunk_of_document, given.records.values()))
+    return graph_source is not GraphSource.GIVEN
 
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:

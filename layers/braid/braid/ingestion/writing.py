@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.turns import embedding_turn, turn
+from braid.ingestion.tenant_locks import embedding_turn, turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
@@ -112,11 +112,11 @@ def write(
                 return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
         whole = UnfinishedWrite(
             tenant_id=tenant_id,
-            records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
+            records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
             vertices=tuple(accepted.vertices),
             relationships=tuple(accepted.edges),
         )
-        with logged(whole, request, store.notes):
+        with logged(whole, request, store.intent_log):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
     return WriteReport(
         tenant_id=tenant_id,

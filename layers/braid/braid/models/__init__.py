@@ -16,6 +16,7 @@ from braid.models.answer import (
     Path,
     RelatedEntity,
     Result,
+    Span,
     earliest,
 )
 from braid.models.query import (
@@ -126,6 +127,7 @@ __all__ = [
     "Source",
     "SourceRef",
     "SourceType",
+    "Span",
     "StepOperation",
     "Strategy",
     "TemporalContext",

@@ -24,6 +24,7 @@ from braid.ranking.scoring import (
     recency,
 )
 from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
+from braid.retrieval.stages.excerpts import Excerpts
 from braid.retrieval.stages.results_and_citations import (
     Placed,
     aged_from,
@@ -335,9 +336,17 @@ def _results(
         ranking=query.ranking,
         now=now,
     )
+    shown = scored[: query.top_k]
+    links = [link for found in (request.linked, request.expanded) if found for link in found.links]
+    excerpts = Excerpts(
+        query.text,
+        names=((link.phrase, link.name) for link in links),
+        on_paths=(name for *_, item in shown for path in item.candidate.paths for name in path.names),
+        results=len(shown),
+    )
     results = [
-        result_of(item, rank=rank, fresh=fresh, final=-negative)
-        for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
+        result_of(item, excerpts, rank=rank, fresh=fresh, final=-negative)
+        for rank, (negative, _, fresh, item) in enumerate(shown, start=1)
     ]
     return results, [Placed(item, -negative) for negative, _, _, item in scored], steady
 
