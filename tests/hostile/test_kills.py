@@ -1,4 +1,4 @@
-"""Processes that write, delete, import and ingest are killed at random moments, and disks fill up: all of a write or nothing.
+"""Processes that write, delete, import and ingest are killed at any moment, and disks fill up: a write is whole or not.
 
 ``KILLS=200`` is the long form.
 """

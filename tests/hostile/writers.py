@@ -135,7 +135,7 @@ def keep_importing(home: Path, file: Path, _: int, acknowledged: Connection) -> 
     acknowledged.close()
 
 
-# --- a folder of documents ---------------------------------------------------------------------------------------------
+# --- a folder of documents --------------------------------------------------------------------------------------------
 
 
 def write_folder(folder: Path, version: int) -> Path:

@@ -179,7 +179,8 @@ class _File:
 
     def _shorten(self, older: Path, oldest: Path) -> None:
         """Put into the oldest file what is kept of it and the one after it."""
-        both = [line for file in (oldest, older) if file.exists() for line in file.read_bytes().splitlines(keepends=True)]
+        there = [file for file in (oldest, older) if file.exists()]
+        both = [line for file in there for line in file.read_bytes().splitlines(keepends=True)]
         shortened = oldest.with_name(f"{oldest.name}.new")
         with open(shortened, "wb", opener=_open_private) as file:
             file.writelines(fair_share(both, FILE_BYTES))

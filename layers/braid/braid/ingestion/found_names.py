@@ -132,9 +132,8 @@ def _texts(records: Sequence[Record]) -> list[SourceText]:
 def _given_names(given: Iterable[Vertex], records: Sequence[Record]) -> dict[str, str]:
     """Return the keys of the trusted entities of a write, by their names and aliases; names win over aliases."""
     entities = [(vertex.id, vertex.name, vertex.aliases) for vertex in given if not vertex.found]
-    entities += [
-        (one.id, one.name or one.source.title, one.aliases) for one in records if one.kind is Kind.ENTITY and one.trusted
-    ]
+    told = [one for one in records if one.kind is Kind.ENTITY and one.trusted]
+    entities += [(one.id, one.name or one.source.title, one.aliases) for one in told]
     names: dict[str, str] = {}
     for identity, _, aliases in entities:
         names |= {normalise(alias): _GIVEN + identity for alias in aliases}

@@ -13,7 +13,7 @@ from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
 _WRITE_VERTEX = """
