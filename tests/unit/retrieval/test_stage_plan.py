@@ -17,16 +17,25 @@ from tests.fakes import NOW, FakeGraph, FakeIndex, query
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from braid.retrieval.stages.plan_and_search import FieldKinds
+
 MODEL_IDS = dict.fromkeys(EmbeddingType, "all-minilm-l6-v2")
 REQUEST = PlanRequest(query=query("Tell me about Tollgate"), trace_id="t-1", started_at=NOW)
 
 
 def run(
-    graph: FakeGraph, request: PlanRequest = REQUEST, count_records: Callable[[str], IndexStats] | None = None
+    graph: FakeGraph,
+    request: PlanRequest = REQUEST,
+    count_records: Callable[[str], IndexStats] | None = None,
+    field_kinds: FieldKinds | None = None,
 ) -> Planned:
-    count_records = count_records or FakeIndex().stats
     return plan_and_search.run_plan(
-        request, graph=graph, model_ids=MODEL_IDS, candidates=50, count_records=count_records
+        request,
+        graph=graph,
+        model_ids=MODEL_IDS,
+        candidates=50,
+        count_records=count_records or FakeIndex().stats,
+        field_kinds=field_kinds or FakeIndex().field_kinds,
     )
 
 
