@@ -51,6 +51,8 @@ _EXACT_WHOLE: Final = 10**19
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}\S{0,26})?")
 _MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_OPERATOR: Final = re.compile("!=|>=|<=|=|>|<")
+_BOUNDS: Final = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
 _SIGN: Final = 1 << 63
 _CUT: Final = "\x1f"
 
@@ -163,7 +165,12 @@ class FieldCondition(Frozen):
 
 
 def _as_list(given: object) -> object:
-    """Read an object of conditions by field: ``{"team": "payments", "floor": {"gte": 2}}``."""
+    """Read conditions in short: ``{"team": "payments", "floor": {"gte": 2}}`` or ``["team=payments", "floor>=2"]``."""
+    if isinstance(given, list | tuple):
+        if len(given) > MAX_CONDITIONS * MAX_VALUES:
+            message = f"must not hold more than {MAX_CONDITIONS} items"
+            raise ValueError(message)
+        return _together([_parsed(one) if isinstance(one, str) else one for one in given])
     if not isinstance(given, Mapping):
         return given
     if len(given) > MAX_CONDITIONS:
@@ -175,6 +182,44 @@ def _as_list(given: object) -> object:
         else {"field": name, "any_of": asked if isinstance(asked, list | tuple) else [asked]}
         for name, asked in given.items()
     ]
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Read a condition such as ``team=payments``, ``floor>=2``, ``day<2024-05-01``, ``owner`` or ``!owner``."""
+    found = _OPERATOR.search(text)
+    if found is None and (field := text.strip().removeprefix("!").strip()):
+        return {"field": field, "exists": not text.strip().startswith("!")}
+    field, operator, value = text, "", ""
+    if found is not None:
+        field, operator, value = text[: found.start()].strip(), found.group(), text[found.end() :].strip()
+    if not (field and value):
+        message = "holds a text that is none of field=value, field!=value, field>=value, field and !field"
+        raise ValueError(message)
+    if operator in {"=", "!="}:
+        return {"field": field, "any_of" if operator == "=" else "none_of": _readings(value)}
+    number = next((one for one in _readings(value) if not isinstance(one, str | bool)), None)
+    return {"field": field, _BOUNDS[operator]: value if number is None else number}
+
+
+def _readings(text: str) -> list[str | bool | int | float]:
+    """Return what a text may be meant as: the text, and the number, true or false that it says."""
+    said = (_as_kind(text, kind) for kind in (ValueKind.NUMBER, ValueKind.BOOLEAN))
+    return [text, *(one for one in said if one is not None)]
+
+
+def _together(conditions: list[Any]) -> list[Any]:
+    """Put the values that texts state of one field into one condition: any of them will do."""
+    kept: list[Any] = []
+    by_field: dict[str, dict[str, Any]] = {}
+    for one in conditions:
+        if isinstance(one, Mapping) and set(one) == {"field", "any_of"} and isinstance(one["any_of"], list):
+            field = str(one["field"])
+            if field in by_field:
+                by_field[field]["any_of"] += one["any_of"]
+                continue
+            one = by_field[field] = {"field": one["field"], "any_of": list(one["any_of"])}  # noqa: PLW2901 - a copy
+        kept.append(one)
+    return kept
 
 
 def _in_all(conditions: tuple[FieldCondition, ...]) -> tuple[FieldCondition, ...]:
@@ -290,7 +335,7 @@ def _exactly(value: float) -> str:
     return str(int(value)) if abs(value) < _EXACT_WHOLE and value == int(value) else repr(float(value))
 
 
-def tests_of(conditions: Iterable[FieldCondition]) -> list[TermTest]:
+def term_tests(conditions: Iterable[FieldCondition]) -> list[TermTest]:
     """Return what a record's terms have to meet to meet the conditions."""
     tests: list[TermTest] = []
     for condition in conditions:
@@ -322,7 +367,7 @@ def _span_between(field: str, bounds: Mapping[str, float | datetime]) -> TermRan
 
 def meet(metadata: Mapping[str, object], conditions: Iterable[FieldCondition]) -> bool:
     """Return whether a record's metadata meets all conditions, as the stores decide it."""
-    tests = tests_of(conditions)
+    tests = term_tests(conditions)
     terms = terms_of(metadata) if tests else []
     return all(
         any(term in test.terms or (test.span is not None and test.span.start <= term < test.span.end) for term in terms)
@@ -370,7 +415,7 @@ def _typed(condition: FieldCondition, kinds: frozenset[ValueKind]) -> FieldCondi
     for name in ("any_of", "none_of"):
         values = [_as_kind(value, kind) for value in getattr(condition, name)]
         if None in values:
-            raise _wrong(condition, f"records have {had} there, and {name} something else")
+            raise _wrong(condition, f"records have {had} there, and a value of {name} is something else")
         changes[name] = tuple(values)
     return condition.model_copy(update=changes)
 

@@ -19,7 +19,7 @@ from braid.engines.opensearch.mapping import (
     vector_field,
 )
 from braid.models import Hit
-from braid.models.metadata_filters import tests_of
+from braid.models.metadata_filters import term_tests
 from braid.models.scalars import microseconds, moment_of
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
@@ -163,7 +163,7 @@ def _conditions(request: SearchRequest, *, outdated: bool) -> list[dict[str, Any
             bounds["lt"] = microseconds(filters.time_range.end)
         # Also without bounds: a time range selects records that have a time.
         clauses.append({"range": {"timestamp_us": bounds}} if bounds else {"exists": {"field": "timestamp_us"}})
-    clauses += [_by_terms(test) for test in tests_of(filters.metadata) if test.wanted]
+    clauses += [_by_terms(test) for test in term_tests(filters.metadata) if test.wanted]
     return clauses
 
 
@@ -177,7 +177,7 @@ def _by_terms(test: TermTest) -> dict[str, Any]:
 def _unwanted(request: SearchRequest) -> list[dict[str, Any]]:
     """Return the conditions that no hit may meet, validity aside."""
     untrusted = [{"term": {TRUSTED: False}}] if request.filters.trusted_only else []
-    return untrusted + [_by_terms(test) for test in tests_of(request.filters.metadata) if not test.wanted]
+    return untrusted + [_by_terms(test) for test in term_tests(request.filters.metadata) if not test.wanted]
 
 
 def conditions_clause(request: SearchRequest) -> dict[str, Any]:
