@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from braid.errors import InvalidRequest
 from braid.settings import EngineKind  # noqa: TC002 - typer reads annotations
 from rich.console import Console
 
@@ -66,12 +64,13 @@ def serve(
         os.environ["BRAID_ENGINE"] = engine  # where the settings are read
     if os.environ.get("POWERTOOLS_LOG_LEVEL") == "CRITICAL":
         os.environ["POWERTOOLS_LOG_LEVEL"] = "WARNING"  # refusals and failures show while it runs
-    listening = _listen(host, port)
+    from braid_cli.http_server.connections import address_of, configured, listen
+
+    listening = listen(host, port)
     import uvicorn
     from braid.api.handler import make_handler
     from braid.app import application
 
-    from braid_cli.http_server.connections import configured
     from braid_cli.http_server.server import Bounds, Server, development_token
     from braid_cli.http_server.tenants import tenants_to_serve
 
@@ -86,26 +85,12 @@ def serve(
         bounds=Bounds(at_once, max(1, at_once * 3 // 4), library.settings.api_max_body_bytes),
     )
     tokens = {name: development_token(name, key=key, now=time.time(), hours=hours) for name in names}
-    _announce(listening, tokens, as_json=as_json)
+    _announce(address_of(listening), host, tokens, as_json=as_json)
     try:
         uvicorn.Server(configured(server, at_once=at_once)).run(sockets=[listening])
     finally:
         server.close()
         library.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound, so that a port in use is said before anything is loaded."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen()  # whoever reads the address may connect at once
-    except OSError as error:
-        message = f"--host {host} --port {port}: {error.strerror or error}"
-        raise InvalidRequest(message) from error
-    return listening
 
 
 def _warm(library: Application) -> None:
@@ -117,9 +102,7 @@ def _warm(library: Application) -> None:
     ensure_models(library)
 
 
-def _announce(listening: socket.socket, tokens: dict[str, str], *, as_json: bool) -> None:
-    host, port = listening.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+def _announce(url: str, host: str, tokens: dict[str, str], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps({"url": url, "tokens": tokens}) + "\n")
         sys.stdout.flush()
