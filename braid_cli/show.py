@@ -33,6 +33,7 @@ LOSSES = {
     "link": "the knowledge graph did not look up the question's names",
     "graph_expand": "the knowledge graph was not walked",
     "text": "the records could not be read; ids stand for their texts",
+    "facets": "the values of fields were not counted",
     "rerank": "the reranker did not answer; the order before it stands, with placeholder scores",
 }
 """Messages for degraded marks."""
@@ -75,6 +76,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
     if explain:
         _show_plan(console, answer)
     _show_closeness(console, answer)
+    _show_fields(console, answer)
     for result in answer.results:
         _show_result(console, result, explain=explain)
     if answer.superseded:
@@ -91,6 +93,15 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         _show_latencies(console, answer)
     if legend and answer.results:
         _show_legend(console, answer)
+
+
+def _show_fields(console: Console, answer: Answer) -> None:
+    """Print the fields that no record has, and the values of the facets with their counts."""
+    for field in answer.plan.unknown_fields:
+        console.print(Text(f"no record has the field {printable(field)!r} in its metadata", style="yellow"))
+    for field, values in answer.facets.items():
+        told = ", ".join(f"{printable(str(one.value))} ({one.count})" for one in values) or "no values"
+        console.print(Text(f"{printable(field)}: {told}", style="dim"))
 
 
 def _show_closeness(console: Console, answer: Answer) -> None:

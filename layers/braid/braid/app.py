@@ -107,7 +107,9 @@ class Application(Models):
             graph=graph,
             model_ids=model_ids,
             candidates=self.settings.candidates,
-            count_records=lambda tenant_id: self.index.stats(tenant_id),  # noqa: PLW0108 - opens the index only then
+            # Both open the index only then.
+            count_records=lambda tenant_id: self.index.stats(tenant_id),  # noqa: PLW0108
+            field_kinds=lambda tenant_id, fields: self.index.field_kinds(tenant_id, fields),  # noqa: PLW0108
         )
 
     def embed(self, request: EmbedRequest) -> Embedded:

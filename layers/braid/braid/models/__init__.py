@@ -19,6 +19,7 @@ from braid.models.answer import (
     Span,
     earliest,
 )
+from braid.models.metadata_filters import FacetValue, FieldCondition, ValueKind
 from braid.models.query import (
     MAX_DAMPING,
     Filters,
@@ -90,6 +91,8 @@ __all__ = [
     "Embedding",
     "EmbeddingType",
     "EntityLink",
+    "FacetValue",
+    "FieldCondition",
     "Filters",
     "Frozen",
     "FurtherPart",
@@ -135,6 +138,7 @@ __all__ = [
     "Text",
     "TimeRange",
     "Timestamp",
+    "ValueKind",
     "VectorBytes",
     "Vertex",
     "Weight",

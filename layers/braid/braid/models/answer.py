@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, model_validator
 
+from braid.models.metadata_filters import FacetValue
 from braid.models.query import Plan, Weights
 from braid.models.records import SourceType
 from braid.models.scalars import Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
@@ -252,6 +253,8 @@ class Answer(Frozen):
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool
     """Whether a hub's fan-out budget cut the walk short."""
+    facets: dict[str, tuple[FacetValue, ...]] = Field(default_factory=dict)
+    """By field asked for: its most frequent values among all records that meet the filters, with their counts."""
     unknown_entity: Name | None = None
     """The graph constraint's entity, when nothing in the tenant's graph has this name or id."""
     degraded: tuple[str, ...]
