@@ -91,7 +91,6 @@ def ingest(
     Ingesting again finishes what was interrupted, and writes only what changed.
     """
     from braid_cli.datasets.ingest import ensure_models
-    from braid_cli.datasets.streaming import graph_of
     from braid_cli.documents.ingest import pairs
     from braid_cli.documents.recognise import is_dataset, is_lines
 
@@ -102,7 +101,7 @@ def ingest(
     options = Options(where=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
     if not documents and (where or mapping or name or watch):
         raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
-    application = open_engines(engine, graph if documents or lines else graph_of(source, graph))
+    application = open_engines(engine, graph)
     if documents or lines:
         with progress("Making the model", quiet=as_json) as on_model:
             ensure_models(application, on_progress=on_model)

@@ -10,7 +10,7 @@ import pytest
 from braid.engines.opensearch.client import open_client
 from braid.settings import Refresh, Settings
 
-from braid_cli.servers import state
+from braid_cli.local_servers import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,8 +6,8 @@ import pytest
 from braid.models import Asked, Intent
 from braid.ports.knowledge_graph import GraphStats
 from braid.understanding.facts import MOST_OF_A_KIND, read_facts
+from braid.understanding.intent import detect_intent
 from braid.understanding.multi_hop import label_words
-from braid.understanding.question import detect_intent
 from braid.understanding.relations import Reading, sentence
 from braid.understanding.tokens import words
 

@@ -18,8 +18,10 @@ from braid.models.answer import (
     Path,
     RelatedEntity,
     Result,
+    Span,
     earliest,
 )
+from braid.models.metadata_filters import FacetValue, FieldCondition, ValueKind
 from braid.models.query import (
     MAX_DAMPING,
     FactQuestion,
@@ -94,9 +96,11 @@ __all__ = [
     "Embedding",
     "EmbeddingType",
     "EntityLink",
+    "FacetValue",
     "Fact",
     "FactQuestion",
     "FactSet",
+    "FieldCondition",
     "Filters",
     "Frozen",
     "FurtherPart",
@@ -134,6 +138,7 @@ __all__ = [
     "Source",
     "SourceRef",
     "SourceType",
+    "Span",
     "StepOperation",
     "Strategy",
     "TemporalContext",
@@ -141,6 +146,7 @@ __all__ = [
     "Text",
     "TimeRange",
     "Timestamp",
+    "ValueKind",
     "VectorBytes",
     "Vertex",
     "Weight",

@@ -82,7 +82,7 @@ class GraphSource(StrEnum):
     """Where the graph comes from: what is given, names found in the texts, or both."""
 
     AUTO = "auto"
-    """What is given, and names found in chunks of documents: nobody gives a graph with those."""
+    """What is given; names are found where nobody gives a graph: in documents, and in folders of texts alone."""
     GIVEN = "given"
     FOUND = "found"
     """Vertices and relationships that are given are left out."""

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from braid.models import MENTIONS, Asked, FactQuestion, Intent
+from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent
 from braid.understanding.multi_hop import label_words, singular
-from braid.understanding.question import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent
 from braid.understanding.relations import EMPTY, MOST_WORDS, NOW, Reading, loosely, spelled_alike
 from braid.understanding.tokens import STOP_WORDS
 

@@ -18,8 +18,8 @@ from braid.models import (
     Weights,
 )
 from braid.understanding.facts import read_facts
+from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, walk_direction
 from braid.understanding.multi_hop import describe_steps, parse_steps
-from braid.understanding.question import detect_embedding_type, detect_intent, detect_mode, walk_direction
 from braid.understanding.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_reach, graph_first_ms, vector_first_ms
 
 if TYPE_CHECKING:

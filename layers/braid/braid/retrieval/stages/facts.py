@@ -211,10 +211,9 @@ def evidence_of(groups: Iterable[FactGroup]) -> list[str]:
 def fact_results(
     groups: Sequence[FactGroup],
     query: Query,
-    asked: Asked,
+    question: FactQuestion | None,
     records: Mapping[str, Record],
     *,
-    as_of: datetime,
     now: datetime,
 ) -> list[Result]:
     """Return groups of facts as results, unranked among the others; what their evidence does not allow is left out.
@@ -224,6 +223,7 @@ def fact_results(
     records
         The records that facts are known from, by id, as far as they could be read.
     """
+    asked, as_of = question.asked if question else Asked.ONE, query.as_of or now
     results = []
     for group in groups:
         kept = [hit for hit in group.hits if _allowed(hit, query, records, as_of)]
@@ -234,11 +234,18 @@ def fact_results(
     return results
 
 
+def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -> Asked | None:
+    """Return what set a question asks for, where no facts are among the results."""
+    if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
+        return None
+    return question.asked
+
+
 def _allowed(hit: GraphHit, query: Query, records: Mapping[str, Record], as_of: datetime) -> bool:
     """Whether the records that a fact is known from may be answers; without any, whether nothing is asked of them."""
     conditions = query.filters.model_copy(update={"kinds": (), "entity_types": ()})
     known = [records[one] for one in hit.path.evidence if one is not None and one in records]
-    if not known and (conditions.time_range or conditions.task_id or conditions.tool_name):
+    if not known and (conditions.time_range or conditions.task_id or conditions.tool_name or conditions.metadata):
         return False
     return all(valid(record, as_of) and meets(record, conditions) for record in known)
 

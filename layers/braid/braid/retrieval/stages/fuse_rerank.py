@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Asked, Fusion, Mode, Result, Source, Strategy, earliest
+from braid.models import Answer, Fusion, Mode, Result, Source, Strategy, earliest
+from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import fuse
 from braid.ranking.scoring import (
@@ -24,7 +25,8 @@ from braid.ranking.scoring import (
     recency,
 )
 from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
-from braid.retrieval.stages.facts import evidence_of, fact_results
+from braid.retrieval.stages.excerpts import Excerpts
+from braid.retrieval.stages.facts import evidence_of, fact_results, set_not_answered
 from braid.retrieval.stages.results_and_citations import (
     Placed,
     aged_from,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from braid.models import FusionParameters, GraphHit, Hit, Weights
+    from braid.models import FacetValue, FusionParameters, GraphHit, Hit, Weights
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import DriftedRecords
     from braid.ports.search_index import SearchIndex
@@ -92,6 +94,7 @@ def run(
         stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
         why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
         raise StoresUnavailable(why, lasting=stores <= LASTING)
+    request = within_filters(request, index, now)
     vector, lexical, graph = strands(request)
     weights = weigh(request, vector, lexical, graph, limits.parameters)
     how = method(request)
@@ -140,11 +143,10 @@ def run(
     if sending:
         sending.wait()
     rerank_ms = watch.ms()
-    asked = request.plan.facts.asked if request.plan.facts else Asked.ONE
-    as_of = request.query.as_of or now
-    facts = fact_results(groups, request.query, asked, kept.evidence, as_of=as_of, now=now)
+    facts = fact_results(groups, request.query, request.plan.facts, kept.evidence, now=now)
     results, left, steady = _results(request, ranked, facts, now)
-    degraded = list(dict.fromkeys(degraded))
+    facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
+    degraded = list(dict.fromkeys([*degraded, *facets_lost]))
     related = related_entities(request, results)
     answer = Answer(
         trace_id=request.trace_id,
@@ -166,13 +168,15 @@ def run(
             "facts": sum(fact.facts.count for fact in facts if fact.facts),
             "outdated": len(outdated),
         },
-        set_not_answered=None if asked is Asked.ONE or any(one.facts for one in results) else asked,
+        set_not_answered=set_not_answered(request.plan.facts, results),
         superseded=(searched.superseded if searched else 0) + kept.superseded,
+        facets=facets,
         unknown_entity=unknown_entity(request),
         truncated=any(found.truncated for found in (linked, expanded) if found),
         degraded=tuple(degraded),
         answered_at=now,
-        holds_until=None if degraded else earliest((steady, *_changes(request, kept, results))),
+        # Counts change as records begin and cease to be valid, which nothing here tells.
+        holds_until=None if degraded or facets else earliest((steady, *_changes(request, kept, results))),
         latency_ms={
             **_latencies(request),
             "fuse": fuse_ms,
@@ -182,6 +186,51 @@ def run(
         rerank_cost_usd=cost_usd,
     )
     return shortened(answer)
+
+
+def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> FuseRequest:
+    """Drop what the graph found that does not meet the question's filters, as the index did with what it found.
+
+    Vertices without records stay: they are no answers. Where the index does not answer, all stay until texts are read.
+    """
+    query, found = request.query, [part for part in (request.linked, request.expanded) if part]
+    ids = dict.fromkeys(hit.id for part in found for hit in part.hits if hit.has_record)
+    if not ids or not query.filters.restrict:
+        return request
+    asked = SearchRequest(
+        tenant_id=query.tenant_id, k=1, filters=query.filters, ids=tuple(ids), as_of=query.as_of or now
+    )
+    try:
+        out = ids.keys() - index.passing(asked)
+    except StoreError:
+        return request
+    kept = {
+        name: part.model_copy(update={"hits": tuple(hit for hit in part.hits if hit.id not in out)})
+        for name, part in (("linked", request.linked), ("expanded", request.expanded))
+        if part
+    }
+    return request.model_copy(update=kept)
+
+
+def count_facets(
+    request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: Limits
+) -> tuple[dict[str, tuple[FacetValue, ...]], tuple[str, ...]]:
+    """Count the values of the fields asked for among all records that may be answers; return what was lost, too."""
+    query = request.query
+    if not query.facets:
+        return {}, ()
+    reach = limits.drift_threshold if limits.reach is None else limits.reach
+    among = SearchRequest(
+        tenant_id=query.tenant_id,
+        k=1,
+        filters=query.filters,
+        as_of=query.as_of or now,
+        min_schema_version=1 if schema_version is None else scoring.oldest_searched(schema_version, reach),
+    )
+    try:
+        return index.count_values(among, query.facets), ()
+    except StoreError:
+        return {}, ("facets",)
 
 
 def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
@@ -355,11 +404,24 @@ def _results(
         ranking=query.ranking,
         now=now,
     )
+    shown = scored[: query.top_k]
+    links = [link for found in (request.linked, request.expanded) if found for link in found.links]
+    excerpts = Excerpts(
+        query.text,
+        names=((link.phrase, link.name) for link in links),
+        on_paths=(
+            name
+            for *_, item in shown
+            for path in (item.paths if isinstance(item, Result) else item.candidate.paths)
+            for name in path.names
+        ),
+        results=len(shown),
+    )
     results = [
         item.model_copy(update={"rank": rank})
         if isinstance(item, Result)
-        else result_of(item, rank=rank, fresh=fresh, final=-negative)
-        for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
+        else result_of(item, excerpts, rank=rank, fresh=fresh, final=-negative)
+        for rank, (negative, _, fresh, item) in enumerate(shown, start=1)
     ]
     left = [Placed(item, -negative) for negative, _, _, item in scored[query.top_k :] if isinstance(item, Ranked)]
     return results, left, steady
