@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from braid.models import MENTIONS, Asked, FactQuestion, Intent
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent
 from braid.understanding.multi_hop import label_words, singular
-from braid.understanding.relations import EMPTY, MOST_WORDS, NOW, Reading, loosely, spelled_alike
+from braid.understanding.relations import AUXILIARY, EMPTY, MOST_WORDS, NOW, Reading, loosely, spelled_alike
 from braid.understanding.tokens import STOP_WORDS
 
 if TYPE_CHECKING:
@@ -116,9 +116,10 @@ def _kinds(reading: Reading, stats: GraphStats, heads: Collection[int]) -> tuple
     explained = {
         place
         for place, token in enumerate(tokens)
-        if token in _ASKING or token in _SET_WORDS or _of_kind({token}, types, exactly=True)
+        if token in _ASKING or token in _SET_WORDS or (_of_kind({token}, types) and place not in heads)
     }
-    noun = _noun(tokens)
+    noun = next((place for place in sorted(explained) if place and tokens[place - 1] in _ASKING), None)
+    noun = _noun(tokens) if noun is None or tokens[noun] in _ASKING else noun
     if noun is not None and (noun in explained or noun not in heads):
         explained.add(noun)
         kinds = _of_kind({tokens[noun]}, types, exactly=True) or _of_kind({tokens[noun]}, types)
@@ -139,7 +140,10 @@ def _noun(tokens: Sequence[str]) -> int | None:
     place = start + 1
     while place < len(tokens) and (tokens[place] in _SET_WORDS or tokens[place] in {"the", "of"}):
         place += 1
-    return place if place < len(tokens) and tokens[place] not in STOP_WORDS | EMPTY else None
+    if place >= len(tokens) or tokens[place] in STOP_WORDS | EMPTY:
+        return None
+    # "What happened to …" asks for no thing that is called happened, but "What club does …" asks for a club.
+    return place if tokens[start] != "what" or AUXILIARY.issuperset(tokens[place + 1 : place + 2]) else None
 
 
 def _of_kind(nouns: Collection[str], types: Sequence[Label], *, exactly: bool = False) -> list[Label]:

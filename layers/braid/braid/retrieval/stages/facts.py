@@ -29,7 +29,7 @@ from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.states import FactGroup
-from braid.understanding.relations import Anchor, Reading, explain, said_by, sentence
+from braid.understanding.relations import EMPTY, Anchor, Reading, explain, said_by, sentence
 from braid.understanding.tokens import words
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ CERTAIN: Final = 0.5
 """Least certainty of a name that is asked about, where the question has any that is as certain."""
 UNCERTAIN: Final = 0.95
 """Factor of facts of a name that its spelling does not tell from common words."""
-ANYTHING: Final = 0.6
+ANYTHING: Final = 0.7
 """Score of a relationship of what is named that no word asks for, in a graph without texts."""
 MOST_UNEXPLAINED: Final = 4
 """Words that no relationship type says, beyond which no predicate is looked for."""
@@ -134,7 +134,7 @@ class _Lookup:
         by_place: dict[int, list[tuple[Label, Said]]] = {}
         for label, one in said:
             by_place.setdefault(min(one.places), []).append((label, one))
-        nearest = sorted(by_place, key=lambda place: min(abs(place - name) for name in self.named))[:2]
+        nearest = sorted(by_place, key=self._from_name)[:2]
         if len(nearest) < 2:  # noqa: PLR2004 - two relationships
             return ()
         between = self.reading.tokens[min(nearest) + 1 : max(nearest)]
@@ -150,6 +150,15 @@ class _Lookup:
             labels = tuple(dict.fromkeys(label for label, _ in by_place[place]))
             steps.append(QueryStep(types=labels, direction=direction))
         return tuple(steps)
+
+    def _from_name(self, place: int) -> tuple[int, bool]:
+        """Return how many telling words stand between a word and the name; what stands before the name is nearer.
+
+        "Which team does the person who works on Atlas belong to?" says first what is worked on.
+        """
+        first, last = min(self.named), max(self.named)
+        between = self.reading.tokens[place + 1 : first] if place < first else self.reading.tokens[last + 1 : place]
+        return sum(token not in EMPTY for token in between), place > last
 
     def _one_step(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
         types = tuple(dict.fromkeys(label for label, _ in said))
