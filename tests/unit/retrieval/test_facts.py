@@ -140,6 +140,17 @@ def test_predicates_compete_where_the_type_says_nothing(stages: DemoStages) -> N
     assert texts(ask(stages, "Who founded Atlas?").results[0]) == ["Atlas founded by Ada"]
 
 
+def test_a_preposition_and_a_noun_alone_tell_predicates_apart(stages: DemoStages) -> None:
+    write(
+        stages,
+        ("atlas", "RELATED_TO", "ada", {"predicate": "played as"}),
+        ("atlas", "RELATED_TO", "bob", {"predicate": "played for"}),
+        ("atlas", "RELATED_TO", "cyd", {"predicate": "has member"}),
+    )
+    assert texts(ask(stages, "Which club did Atlas play for?").results[0]) == ["Atlas played for Bob"]
+    assert texts(ask(stages, "How many members does Atlas have?").results[0]) == ["Atlas has member Cyd"]
+
+
 def test_the_other_direction_is_no_answer(stages: DemoStages) -> None:
     write(stages, ("ada", "OWNS", "atlas"), ada="Person")
     assert not any(result.facts for result in ask(stages, "What does Atlas own?").results)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.understanding.multi_hop import label_words, singular, stem
@@ -83,6 +83,7 @@ def spelled_alike(word: str) -> str:
     return _IRREGULAR.get(word, word)
 
 
+@lru_cache(maxsize=4_096)
 def _key(word: str) -> str:
     """Return the stem by which words are compared, doubled consonants at its end made one."""
     short = stem(_IRREGULAR.get(word, word))
@@ -97,6 +98,8 @@ for _place, _sides in enumerate(_SYNONYMS):
 _RELATED: Final = next(place for place, (same, _) in enumerate(_SYNONYMS) if same.startswith("relate"))
 SYNONYM: Final = 0.95
 """Factor of a relationship that is said by a synonym."""
+OTHER_PREPOSITION: Final = 0.95
+"""Factor of one that is said without its preposition: "played for" is asked for, and not "played as"."""
 
 
 class Said(NamedTuple):
@@ -161,12 +164,14 @@ class Reading:
             return []
         heads, *others = found
         beside = frozenset(place for places in others for place in places)
+        loose = parts[-1] in _PREPOSITIONS and parts[-1] not in (*self.tokens, "by")
         said = []
         for place, (quality, converse) in heads.items():
             before, after = self._acts(parts, place, named=place - 1 in passed)
             # Of an edge that says what is done to its source, such as DIRECTED_BY, who acts is the target.
             turned = converse is not _is_passive(parts)
-            said.append(Said(beside | {place}, quality, before is turned, after is turned))
+            factor = OTHER_PREPOSITION if loose else 1.0
+            said.append(Said(beside | {place}, quality * factor, before is turned, after is turned))
         return said
 
     def _matches(self, part: str, passed: Collection[int]) -> dict[int, tuple[float, bool]]:

@@ -30,7 +30,7 @@ from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.states import FactGroup
 from braid.understanding.relations import EMPTY, Anchor, Reading, explain, said_by, sentence
-from braid.understanding.tokens import words
+from braid.understanding.tokens import STOP_WORDS, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -83,7 +83,11 @@ class _Lookup:
             if (places := _places(self.reading.tokens, words(link.phrase)))
         ]
         self.named = {place for anchor in self.anchors for place in anchor.places}
-        self.passed = self.named | set(asked.explained)
+        self.explained = set(asked.explained)
+        if not asked.types and not self.reading.content(self.named | self.explained):
+            # "How many members does it have?" asks for nothing but what its noun says.
+            self.explained = {place for place in self.explained if self.reading.tokens[place] in STOP_WORDS}
+        self.passed = self.named | self.explained
 
     def groups(self) -> tuple[FactGroup, ...]:
         said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.passed)]
@@ -119,7 +123,7 @@ class _Lookup:
         for hit in found.hits:
             if wanted and hit.entity_type not in wanted:
                 continue
-            told = explain(self.reading, self.asked.explained, anchors, hit)
+            told = explain(self.reading, self.explained, anchors, hit)
             if told is not None:
                 scored.append((hit, told.score, told.wording))
             elif self.asked.anything and len(hit.path.types) == 1:
