@@ -226,8 +226,11 @@ def _within(budget: int, results: Iterable[Result]) -> str:
         paths = [" → ".join(path.names or path.ids) for path in result.paths[:1] if path.types]
         head = "\n".join([head, *(f"   path: {path}" for path in paths)])
         room = left // (len(shown) - place) - tokens(head)
-        text = cut(result.content, room) if room > 0 else ""
-        part = f"{head}\n   {text}{' …' if len(text) < len(result.content) else ''}"
+        content, text = result.content, cut(result.content, room) if room > 0 else ""
+        if text and result.marked and result.marked[1] > len(text):
+            content = content[result.marked[0] :]
+            text = "… " + cut(content, room)
+        part = f"{head}\n   {text}{' …' if len(text.removeprefix('… ')) < len(content) else ''}"
         left -= tokens(part)
         parts.append(part)
     return "\n".join(parts)

@@ -13,7 +13,7 @@ from rich.text import Text
 from braid_cli.terminal import counted
 
 if TYPE_CHECKING:
-    from braid.models import Answer, Path, RelatedEntity, Result
+    from braid.models import Answer, Citation, Path, RelatedEntity, Result
     from rich.console import Console
 
 STRANDS = {Source.VECTOR: "vectors", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
@@ -33,6 +33,7 @@ LOSSES = {
     "link": "the knowledge graph did not look up the question's names",
     "graph_expand": "the knowledge graph was not walked",
     "text": "the records could not be read; ids stand for their texts",
+    "facets": "the values of fields were not counted",
     "rerank": "the reranker did not answer; the order before it stands, with placeholder scores",
 }
 """Messages for degraded marks."""
@@ -75,6 +76,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
     if explain:
         _show_plan(console, answer)
     _show_closeness(console, answer)
+    _show_fields(console, answer)
     for result in answer.results:
         _show_result(console, result, explain=explain)
     if answer.superseded:
@@ -91,6 +93,15 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         _show_latencies(console, answer)
     if legend and answer.results:
         _show_legend(console, answer)
+
+
+def _show_fields(console: Console, answer: Answer) -> None:
+    """Print the fields that no record has, and the values of the facets with their counts."""
+    for field in answer.plan.unknown_fields:
+        console.print(Text(f"no record has the field {printable(field)!r} in its metadata", style="yellow"))
+    for field, values in answer.facets.items():
+        told = ", ".join(f"{printable(str(one.value))} ({one.count})" for one in values) or "no values"
+        console.print(Text(f"{printable(field)}: {told}", style="dim"))
 
 
 def _show_closeness(console: Console, answer: Answer) -> None:
@@ -123,7 +134,7 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
         head.append(f" {STRANDS[source]}", style=COLOURS[source])
     console.print(head)
     lines = Table.grid(padding=(0, 1))
-    console.print(Padding(Text(printable(result.citation.excerpt)), (0, 0, 0, 4)))
+    console.print(Padding(_excerpt(result.citation), (0, 0, 0, 4)))
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
@@ -132,6 +143,14 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
         if result.reasons:
             lines.add_row(Text("why", style="dim"), Text("; ".join(result.reasons), style="dim"))
     console.print(Padding(lines, (0, 0, 0, 4)))
+
+
+def _excerpt(citation: Citation) -> Text:
+    """Return the excerpt, the sentence that fits the question best in bold."""
+    said = citation.excerpt
+    first, last = citation.marked or (0, 0)
+    parts = (said[:first], ""), (said[first:last], "bold"), (said[last:], "")
+    return Text.assemble(*((printable(part), style) for part, style in parts))
 
 
 def path_text(path: Path) -> Text:

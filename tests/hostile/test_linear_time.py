@@ -23,12 +23,12 @@ from braid.engines.rerankers import requests
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.phases import phases_of
 from braid.ingestion.items import read_lines
-from braid.models import Intent, Name, QueryText, RecordId, TenantId, Timestamp
+from braid.models import Intent, Name, QueryText, Record, RecordId, TenantId, Timestamp
 from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats
 from braid.ports.name_finder import SourceText
 from braid.retrieval.context import selection
-from braid.retrieval.stages import results_and_citations
+from braid.retrieval.stages import excerpts, results_and_citations
 from braid.understanding import intent, multi_hop, names, tokens
 from braid.understanding.name_finding import RuleNameFinder, title_names
 from pydantic import TypeAdapter
@@ -160,7 +160,15 @@ def line(text: str) -> None:
 def cited(text: str) -> None:
     results_and_citations._CHUNK.match(text)
     results_and_citations._PAGE.search(text)
-    results_and_citations.excerpt(text)
+    excerpts.excerpt(text)
+
+
+def excerpted(text: str) -> None:
+    finder = excerpts.Excerpts("Who ordered the write freeze?")
+    whole = f"{text} freeze {text}"
+    sentence = finder.sentence(Record(id="a", tenant_id="saltmarrow", content=whole))
+    assert sentence
+    excerpts.excerpt(whole, sentence, finder.within(whole, sentence))
 
 
 QUESTIONS: dict[str, Read] = {
@@ -173,6 +181,7 @@ QUESTIONS: dict[str, Read] = {
     "its steps": lambda text: multi_hop.parse_steps(text, GRAPH),
     "its phrases": names.phrases,
     "its names": names.lookup_keys,
+    "its excerpts": excerpts.Excerpts,
     "its words": lambda text: match_expression(tokens.search_words(text)),
     "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
@@ -200,6 +209,7 @@ TEXTS: dict[str, Read] = {
     "a body with a text": as_a_body,
     "base64": as_base64,
     "a line": line,
+    "an excerpt": excerpted,
     "a shared word": lambda text: selection.share_of_words(["a"], text),
 }
 """What may have megabytes."""

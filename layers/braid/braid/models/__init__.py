@@ -16,8 +16,10 @@ from braid.models.answer import (
     Path,
     RelatedEntity,
     Result,
+    Span,
     earliest,
 )
+from braid.models.metadata_filters import FacetValue, FieldCondition, ValueKind
 from braid.models.query import (
     MAX_DAMPING,
     Filters,
@@ -89,6 +91,8 @@ __all__ = [
     "Embedding",
     "EmbeddingType",
     "EntityLink",
+    "FacetValue",
+    "FieldCondition",
     "Filters",
     "Frozen",
     "FurtherPart",
@@ -126,6 +130,7 @@ __all__ = [
     "Source",
     "SourceRef",
     "SourceType",
+    "Span",
     "StepOperation",
     "Strategy",
     "TemporalContext",
@@ -133,6 +138,7 @@ __all__ = [
     "Text",
     "TimeRange",
     "Timestamp",
+    "ValueKind",
     "VectorBytes",
     "Vertex",
     "Weight",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, model_validator
 
+from braid.models.metadata_filters import FacetValue
 from braid.models.query import Plan, Weights
 from braid.models.records import SourceType
 from braid.models.scalars import Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
@@ -136,17 +137,20 @@ class Candidate(Frozen):
     paths: tuple[Path, ...] = ()
 
 
-_SHOWN_CHARACTERS: Final = 200
+Span = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+"""Part of a text: its first character, and the one behind its last."""
 
 
 class Citation(Frozen):
-    """Where a result's text can be read; of a long text, the excerpt is from the part nearest to the question."""
+    """Where a result's text can be read, and the stretch of it that has the question's words."""
 
     type: SourceType
     title: str
     page: int | None = None
     chunk_index: int | None = None
     excerpt: str
+    marked: Span | None = None
+    """Where in ``excerpt`` the sentence stands that fits the question best; None if none has any of its words."""
     confidence: Score
 
 
@@ -177,6 +181,8 @@ class Result(Frozen):
     paths: tuple[Path, ...]
     matched_from: Annotated[int, Field(ge=0)] = 0
     """Character of ``content`` at which the part begins that is nearest to the question; 0 of a short text."""
+    marked: Span | None = None
+    """Where in ``content`` the sentence stands that fits the question best; None if none has any of its words."""
     citation: Citation
     schema_version: int
     needs_transformation: bool = False
@@ -192,10 +198,8 @@ class Result(Frozen):
     """False of a record that whoever wrote it marked so: its text is not for a model that acts on what it reads."""
 
     def __str__(self) -> str:
-        """Return score, title, the beginning of the text, and the id that it is cited by."""
-        text = " ".join(self.content.split())
-        if len(text) > _SHOWN_CHARACTERS:
-            text = f"{text[:_SHOWN_CHARACTERS].rsplit(' ', 1)[0]} …"
+        """Return score, title, the excerpt of the text, and the id that it is cited by."""
+        text = self.citation.excerpt if self.content else ""
         title = "" if self.title == self.id else self.title
         return " · ".join(part for part in (f"{self.final:.2f}", title, text, f"[{self.id}]") if part)
 
@@ -249,6 +253,8 @@ class Answer(Frozen):
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool
     """Whether a hub's fan-out budget cut the walk short."""
+    facets: dict[str, tuple[FacetValue, ...]] = Field(default_factory=dict)
+    """By field asked for: its most frequent values among all records that meet the filters, with their counts."""
     unknown_entity: Name | None = None
     """The graph constraint's entity, when nothing in the tenant's graph has this name or id."""
     degraded: tuple[str, ...]

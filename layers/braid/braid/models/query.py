@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import FailFast, Field, model_validator
 
 from braid.errors import InvalidRequest
+from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName
 from braid.models.scalars import (
     Direction,
     EmbeddingType,
@@ -59,6 +60,13 @@ class Filters(Frozen):
     tool_name: Name | None = None
     trusted_only: Annotated[bool, Field(strict=True)] = False
     """Whether records that are marked as not trusted are left out."""
+    metadata: Conditions = ()
+    """Conditions on fields of the metadata; may also be given as an object, by field."""
+
+    @property
+    def restrict(self) -> bool:
+        """Whether they leave out any record, for more than that it is not trusted."""
+        return self.model_copy(update={"trusted_only": False}) != Filters()
 
 
 class TemporalContext(Frozen):
@@ -120,6 +128,8 @@ class Question(Frozen):
     graph_constraint: GraphConstraint | None = None
     hints: Hints = Hints()
     as_of: Timestamp | None = None
+    facets: Annotated[tuple[FieldName, ...], Field(max_length=MAX_FACETS), FailFast()] = ()
+    """Fields of the metadata whose values are counted among all records that meet the filters."""
     explain: Annotated[bool, Field(strict=True)] = False
 
     @model_validator(mode="after")
@@ -228,6 +238,8 @@ class Plan(Frozen):
     candidates: Annotated[int, Field(ge=1, le=200)] = 50
     steps: tuple[PlanStep, ...] = ()
     reasons: tuple[str, ...] = ()
+    unknown_fields: tuple[FieldName, ...] = ()
+    """Fields of the filters and facets that no record has."""
 
 
 def check_reranker(asked: RerankerKind | None, enabled: Collection[RerankerKind]) -> None:

@@ -1,6 +1,6 @@
 // The ranked answer with its evidence.
 import { STRANDS, day, fill, h, shortened, sized } from "./elements.js";
-import { marked, telling } from "./marks.js";
+import { said, telling } from "./marks.js";
 import { walkedAs } from "./relations.js";
 
 const KINDS = { chunk: "passage", tool_call: "tool call" };
@@ -23,7 +23,7 @@ function item(result, wanted, before, { onEntity, onPoint }) {
       movement(result, before),
     ),
     h("p", { class: "kind" }, [result.entity_type ?? KINDS[result.kind] ?? result.kind, dated(result), `score ${result.final.toFixed(2)}`].filter(Boolean).join(" · ")),
-    result.citation.excerpt ? h("p", { class: "excerpt", dir: "auto" }, marked(result.citation.excerpt, wanted)) : h("p", { class: "quiet" }, "without text"),
+    result.citation.excerpt ? h("p", { class: "excerpt", dir: "auto" }, said(result.citation.excerpt, result.citation.marked, wanted)) : h("p", { class: "quiet" }, "without text"),
     result.paths.slice(0, 1).map((path) => h("p", { class: "path" }, walked(path, onEntity))),
     h("p", { class: "chips" }, result.sources.map((source) =>
       h("span", { class: `chip ${source}`, title: `number ${result.ranks[source]} of what ${STRANDS[source]} found` }, `${STRANDS[source]} #${result.ranks[source]}`)),
@@ -92,7 +92,7 @@ function more(result, wanted, onEntity) {
     ])),
     result.reasons.length ? h("ul", { class: "reasons" }, result.reasons.map((reason) => h("li", {}, reason))) : null,
     result.paths.length > 1 ? h("div", {}, result.paths.slice(1).map((path) => h("p", { class: "path" }, walked(path, onEntity)))) : null,
-    result.content && result.content !== result.citation.excerpt ? h("div", { class: "whole", dir: "auto", role: "region", "aria-label": "The whole text", tabindex: 0 }, marked(result.content, wanted)) : null,
+    result.content && result.content !== result.citation.excerpt ? h("div", { class: "whole", dir: "auto", role: "region", "aria-label": "The whole text", tabindex: 0 }, said(result.content, result.marked, wanted)) : null,
     h("button", { type: "button", class: "plain", on: { click: () => onEntity(result.id) } }, "Its relations"),
   );
 }

@@ -12,10 +12,10 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gremlin_python.process.graph_traversal import __
-from gremlin_python.process.traversal import Cardinality, Direction, P, T
+from gremlin_python.process.traversal import Cardinality, Direction, P, T, TextP
 from gremlin_python.statics import long
 
-from braid.models import Relationship, Vertex
+from braid.models import MENTIONS, Relationship, Vertex
 from braid.models.scalars import microseconds, moment_of
 from braid.ranking.graph_walks import Node
 from braid.understanding.names import stored_forms
@@ -273,6 +273,23 @@ def fetch_edges_at(
 ) -> GraphTraversal:
     """Fetch the edges that touch some vertices."""
     return _whole_edges(source.V(*keys).has(TENANT, tenant_id).both_e(*sorted(types)).dedup())
+
+
+def fetch_found_mentions(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Fetch the mentions that lead to some vertices and were found in texts."""
+    into = source.V(*keys).has(TENANT, tenant_id).in_e(MENTIONS)
+    return _whole_edges(into.has(ROW, TextP.containing(f"{_SEPARATOR}{FOUND}")))
+
+
+def fetch_mentions_out_of(source: GraphTraversalSource, key: str, tenant_id: str) -> GraphTraversal:
+    """Fetch mentions that lead out of a vertex, as many as are changed together."""
+    return _whole_edges(source.V(key).has(TENANT, tenant_id).out_e(MENTIONS).limit(EDGES_AT_ONCE))
+
+
+def count_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Count the edges that lead out of each of some vertices, by their stored ids."""
+    counted = source.V(*keys).has(TENANT, tenant_id).project("id", "edges")
+    return counted.by(__.id_()).by(__.out_e().count())
 
 
 def fetch_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from braid.models import Candidate, Filters, Query, Record, Source, earliest
+from braid.models.metadata_filters import meet
 from braid.ranking import scoring
 from braid.ranking.scoring import DRIFT_FACTORS, clamp
 from braid.understanding.names import without_brackets
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink
+    from braid.models import EntityLink, TimeRange
     from braid.ports.search_index import SearchIndex
     from braid.ranking.scoring import Drift
 
@@ -142,19 +143,18 @@ def valid(record: Record, as_of: datetime) -> bool:
 
 def meets(record: Record, filters: Filters) -> bool:
     """Whether a record from the graph meets the filters, which the search index applied to its own hits."""
-    if filters.kinds and record.kind not in filters.kinds:
-        return False
-    if filters.entity_types and record.entity_type not in filters.entity_types:
-        return False
-    if filters.task_id is not None and record.task_id != filters.task_id:
-        return False
-    if filters.tool_name is not None and record.tool_name != filters.tool_name:
-        return False
-    if filters.trusted_only and not record.trusted:
-        return False
-    if filters.time_range is None:
-        return True
-    at, span = record.timestamp, filters.time_range
+    return (
+        (not filters.kinds or record.kind in filters.kinds)
+        and (not filters.entity_types or record.entity_type in filters.entity_types)
+        and filters.task_id in {None, record.task_id}
+        and filters.tool_name in {None, record.tool_name}
+        and (record.trusted or not filters.trusted_only)
+        and (filters.time_range is None or _is_within(record.timestamp, filters.time_range))
+        and meet(record.metadata, filters.metadata)
+    )
+
+
+def _is_within(at: datetime | None, span: TimeRange) -> bool:
     if at is None:
         return False
     return (span.start is None or at >= span.start) and (span.end is None or at < span.end)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.models import Answer, Fusion, Mode, Source, Strategy, earliest
+from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import fuse
 from braid.ranking.scoring import (
@@ -24,6 +25,7 @@ from braid.ranking.scoring import (
     recency,
 )
 from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
+from braid.retrieval.stages.excerpts import Excerpts
 from braid.retrieval.stages.results_and_citations import (
     Placed,
     aged_from,
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from braid.models import FusionParameters, GraphHit, Hit, Result, Weights
+    from braid.models import FacetValue, FusionParameters, GraphHit, Hit, Result, Weights
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import DriftedRecords
     from braid.ports.search_index import SearchIndex
@@ -91,6 +93,7 @@ def run(
         stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
         why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
         raise StoresUnavailable(why, lasting=stores <= LASTING)
+    request = within_filters(request, index, now)
     vector, lexical, graph = strands(request)
     weights = weigh(request, vector, lexical, graph, limits.parameters)
     how = method(request)
@@ -138,7 +141,8 @@ def run(
         sending.wait()
     rerank_ms = watch.ms()
     results, order, steady = _results(request, ranked, now)
-    degraded = list(dict.fromkeys(degraded))
+    facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
+    degraded = list(dict.fromkeys([*degraded, *facets_lost]))
     related = related_entities(request, results)
     answer = Answer(
         trace_id=request.trace_id,
@@ -160,11 +164,13 @@ def run(
             "outdated": len(outdated),
         },
         superseded=(searched.superseded if searched else 0) + kept.superseded,
+        facets=facets,
         unknown_entity=unknown_entity(request),
         truncated=any(found.truncated for found in (linked, expanded) if found),
         degraded=tuple(degraded),
         answered_at=now,
-        holds_until=None if degraded else earliest((steady, *_changes(request, kept, results))),
+        # Counts change as records begin and cease to be valid, which nothing here tells.
+        holds_until=None if degraded or facets else earliest((steady, *_changes(request, kept, results))),
         latency_ms={
             **_latencies(request),
             "fuse": fuse_ms,
@@ -174,6 +180,51 @@ def run(
         rerank_cost_usd=cost_usd,
     )
     return shortened(answer)
+
+
+def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> FuseRequest:
+    """Drop what the graph found that does not meet the question's filters, as the index did with what it found.
+
+    Vertices without records stay: they are no answers. Where the index does not answer, all stay until texts are read.
+    """
+    query, found = request.query, [part for part in (request.linked, request.expanded) if part]
+    ids = dict.fromkeys(hit.id for part in found for hit in part.hits if hit.has_record)
+    if not ids or not query.filters.restrict:
+        return request
+    asked = SearchRequest(
+        tenant_id=query.tenant_id, k=1, filters=query.filters, ids=tuple(ids), as_of=query.as_of or now
+    )
+    try:
+        out = ids.keys() - index.passing(asked)
+    except StoreError:
+        return request
+    kept = {
+        name: part.model_copy(update={"hits": tuple(hit for hit in part.hits if hit.id not in out)})
+        for name, part in (("linked", request.linked), ("expanded", request.expanded))
+        if part
+    }
+    return request.model_copy(update=kept)
+
+
+def count_facets(
+    request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: Limits
+) -> tuple[dict[str, tuple[FacetValue, ...]], tuple[str, ...]]:
+    """Count the values of the fields asked for among all records that may be answers; return what was lost, too."""
+    query = request.query
+    if not query.facets:
+        return {}, ()
+    reach = limits.drift_threshold if limits.reach is None else limits.reach
+    among = SearchRequest(
+        tenant_id=query.tenant_id,
+        k=1,
+        filters=query.filters,
+        as_of=query.as_of or now,
+        min_schema_version=1 if schema_version is None else scoring.oldest_searched(schema_version, reach),
+    )
+    try:
+        return index.count_values(among, query.facets), ()
+    except StoreError:
+        return {}, ("facets",)
 
 
 def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
@@ -335,9 +386,17 @@ def _results(
         ranking=query.ranking,
         now=now,
     )
+    shown = scored[: query.top_k]
+    links = [link for found in (request.linked, request.expanded) if found for link in found.links]
+    excerpts = Excerpts(
+        query.text,
+        names=((link.phrase, link.name) for link in links),
+        on_paths=(name for *_, item in shown for path in item.candidate.paths for name in path.names),
+        results=len(shown),
+    )
     results = [
-        result_of(item, rank=rank, fresh=fresh, final=-negative)
-        for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
+        result_of(item, excerpts, rank=rank, fresh=fresh, final=-negative)
+        for rank, (negative, _, fresh, item) in enumerate(shown, start=1)
     ]
     return results, [Placed(item, -negative) for negative, _, _, item in scored], steady
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ _LOG = logging.getLogger(__name__)
 TIME_FOR_MORE_MS = 500
 """Most milliseconds after which the stage still asks the graph for optional hits: one more question of the graph
 (``BRAID_NEPTUNE_QUESTION_S``) then still ends within the workflow's limit on the stage."""
+MOST_REACHED = 200
+"""Most hits of a walk or of propagation where the question has filters."""
 _WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
 
 
@@ -99,6 +102,8 @@ class _Walk:
     """One tenant's graph, asked for one question."""
 
     def __init__(self, graph: KnowledgeGraph, query: Query, plan: Plan, as_of: datetime, budget: Budget) -> None:
+        # Of what is reached, filters leave out a part that nobody knows before: so more is asked for.
+        budget = replace(budget, limit=MOST_REACHED) if query.filters.restrict else budget
         self.graph, self.query, self.plan, self.as_of, self.budget = graph, query, plan, as_of, budget
         self.watch = Stopwatch()
 
