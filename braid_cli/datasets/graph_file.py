@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from braid.errors import DatasetError
+
 from braid_cli.datasets.dataset import Dataset
 from braid_cli.datasets.graph_elements import AS_NAMED, Fields, read_elements
 from braid_cli.datasets.json_lines import Mistakes
@@ -51,6 +53,8 @@ def read_graph(path: Path, tenant_id: str, fields: Fields = AS_NAMED) -> GraphFi
     DatasetError
         If the file is malformed; names the file and the element.
     """
+    if path.is_dir():
+        raise DatasetError(f"{path}: is a folder; `braid ingest` reads one that holds a graph.json")
     raw = path.read_bytes()
     errors = Mistakes()
     elements = read_elements(path, raw, tenant_id, errors, fields)
