@@ -55,7 +55,8 @@ def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Ro
             if moment is not None:
                 clauses.append(f"r.timestamp {comparison} :{bound}")
                 values[bound] = moment
-    clauses += [_by_terms(test, number, values) for number, test in enumerate(term_tests(filters.metadata))]
+    if filters.metadata:
+        clauses += [_by_terms(test, number, values) for number, test in enumerate(term_tests(filters.metadata))]
     narrow = len(clauses) > 1
     if request.min_schema_version > 1:
         clauses.append(f"r.schema_version {'<' if outdated else '>='} :min_schema_version")
