@@ -8,11 +8,10 @@ import pytest
 from braid.errors import StoreError, TransientStoreError
 from braid.models import EmbeddingType, GraphConstraint, Strategy
 from braid.ports.knowledge_graph import GraphStats
-from braid.ports.search_index import IndexStats
 from braid.retrieval.stages import plan_and_search
 from braid.retrieval.stages.states import Planned, PlanRequest
 
-from tests.fakes import NOW, FakeGraph, FakeIndex, query
+from tests.fakes import NOW, FakeGraph, query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,10 +20,8 @@ MODEL_IDS = dict.fromkeys(EmbeddingType, "all-minilm-l6-v2")
 REQUEST = PlanRequest(query=query("Tell me about Tollgate"), trace_id="t-1", started_at=NOW)
 
 
-def run(
-    graph: FakeGraph, request: PlanRequest = REQUEST, count_records: Callable[[str], IndexStats] | None = None
-) -> Planned:
-    count_records = count_records or FakeIndex().stats
+def run(graph: FakeGraph, request: PlanRequest = REQUEST, count_records: Callable[[str], int] | None = None) -> Planned:
+    count_records = count_records or (lambda _: 0)
     return plan_and_search.run_plan(
         request, graph=graph, model_ids=MODEL_IDS, candidates=50, count_records=count_records
     )
@@ -54,9 +51,9 @@ def test_only_a_question_with_a_graph_constraint_has_the_records_counted() -> No
     graph = GraphStats(vertices=100, records=100, edges=5_000)
     asked: list[str] = []
 
-    def index(tenant_id: str) -> IndexStats:
+    def index(tenant_id: str) -> int:
         asked.append(tenant_id)
-        return IndexStats(records=100)
+        return 100
 
     request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson", depth=2))})
     run(FakeGraph(stats=graph), count_records=index)
@@ -67,7 +64,7 @@ def test_only_a_question_with_a_graph_constraint_has_the_records_counted() -> No
 
 
 def test_records_that_cannot_be_counted_leave_the_graphs_own_count() -> None:
-    def index(tenant_id: str) -> IndexStats:
+    def index(tenant_id: str) -> int:
         raise StoreError(tenant_id)
 
     request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson"))})

@@ -61,7 +61,7 @@ class SearchHits(Frozen):
 
 
 class IndexStats(Frozen):
-    """Stored counts of one tenant, for the planner."""
+    """Counts of one tenant's records."""
 
     records: int = 0
     by_kind: dict[Kind, int] = Field(default_factory=dict)
@@ -154,8 +154,11 @@ class SearchIndex(Protocol):
             If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
         """
 
+    def count(self, tenant_id: TenantId, *, at_most: int) -> int:
+        """Return the number of a tenant's records, counting no further than ``at_most``."""
+
     def stats(self, tenant_id: TenantId) -> IndexStats:
-        """Return stored counts."""
+        """Count a tenant's records by kind and type. Reads them all: no question asks for it."""
 
 
 def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
