@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -31,7 +32,7 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
-from braid.errors import InvalidRequest
+from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
 from braid.ports.ingestion import POSTED, ImportAsked, ImportStatus, MissingEnds, WriteReport, WriteRequest
@@ -251,14 +252,25 @@ def add_import_routes(api: Api) -> None:
     """Add the routes of imports."""
     library = api.library
 
-    def begin_once(asked: Frozen, key: str | None, prepare: Callable[[], ImportAsked]) -> Response[ImportSummary]:
-        """Begin an import, once for each idempotency key: what is asked, and what makes the object ready for it."""
+    def begin_once(
+        asked: Frozen, key: str | None, import_of: Callable[[str], ImportAsked], content: bytes | None = None
+    ) -> Response[ImportSummary]:
+        """Begin an import, once for each idempotency key: what its id has it read, and the content that is put there."""
         api.counted = 1
 
         def begin() -> ImportSummary:
             library.quotas.take_writes(api.tenant_id, 1)
             import_id = secrets.token_hex(16)
-            library.imports.start(api.tenant_id, import_id, prepare())
+            started = import_of(import_id)
+            if content is not None:
+                library.objects.put(api.tenant_id, started.key, content)
+            try:
+                library.imports.start(api.tenant_id, import_id, started)
+            except BraidError:
+                if content is not None:
+                    with suppress(StoreError):
+                        library.objects.delete(api.tenant_id, started.key)
+                raise
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
         begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
@@ -275,7 +287,7 @@ def add_import_routes(api: Api) -> None:
     def import_records(asked: ImportRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
         check_object_key(asked.key)
-        return begin_once(asked, key, asked.asked)
+        return begin_once(asked, key, lambda _: asked.asked())
 
     @api.post(
         "/documents",
@@ -286,13 +298,13 @@ def add_import_routes(api: Api) -> None:
     )
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
-        object_key = check_object_key(f"{POSTED}{document.name}")
+        check_object_key(document.name)
 
-        def put() -> ImportAsked:
-            library.objects.put(api.tenant_id, object_key, document.content)
-            return ImportAsked(key=object_key)
+        # An object for each import, which removes it in the end: not the one of a later version of the document.
+        def own(import_id: str) -> ImportAsked:
+            return ImportAsked(key=f"{POSTED}{import_id}/{document.name}")
 
-        return begin_once(document, key, put)
+        return begin_once(document, key, own, document.content)
 
     @api.get("/imports/<import_id>", operation_id="getImport", summary="How far an import is", tags=WRITE)
     def get_import(import_id: ImportId) -> ImportSummary:
