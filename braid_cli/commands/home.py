@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -62,6 +63,13 @@ def move_store(source: Path, target: Path) -> None:
         raise InvalidRequest(
             f"--take: {target} has a store already; BRAID_HOME={source} uses the other one", field="--take"
         )
+    there_already = sorted(entry.name for entry in source.iterdir() if entry.name != "models" and _is_held(target, entry))
+    if there_already:
+        raise InvalidRequest(
+            f"--take: {target} has {', '.join(there_already)} already, which would be mixed with those of {source}; "
+            "move them away first",
+            field="--take",
+        )
     try:
         with closing(sqlite3.connect(source / DATABASE, timeout=0, isolation_level=None)) as database:
             database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -78,4 +86,13 @@ def move_store(source: Path, target: Path) -> None:
                 if not (there / model.name).exists():
                     shutil.move(model, there / model.name)
         else:
+            if there.is_dir() and not there.is_symlink():
+                there.rmdir()  # else it would be moved into it
             shutil.move(entry, there)
+
+
+def _is_held(folder: Path, entry: Path) -> bool:
+    """Tell whether a folder holds something of an entry's name; an empty folder is nothing."""
+    there = folder / entry.name
+    empty = there.is_dir() and not there.is_symlink() and next(there.iterdir(), None) is None
+    return os.path.lexists(there) and not empty
