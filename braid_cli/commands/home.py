@@ -63,10 +63,10 @@ def move_store(source: Path, target: Path) -> None:
         raise InvalidRequest(
             f"--take: {target} has a store already; BRAID_HOME={source} uses the other one", field="--take"
         )
-    there_already = sorted(entry.name for entry in source.iterdir() if entry.name != "models" and _is_held(target, entry))
-    if there_already:
+    moved = sorted(entry.name for entry in source.iterdir() if entry.name != "models")
+    if held := [name for name in moved if _is_held(target / name)]:
         raise InvalidRequest(
-            f"--take: {target} has {', '.join(there_already)} already, which would be mixed with those of {source}; "
+            f"--take: {target} has {', '.join(held)} already, which would be mixed with those of {source}; "
             "move them away first",
             field="--take",
         )
@@ -91,8 +91,7 @@ def move_store(source: Path, target: Path) -> None:
             shutil.move(entry, there)
 
 
-def _is_held(folder: Path, entry: Path) -> bool:
-    """Tell whether a folder holds something of an entry's name; an empty folder is nothing."""
-    there = folder / entry.name
+def _is_held(there: Path) -> bool:
+    """Tell whether something lies at a path; an empty folder is nothing."""
     empty = there.is_dir() and not there.is_symlink() and next(there.iterdir(), None) is None
     return os.path.lexists(there) and not empty

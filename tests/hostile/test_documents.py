@@ -287,7 +287,8 @@ NO_CHARACTERS = {
     "inner.json": b'{"a": {"\\ud800key": "value"}}',
     "mapped.jsonl": b'{"title": "a", "\\udfff": {"\\ud800": "value"}}',
     "title.md": b'---\ntitle: "\\uD800"\n"\\uD800": "\\uD800"\n---\nThe gate opens.\n',
-    "language.ipynb": b'{"metadata": {"kernelspec": {"language": "\\ud800"}}, "cells": [{"cell_type": "code", "source": "x"}]}',
+    "language.ipynb": b'{"metadata": {"kernelspec": {"language": "\\ud800"}}, "cells": '
+    b'[{"cell_type": "code", "source": "x"}]}',
     "number.md": b"---\nnumber: 0x" + b"f" * 5_000 + b"\n---\nThe gate opens.\n",
     "controls.md": "It was E42\x80 and Alph\x9ba Beta, \x85 \x01 \x1c \x9f of Gates.".encode(),
     "quoted.txt": b'They read "Heron\tGates" and "Heron\x1cGates" and "Heron\xc2\x85Gates" aloud.',

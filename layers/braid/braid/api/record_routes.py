@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from braid.api.router import Api
+    from braid.ports.object_store import ObjectStore
     from braid.ports.search_index import SearchIndex
 
 
@@ -248,6 +249,21 @@ def _opened(after: str, tenant_id: str, key: bytes, now: float) -> str | None:
 ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="As the request for it was answered.")]
 
 
+@contextmanager
+def _object(objects: ObjectStore, tenant_id: str, key: str, content: bytes | None) -> Iterator[None]:
+    """Put an object, if there is content for one; it is removed again if the block raises."""
+    if content is None:
+        yield
+        return
+    objects.put(tenant_id, key, content)
+    try:
+        yield
+    except BraidError:
+        with suppress(StoreError):
+            objects.delete(tenant_id, key)
+        raise
+
+
 def add_import_routes(api: Api) -> None:
     """Add the routes of imports."""
     library = api.library
@@ -255,22 +271,15 @@ def add_import_routes(api: Api) -> None:
     def begin_once(
         asked: Frozen, key: str | None, import_of: Callable[[str], ImportAsked], content: bytes | None = None
     ) -> Response[ImportSummary]:
-        """Begin an import, once for each idempotency key: what its id has it read, and the content that is put there."""
+        """Begin an import, once for each idempotency key: what its id has it read, and what is put there."""
         api.counted = 1
 
         def begin() -> ImportSummary:
             library.quotas.take_writes(api.tenant_id, 1)
             import_id = secrets.token_hex(16)
             started = import_of(import_id)
-            if content is not None:
-                library.objects.put(api.tenant_id, started.key, content)
-            try:
+            with _object(library.objects, api.tenant_id, started.key, content):
                 library.imports.start(api.tenant_id, import_id, started)
-            except BraidError:
-                if content is not None:
-                    with suppress(StoreError):
-                        library.objects.delete(api.tenant_id, started.key)
-                raise
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
         begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)

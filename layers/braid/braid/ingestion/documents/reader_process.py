@@ -15,8 +15,8 @@ import stat
 import subprocess
 import sys
 import time
-from errno import EFBIG
 from dataclasses import asdict, dataclass, field
+from errno import EFBIG
 from typing import TYPE_CHECKING, Any, Self
 
 from braid.ingestion.documents.document import Document, Limits, Source, Unreadable, UnreadableNow

@@ -1,8 +1,8 @@
 """Documents in the object store: made lines of records, which are imported as any other lines are.
 
 What is put under ``documents/`` is imported when it arrives; what a caller posts lies under ``posted/`` and the id of
-its import, where nothing starts by itself. Beside the lines the state of the document is kept, so that chunks which a newer version no
-longer has are removed when that is written.
+its import, where nothing starts by itself. Beside the lines the state of the document is kept, so that chunks which a
+newer version no longer has are removed when that is written.
 """
 
 from __future__ import annotations
