@@ -7,10 +7,12 @@ import json
 import os
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion.documents import reading
+from braid.ingestion.bulk import local_imports
+from braid.ingestion.documents import reading, uploads
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, Limits, Section, Source, Unreadable
 from braid.ingestion.documents.files import find
@@ -20,9 +22,12 @@ from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import document_id
 from braid.models import MAX_ID_BYTES
 from braid.models.records import MAX_METADATA_VALUE_BYTES
+from braid.ports.ingestion import ImportStatus
 from braid.settings import Settings
 
+from tests.contract.imports import ended
 from tests.document_files import SENTENCE, docx, pdf
+from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -282,13 +287,46 @@ def test_of_a_folder_of_hostile_files_the_good_ones_go_in(store: DemoStages, tmp
     assert {one.path for one in report.skipped} == {"bomb.docx", "noise.txt", "huge.txt"}
 
 
+def post(door: FrontDoor, text: str) -> str:
+    """Post a text as the document a.md and return the id of its import."""
+    body = {"name": "a.md", "content": b64encode(text.encode()).decode()}
+    answered = door.ask("POST", "/documents", body, authorizer=claims(TENANT))
+    assert answered.status == 202, answered.text
+    return str(answered.json()["id"])
+
+
+def test_a_document_that_is_posted_while_its_former_version_is_written_is_not_lost(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door, posted, settle = FrontDoor(store), list[str](), uploads.settle
+
+    def settled(*given: Any, **named: Any) -> None:
+        if len(posted) == 1:
+            posted.append(post(door, "It closes at nine."))
+        settle(*given, **named)
+
+    monkeypatch.setattr(uploads, "settle", settled)
+    posted.append(post(door, "It closes at eight."))
+    assert ended(store.imports, posted[0]).status is ImportStatus.WRITTEN
+    assert ended(store.imports, posted[1]).status is ImportStatus.WRITTEN
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+    assert list(store.objects.list(TENANT, "posted/")) == []
+
+
+def test_a_document_whose_import_is_refused_takes_no_space(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_imports, "WAITING_PER_TENANT", 0)
+    body = {"name": "a.md", "content": b64encode(b"It closes at eight.").decode()}
+    assert FrontDoor(store).ask("POST", "/documents", body, authorizer=claims(TENANT)).status == 429
+    assert list(store.objects.list(TENANT, "posted/")) == []
+
+
 NO_CHARACTERS = {
     "key.json": b'{"\\ud800key": "value"}',
     "inner.json": b'{"a": {"\\ud800key": "value"}}',
     "mapped.jsonl": b'{"title": "a", "\\udfff": {"\\ud800": "value"}}',
     "title.md": b'---\ntitle: "\\uD800"\n"\\uD800": "\\uD800"\n---\nThe gate opens.\n',
-    "language.ipynb": b'{"metadata": {"kernelspec": {"language": "\\ud800"}}, "cells": '
-    b'[{"cell_type": "code", "source": "x"}]}',
+    "language.ipynb": b'{"metadata": {"kernelspec": {"language": "\\ud800"}},'
+    b' "cells": [{"cell_type": "code", "source": "x"}]}',
     "number.md": b"---\nnumber: 0x" + b"f" * 5_000 + b"\n---\nThe gate opens.\n",
     "controls.md": "It was E42\x80 and Alph\x9ba Beta, \x85 \x01 \x1c \x9f of Gates.".encode(),
     "quoted.txt": b'They read "Heron\tGates" and "Heron\x1cGates" and "Heron\xc2\x85Gates" aloud.',

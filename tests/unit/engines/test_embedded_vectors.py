@@ -273,9 +273,7 @@ def test_a_store_answers_the_same_whatever_order_and_threads_wrote_it(tmp_path: 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(other.upsert, (records[start : start + 100] for start in range(0, 1_500, 100))))
     for head in (*heads, *generator.normal(size=heads.shape)):
-        request = SearchRequest(
-            tenant_id=ACME, embedding=embedding(head.astype("<f4").tobytes()), k=50, as_of=AS_OF
-        )
+        request = SearchRequest(tenant_id=ACME, embedding=embedding(head.astype("<f4").tobytes()), k=50, as_of=AS_OF)
         assert opened(tmp_path / "one").search(request) == other.search(request)
 
 

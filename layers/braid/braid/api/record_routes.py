@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from braid.api.router import Api
-    from braid.ports.object_store import ObjectStore
     from braid.ports.search_index import SearchIndex
 
 
@@ -249,37 +248,18 @@ def _opened(after: str, tenant_id: str, key: bytes, now: float) -> str | None:
 ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="As the request for it was answered.")]
 
 
-@contextmanager
-def _object(objects: ObjectStore, tenant_id: str, key: str, content: bytes | None) -> Iterator[None]:
-    """Put an object, if there is content for one; it is removed again if the block raises."""
-    if content is None:
-        yield
-        return
-    objects.put(tenant_id, key, content)
-    try:
-        yield
-    except BraidError:
-        with suppress(StoreError):
-            objects.delete(tenant_id, key)
-        raise
-
-
 def add_import_routes(api: Api) -> None:
     """Add the routes of imports."""
     library = api.library
 
-    def begin_once(
-        asked: Frozen, key: str | None, import_of: Callable[[str], ImportAsked], content: bytes | None = None
-    ) -> Response[ImportSummary]:
-        """Begin an import, once for each idempotency key: what its id has it read, and what is put there."""
+    def begin_once(asked: Frozen, key: str | None, start: Callable[[str], None]) -> Response[ImportSummary]:
+        """Begin an import, once for each idempotency key: what is asked, and what starts it by its id."""
         api.counted = 1
 
         def begin() -> ImportSummary:
             library.quotas.take_writes(api.tenant_id, 1)
             import_id = secrets.token_hex(16)
-            started = import_of(import_id)
-            with _object(library.objects, api.tenant_id, started.key, content):
-                library.imports.start(api.tenant_id, import_id, started)
+            start(import_id)
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
         begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
@@ -296,7 +276,7 @@ def add_import_routes(api: Api) -> None:
     def import_records(asked: ImportRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
         check_object_key(asked.key)
-        return begin_once(asked, key, lambda _: asked.asked())
+        return begin_once(asked, key, lambda name: library.imports.start(api.tenant_id, name, asked.asked()))
 
     @api.post(
         "/documents",
@@ -307,13 +287,19 @@ def add_import_routes(api: Api) -> None:
     )
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
-        check_object_key(document.name)
+        # A key of its own: what is posted under the same name meanwhile is not removed with it.
+        object_key = check_object_key(f"{POSTED}{secrets.token_hex(8)}/{document.name}")
 
-        # An object for each import, which removes it in the end: not the one of a later version of the document.
-        def own(import_id: str) -> ImportAsked:
-            return ImportAsked(key=f"{POSTED}{import_id}/{document.name}")
+        def start(import_id: str) -> None:
+            library.objects.put(api.tenant_id, object_key, document.content)
+            try:
+                library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
+            except BraidError:  # nothing else would remove it
+                with suppress(StoreError):
+                    library.objects.delete(api.tenant_id, object_key)
+                raise
 
-        return begin_once(document, key, own, document.content)
+        return begin_once(document, key, start)
 
     @api.get("/imports/<import_id>", operation_id="getImport", summary="How far an import is", tags=WRITE)
     def get_import(import_id: ImportId) -> ImportSummary:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from braid.ingestion.tenant_locks import turn
 from braid.ingestion.unfinished_writes import forget
-from braid.models import MENTIONS, Frozen, TenantId
+from braid.models import Frozen, TenantId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -75,8 +75,7 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     for ids in pages:
         with turn(tenant_id), store.transaction(tenant_id):
             forget(tenant_id, store.intent_log, ids=ids)
-            mentions = store.graph.relationships(tenant_id, ids=ids, types=(MENTIONS,))
-            named = {edge.source for edge in mentions if edge.found}
+            named = {edge.source for edge in store.graph.found_mentions(tenant_id, ids)}
             relationships += store.graph.delete_relationships_of(tenant_id, ids)
             vertices += store.graph.delete(tenant_id, ids)
             store.graph.delete_unmentioned(tenant_id, sorted(named))

@@ -1,8 +1,8 @@
 """Documents in the object store: made lines of records, which are imported as any other lines are.
 
-What is put under ``documents/`` is imported when it arrives; what a caller posts lies under ``posted/`` and the id of
-its import, where nothing starts by itself. Beside the lines the state of the document is kept, so that chunks which a
-newer version no longer has are removed when that is written.
+What is put under ``documents/`` is imported when it arrives; what a caller posts lies under ``posted/`` in a folder of
+its own until it is written, where nothing starts by itself. Beside the lines the state of the document is kept, so that
+chunks which a newer version no longer has are removed when that is written.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 
 def path_of(key: str) -> str | None:
     """Return the path of the document under a key; None of an object that is lines."""
+    if key.startswith(ARRIVING):
+        return key.removeprefix(ARRIVING) or None
     if key.startswith(POSTED):
         return key.removeprefix(POSTED).partition("/")[2] or None
-    return key.removeprefix(ARRIVING) or None if key.startswith(ARRIVING) else None
+    return None
 
 
 def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, *, to: str) -> ObjectLines:
