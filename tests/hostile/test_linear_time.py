@@ -25,6 +25,7 @@ from braid.ingestion.bulk.phases import phases_of
 from braid.ingestion.documents import reading
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, Section, Source, Unreadable
+from braid.ingestion.documents.readers import tables
 from braid.ingestion.items import read_lines
 from braid.models import Intent, Name, QueryText, Record, RecordId, TenantId, Timestamp
 from braid.ports import keys
@@ -234,7 +235,8 @@ TEXTS: dict[str, Read] = {
     "a shared word": lambda text: selection.share_of_words(["a"], text),
     "names found in a text": names_found,
     "a document in chunks": chunked,
-    **{f"a document {suffix}": document(suffix) for suffix in (".md", ".txt", ".csv", ".py", ".js", ".html", ".json")},
+    **{f"a document {suffix}": document(suffix) for suffix in (".md", ".txt", ".py", ".js", ".html", ".json")},
+    "columns of a table": lambda text: tables._distinct(text.split(",")),
 }
 """What may have megabytes."""
 
