@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_MATTER_CHARACTERS = 64 * 1024
-_IMAGE = re.compile(r"!\[([^\]\n]*)\]\([^)\s]*(?:\s+\"[^\"\n]*\")?\)")
-_LINK = re.compile(r"\[([^\]\n]+)\]\([^)\s]*(?:\s+\"[^\"\n]*\")?\)")
+# Bounded, as a line of nothing but openings would be read to its end from each of them.
+_IMAGE = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\s]{0,1000}(?:\s{1,9}\"[^\"\n]{0,500}\")?\)")
+_LINK = re.compile(r"\[([^\]\n]{1,500})\]\([^)\s]{0,1000}(?:\s{1,9}\"[^\"\n]{0,500}\")?\)")
 
 
 def read_markdown(source: Source) -> Document:
@@ -73,7 +74,8 @@ def markdown_sections(text: str, *, line: int = 1, path: tuple[str, ...] = ()) -
     from markdown_it import MarkdownIt
 
     lines = text.split("\n")
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    # Blocks alone: what is inside of a line is not asked for, and takes a time of its own.
+    tokens = MarkdownIt("commonmark").enable("table").disable("inline").parse(text)
     levels: list[tuple[int, str]] = [(0, heading) for heading in path]
     begin, code = 0, set[int]()
 
