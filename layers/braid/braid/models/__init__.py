@@ -11,6 +11,8 @@ from braid.models.answer import (
     Citation,
     Considered,
     EntityLink,
+    Fact,
+    FactSet,
     GraphHit,
     Hit,
     Path,
@@ -19,8 +21,10 @@ from braid.models.answer import (
     Span,
     earliest,
 )
+from braid.models.metadata_filters import FacetValue, FieldCondition, ValueKind
 from braid.models.query import (
     MAX_DAMPING,
+    FactQuestion,
     Filters,
     FusionParameters,
     GraphConstraint,
@@ -50,6 +54,7 @@ from braid.models.records import (
 )
 from braid.models.scalars import (
     MAX_ID_BYTES,
+    Asked,
     ContextRole,
     Direction,
     EmbeddingType,
@@ -82,6 +87,7 @@ __all__ = [
     "MAX_ID_BYTES",
     "MENTIONS",
     "Answer",
+    "Asked",
     "Candidate",
     "Citation",
     "Considered",
@@ -90,6 +96,11 @@ __all__ = [
     "Embedding",
     "EmbeddingType",
     "EntityLink",
+    "FacetValue",
+    "Fact",
+    "FactQuestion",
+    "FactSet",
+    "FieldCondition",
     "Filters",
     "Frozen",
     "FurtherPart",
@@ -135,6 +146,7 @@ __all__ = [
     "Text",
     "TimeRange",
     "Timestamp",
+    "ValueKind",
     "VectorBytes",
     "Vertex",
     "Weight",
