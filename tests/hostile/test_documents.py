@@ -267,7 +267,6 @@ def test_small_files_that_are_made_to_be_slow_are_read_in_time(tmp_path: Path) -
     files = {
         "comments.txt": b"<!---->" * 140 + b"x",
         "comments and spaces.md": b"<!-- --> \n" * 90 + b"x",
-        "links.md": b"[a](b" * 20_000 + b"x",
     }
     with ReaderProcess(Limits(seconds=30)) as reader:
         for name, content in files.items():
