@@ -53,6 +53,11 @@ WRONG = {
     "a question without words": Wrong(lambda b: b.search("  "), "question"),
     "too many results": Wrong(lambda b: b.search("x", top_k=51), "top_k"),
     "an unknown field": Wrong(lambda b: b.search("x", colour="red"), "colour"),
+    "a range of text": Wrong(
+        lambda b: b.search("x", filters={"metadata": {"f": {"gte": "y"}}}), "filters.metadata.0.gte"
+    ),
+    "a thousand values": Wrong(lambda b: b.search("x", filters={"metadata": {"f": [1] * 1000}}), "filters.metadata.0"),
+    "too many facets": Wrong(lambda b: b.search("x", facets=["f"] * 9), "facets"),
     "a context of nothing": Wrong(lambda b: b.context(""), "question"),
     "nothing that can be added": Wrong(lambda b: b.add(7), "content"),
     "bytes": Wrong(lambda b: b.add(b"text"), "content"),
@@ -211,6 +216,28 @@ class BraidContract:
         braid.add(LEDGER)
         context = braid.context(LEDGER, [{"role": "user", "content": "the ledger, again"}])
         assert any(LEDGER in str(message["content"]) for message in context.messages)
+
+    def test_conditions_on_metadata_hold_for_what_texts_and_hops_lead_to(self, braid: Braid) -> None:
+        braid.add({"id": "ledger", "type": "Service", "name": "Ledger"})
+        for number in range(60):
+            text = f"Invoices of berth {number}." if number else "Crates are stacked twice a day."
+            braid.add({"id": f"n{number}", "text": text, "metadata": {"floor": number, "team": f"t{number % 2}"}})
+        braid.add([{"source": "ledger", "type": "MENTIONS", "target": f"n{number}"} for number in range(60)])
+        asked = {"hints": {"strategy": "hybrid"}, "top_k": 50}
+
+        def found(**filters: Any) -> set[int]:
+            results = braid.search("What of the Ledger?", filters=filters, **asked)
+            return {int(result.id[1:]) for result in results if result.id != "ledger"}
+
+        assert found(metadata={"floor": {"lt": 2}}) == {0, 1}
+        assert found(metadata=["floor>=56", "team=t1"]) == {57, 59}
+        assert found(metadata=["floor=0"]) == {0}
+        answer = braid.search("What of the Ledger?", filters={"metadata": ["berth", "team=t0"]}, facets=["team"]).answer
+        assert (answer.results, answer.plan.unknown_fields) == ((), ("berth",))
+        assert answer.facets == {"team": ()}
+        counted = braid.search("Ledger", filters={"metadata": ["floor<5"]}, facets=["team", "floor"]).answer.facets
+        assert [(one.value, one.count) for one in counted["team"]] == [("t0", 3), ("t1", 2)]
+        assert [one.value for one in counted["floor"]] == [0, 1, 2, 3, 4]
 
     def test_reembedding_finds_nothing_where_nothing_is_outdated(self, braid: Braid) -> None:
         braid.add(LEDGER)
