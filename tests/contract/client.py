@@ -219,25 +219,15 @@ class BraidContract:
 
     def test_conditions_on_metadata_hold_for_what_texts_and_hops_lead_to(self, braid: Braid) -> None:
         braid.add({"id": "ledger", "type": "Service", "name": "Ledger"})
-        for number in range(60):
-            text = f"Invoices of berth {number}." if number else "Crates are stacked twice a day."
-            braid.add({"id": f"n{number}", "text": text, "metadata": {"floor": number, "team": f"t{number % 2}"}})
-        braid.add([{"source": "ledger", "type": "MENTIONS", "target": f"n{number}"} for number in range(60)])
-        asked = {"hints": {"strategy": "hybrid"}, "top_k": 50}
-
-        def found(**filters: Any) -> set[int]:
-            results = braid.search("What of the Ledger?", filters=filters, **asked)
-            return {int(result.id[1:]) for result in results if result.id != "ledger"}
-
-        assert found(metadata={"floor": {"lt": 2}}) == {0, 1}
-        assert found(metadata=["floor>=56", "team=t1"]) == {57, 59}
-        assert found(metadata=["floor=0"]) == {0}
-        answer = braid.search("What of the Ledger?", filters={"metadata": ["berth", "team=t0"]}, facets=["team"]).answer
-        assert (answer.results, answer.plan.unknown_fields) == ((), ("berth",))
-        assert answer.facets == {"team": ()}
-        counted = braid.search("Ledger", filters={"metadata": ["floor<5"]}, facets=["team", "floor"]).answer.facets
-        assert [(one.value, one.count) for one in counted["team"]] == [("t0", 3), ("t1", 2)]
-        assert [one.value for one in counted["floor"]] == [0, 1, 2, 3, 4]
+        for number in range(4):
+            braid.add({"id": f"n{number}", "text": f"Invoices of berth {number}.", "metadata": {"floor": number}})
+        braid.add([{"source": "ledger", "type": "MENTIONS", "target": f"n{number}"} for number in range(4)])
+        for short in ({"floor": {"gte": 2}}, ["floor>=2"], [{"field": "floor", "gte": 2}]):
+            results = braid.search("What of the Ledger?", filters={"metadata": short}, facets=["floor"])
+            assert {result.id for result in results} == {"n2", "n3"}
+            assert [(one.value, one.count) for one in results.answer.facets["floor"]] == [(2, 1), (3, 1)]
+        unknown = braid.search("What of the Ledger?", filters={"metadata": ["berth"]}).answer
+        assert (unknown.results, unknown.plan.unknown_fields) == ((), ("berth",))
 
     def test_reembedding_finds_nothing_where_nothing_is_outdated(self, braid: Braid) -> None:
         braid.add(LEDGER)
