@@ -88,14 +88,14 @@ def _serve(config: uvicorn.Config, port: int, token: str | None, *, as_json: boo
     from braid_cli.http_server.connections import address_of, listen
     from braid_cli.terminal import out
 
-    listening = listen("127.0.0.1", port)
-    url = f"{address_of(listening)}/mcp"
-    bearer = {"Authorization": f"Bearer {token or 'TOKEN'}"}
-    if as_json:
-        sys.stdout.write(json.dumps({"url": url, "token": token}) + "\n")
-    else:
-        registered = {"mcpServers": {"braid": {"type": "http", "url": url, "headers": bearer}}}
-        out.print(json.dumps(registered, indent=2), soft_wrap=True)
-        out.print("Register it so; Ctrl+C stops the server.")
-    sys.stdout.flush()  # whoever waits for the address through a pipe
-    uvicorn.Server(config).run(sockets=[listening])
+    with listen("127.0.0.1", port) as listening:
+        url = f"{address_of(listening)}/mcp"
+        bearer = {"Authorization": f"Bearer {token or 'TOKEN'}"}
+        if as_json:
+            sys.stdout.write(json.dumps({"url": url, "token": token}) + "\n")
+        else:
+            registered = {"mcpServers": {"braid": {"type": "http", "url": url, "headers": bearer}}}
+            out.print(json.dumps(registered, indent=2), soft_wrap=True)
+            out.print("Register it so; Ctrl+C stops the server.")
+        sys.stdout.flush()  # whoever waits for the address through a pipe
+        uvicorn.Server(config).run(sockets=[listening])

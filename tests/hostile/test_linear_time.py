@@ -22,6 +22,9 @@ from braid.engines.embedded.search.bm25 import match_expression
 from braid.engines.rerankers import requests
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.phases import phases_of
+from braid.ingestion.documents import reading
+from braid.ingestion.documents.chunking import Chunker
+from braid.ingestion.documents.document import Document, Section, Source, Unreadable
 from braid.ingestion.items import read_lines
 from braid.models import Filters, Intent, Name, QueryText, Record, RecordId, TenantId, Timestamp
 from braid.ports import keys
@@ -93,6 +96,11 @@ MADE_OF = {
     "an ARN": "arn:aws:sts::1:assumed-role/",
     "commas": "[a, ",
     "escapes": "\\u0041",
+    "images": "![",
+    "rows": "a,b\n",
+    "a row of a table": "|a",
+    "blocks that look closed": "<div/>",
+    "elements that others close": "<i></b>x",
 }
 ENDS = ("!", '"', "s between")
 
@@ -157,6 +165,19 @@ def line(text: str) -> None:
     read_lines([("line 1", raw), ("line 2", b'{"id": "a", "content": "' + raw + b'"}')], "saltmarrow")
 
 
+def document(suffix: str) -> Read:
+    def read(text: str) -> None:
+        with suppress(Unreadable):
+            reading.read(Source(f"a{suffix}", text.encode()))
+
+    return read
+
+
+def chunked(text: str) -> None:
+    chunker = Chunker(lambda part: len(part.split()), 256)
+    chunker.chunks(Document(text[:600], "text", (Section(text, (text[:600],)),)))
+
+
 def cited(text: str) -> None:
     results_and_citations._CHUNK.match(text)
     results_and_citations._PAGE.search(text)
@@ -218,6 +239,9 @@ TEXTS: dict[str, Read] = {
     "a line": line,
     "an excerpt": excerpted,
     "a shared word": lambda text: selection.share_of_words(["a"], text),
+    "names found in a text": names_found,
+    "a document in chunks": chunked,
+    **{f"a document {suffix}": document(suffix) for suffix in (".md", ".txt", ".csv", ".py", ".js", ".html", ".json")},
 }
 """What may have megabytes."""
 
