@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from braid.models import Answer, FusionParameters, Query
     from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
-    from braid.reembedding import Job
+    from braid.reembedding import ReembeddingJob
     from braid.reembedding.drifted_records import DriftedRecordQueue
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
@@ -108,7 +108,9 @@ class Application(Models):
             graph=graph,
             model_ids=model_ids,
             candidates=self.settings.candidates,
+            # Both open the index only then.
             count_records=lambda tenant_id: self.index.count(tenant_id, at_most=MAX_COUNTED),
+            field_kinds=lambda tenant_id, fields: self.index.field_kinds(tenant_id, fields),  # noqa: PLW0108
         )
 
     def embed(self, request: EmbedRequest) -> Embedded:
@@ -282,7 +284,7 @@ class Application(Models):
         # Not the error's text: it may quote what the object holds.
         return LocalImports(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
 
-    def reembed(self, tenant_id: str) -> Job:
+    def reembed(self, tenant_id: str) -> ReembeddingJob:
         """Start re-embedding a tenant's outdated records.
 
         The workflow is started where one is named; elsewhere ``braid reembed`` does the work.

@@ -83,7 +83,7 @@ class Engines:
             self.cache.advance(tenant_id)
 
     @property
-    def notes(self) -> ObjectStore | None:
+    def intent_log(self) -> ObjectStore | None:
         """The store that notes writes in progress; None where writes are one transaction, or without a bucket."""
         return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
 

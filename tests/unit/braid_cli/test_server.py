@@ -8,11 +8,16 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.errors import StoresUnavailable
+from braid.settings import Settings
 
+from braid_cli.commands.serve import _warm
 from braid_cli.http_server.server import Bounds, Server, development_token
+from tests.stages import DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 KEY = b"k" * 32
 NOW = 1_700_000_000.0
@@ -212,3 +217,23 @@ def test_whether_it_lives_can_be_asked_while_it_is_busy(server: Server, handler:
         return (await health)[0]
 
     assert asyncio.run(crowd()) == 200
+
+
+def test_each_tenant_has_been_asked_before_its_link_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = DemoStages(Settings(home=tmp_path))
+
+    def fail() -> None:
+        message = "none answers"
+        raise StoresUnavailable(message)
+
+    try:
+        _warm(stages, ["ours", "theirs"])
+        assert (stages.calls["embed"], stages.calls["vector_search"], stages.calls["fuse_rerank"]) == (2, 2, 2)
+        assert capsys.readouterr().err == ""
+        stages.faults = {"vector_search": fail, "graph_expand": fail}
+        _warm(stages, ["ours"])
+        assert capsys.readouterr().err.startswith("braid: ours: cannot be asked: ")
+    finally:
+        stages.close()

@@ -102,6 +102,16 @@ def test_a_result_has_title_score_strands_text_path_and_where_to_read_it() -> No
     assert lines[4] == "read document “Manual”, page 5, chunk 7 · manual.pdf#chunk-7"
 
 
+def test_the_sentence_that_fits_the_question_best_is_bold() -> None:
+    citation = Citation(
+        type=SourceType.QA, title="Valve", excerpt="…It\tsticks. Mind [it].", marked=(1, 11), confidence=0.9
+    )
+    console = Console(width=100, force_terminal=True, highlight=False)
+    with console.capture() as capture:
+        show_answer(console, answer(result(citation=citation)))
+    assert "…\x1b[1mIt sticks.\x1b[0m Mind [it]." in capture.get()
+
+
 def test_an_answer_that_is_probably_about_something_else_says_so() -> None:
     assert "nothing here is close to the question (0.31 of 1)" in shown(answer(result(), confidence=0.31))
     assert "close to the question" not in shown(answer(result(), confidence=0.5))

@@ -37,10 +37,11 @@ from braid.models import (
     Timestamp,
     Weights,
 )
+from braid.models.metadata_filters import Conditions
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, MissingEnds
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.jobs import Job, Phase, Status
+from braid.reembedding.jobs import Phase, ReembeddingJob, Status
 from braid.retrieval.stages.results_and_citations import beginning
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class SemanticQuestion(Frozen):
     text: QueryText
     entity_types: Annotated[tuple[Label, ...], Field(max_length=100), FailFast()] = ()
     time_range: TimeRange | None = None
+    metadata: Conditions = ()
+    """Conditions on fields of the metadata, as of a search's ``filters``."""
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
     min_similarity: Score | None = None
     as_of: Timestamp | None = None
@@ -317,7 +320,7 @@ class ReembedJob(Frozen):
     """Records that were outdated when it began."""
 
     @classmethod
-    def of(cls, job: Job) -> Self:
+    def of(cls, job: ReembeddingJob) -> Self:
         """Return what of a job is its tenant's to know."""
         return cls(name=job.name, status=job.status, phase=job.phase, written=job.written, total=job.total)
 

@@ -160,9 +160,9 @@ class _Repair:
 
     def finish_writes(self) -> None:
         """Write missing edges and vertices of interrupted writes, and delete their log entries."""
-        if self._store.notes is None:
+        if self._store.intent_log is None:
             return
-        for key, begun in unfinished(self._tenant_id, self._store.notes):
+        for key, begun in unfinished(self._tenant_id, self._store.intent_log):
             shown = printable(key)[:_KEY_CHARACTERS]
             if isinstance(begun, UnreadableEntry):
                 self._note(Fault.NOTE_UNREADABLE, shown, f"the note of a write cannot be read: {begun.why}")
@@ -174,7 +174,7 @@ class _Repair:
                 self._note(Fault.NOTE_UNREADABLE, shown, message)
                 continue
             if not self._dry_run:
-                self._store.notes.delete(self._tenant_id, key)
+                self._store.intent_log.delete(self._tenant_id, key)
 
     def _finish(self, begun: UnfinishedWrite) -> None:
         """Write what is missing of one write."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphQuery, GraphResult
 
 MAX_SEEDS = 100
+PAGE_EDGES = 10_000
+"""Edges after which a page of a scan ends, which holds more only where its one vertex has them."""
 
 Seed = tuple[RecordId, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 
@@ -162,6 +164,24 @@ class GraphPage(Frozen):
     """What the next page is asked with; None when there is none."""
 
 
+def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) -> Sequence[Vertex]:
+    """Return the vertices of a page: the first of some that have few enough edges together.
+
+    Parameters
+    ----------
+    edges
+        Number of edges that lead out of each, by its id; none of one that is missing.
+    limit
+        Most vertices of the page.
+    """
+    size = 0
+    for place, vertex in enumerate(vertices[:limit]):
+        size += edges.get(vertex.id, 0)
+        if size > PAGE_EDGES:
+            return vertices[: max(1, place)]
+    return vertices[:limit]
+
+
 @runtime_checkable
 class KnowledgeGraph(Protocol):
     """Entities and what relates them."""
@@ -236,6 +256,18 @@ class WritableGraph(KnowledgeGraph, Protocol):
         Returns how many were changed; those that were not trusted already are not read.
         """
 
+    def found_mentions(self, tenant_id: TenantId, texts: Collection[RecordId]) -> list[Relationship]:
+        """Return the mentions that were found in some texts, whole, in the order of their identity.
+
+        Mentions that lead out of one of them, as those of an entity that very many texts name, are not read.
+        """
+
+    def pass_mentions(self, tenant_id: TenantId, heirs: Mapping[RecordId, RecordId]) -> int:
+        """Lead the mentions of some vertices out of others, by their ids; return how many were passed on.
+
+        A mention that the other vertex has already stays as it is, and none leads from a vertex to itself: those go.
+        """
+
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:
         """Return the vertices that exist, whole, in the order of ``ids``."""
 
@@ -278,7 +310,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         after
             Cursor of the page before, of any process and age; None begins.
         limit
-            Most vertices of the page, 1 to 1,000.
+            Most vertices of the page, 1 to 1,000; there are fewer where they have very many edges.
 
         Raises
         ------

@@ -17,6 +17,7 @@ from braid.models import (
     Strategy,
     Weights,
 )
+from braid.understanding.facts import read_facts
 from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, walk_direction
 from braid.understanding.multi_hop import describe_steps, parse_steps
 from braid.understanding.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_reach, graph_first_ms, vector_first_ms
@@ -121,6 +122,9 @@ def make_plan(
     strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates, steps=read)
     origin = "stated by the caller" if query.intent else "read from the question"
     reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}: {MODES[mode]}"]
+    facts, named = read_facts(query.text, stats, intent) if stats and not query.hints.steps else (None, None)
+    if named:
+        reasons.append(named)
     if stats is None:
         reasons.append("the graph's counts could not be read")
     direction = walk_direction(query.text, intent)
@@ -142,6 +146,7 @@ def make_plan(
         fusion=query.fusion or (Fusion.PROPAGATE if spreads else Fusion.WEIGHTED),
         candidates=candidates,
         steps=steps,
+        facts=facts,
         reasons=tuple(reasons),
     )
 

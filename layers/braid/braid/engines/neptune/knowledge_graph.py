@@ -22,7 +22,7 @@ from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of
 from braid.ranking import graph_walks
 from braid.understanding.names import match_score
 
@@ -117,7 +117,7 @@ class GremlinGraph:
         last_edges = {elements.edge_id(edge): edge for edge in relationships}
         self._require_ends(set(last_vertices), list(last_edges.values()))
         with ExitStack() as counting:
-            for tenant in {each.tenant_id for each in (*vertices, *relationships)}:
+            for tenant in {vertex.tenant_id for vertex in vertices} | {edge.tenant_id for edge in relationships}:
                 ids = [vertex.id for vertex in last_vertices.values() if vertex.tenant_id == tenant]
                 own = [edge for edge in last_edges.values() if edge.tenant_id == tenant]
                 counting.enter_context(self._counts.changing(tenant, ids, own))
@@ -193,6 +193,31 @@ class GremlinGraph:
             for batch in _batches(sorted(set(evidence)), _IDS_AT_ONCE)
         )
 
+    def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
+        """Return the mentions that were found in some texts."""
+        rows: list[Any] = []
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in sorted(set(texts))], _IDS_AT_ONCE):
+            rows += self._connection.submit(partial(elements.fetch_found_mentions, tenant_id=tenant_id, keys=batch))
+        edges = (elements.edge_of(tenant_id, row) for row in rows)
+        return sorted((edge for edge in edges if edge.found), key=Relationship.identity)
+
+    def pass_mentions(self, tenant_id: str, heirs: Mapping[str, str]) -> int:
+        """Lead the mentions of some vertices out of others, page by page, and return how many were passed on."""
+        passed = 0
+        for source, heir in heirs.items():
+            fetch = partial(
+                elements.fetch_mentions_out_of, key=elements.vertex_id(tenant_id, source), tenant_id=tenant_id
+            )
+            while rows := self._connection.submit(fetch):
+                edges = [elements.edge_of(tenant_id, row) for row in rows]
+                new = [edge.model_copy(update={"source": heir}) for edge in edges if edge.target != heir]
+                kept = {edge.identity() for edge in self.as_stored(tenant_id, new)}
+                new = [edge for edge in new if edge.identity() not in kept]
+                self.upsert([], new)
+                self.delete_relationships(tenant_id, edges)
+                passed += len(new)
+        return passed
+
     def _change(
         self,
         tenant_id: str,
@@ -248,16 +273,20 @@ class GremlinGraph:
         rows = self._connection.submit(
             partial(elements.fetch_vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
         )
-        vertices = tuple(elements.vertex_of(tenant_id, row) for row in rows[:limit])
-        if not vertices:
+        found = [elements.vertex_of(tenant_id, row) for row in rows]
+        if not found:
             return GraphPage()
+        keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in found]
+        counted = self._connection.submit(partial(elements.count_edges_out_of, tenant_id=tenant_id, keys=keys))
+        edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
+        vertices = tuple(page_of(found, edges_of, limit))
         keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices]
         edges = self._connection.submit(partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys))
         relationships = sorted((elements.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
-            cursor=encode(tenant_id, vertices[-1].id) if len(rows) > limit else None,
+            cursor=encode(tenant_id, vertices[-1].id) if len(found) > len(vertices) else None,
         )
 
     def link(

@@ -190,7 +190,7 @@ def _ends(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str], 
     steps: Any = source.V(*keys).has(elements.TENANT, tenant_id).project(*names)
     for kind in types:
         steps = steps.by(__.out_e(kind).limit(1).count()).by(__.in_e(kind).limit(1).count())
-    return steps  # type: ignore[no-any-return]
+    return steps
 
 
 def _types_in(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
