@@ -21,7 +21,7 @@ from braid.settings import Settings
 from bench import costs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     import simpy
 
@@ -328,7 +328,7 @@ class Simulation:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table in Markdown, numbers to the right."""
     rule = ("---", *("---:" for _ in head[1:]))
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
@@ -365,7 +365,7 @@ def ingest() -> list[tuple[str, ...]]:
 def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     """Yield the tables of the page, by name."""
     yield "sizes", table(("what", "how much", "so"), sizes())
-    head = (
+    rates = (
         "questions a second",
         "nodes of OpenSearch",
         "processors of Neptune",
@@ -378,7 +378,7 @@ def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     yield (
         "stores",
         table(
-            head,
+            rates,
             [
                 (f"{rate:,}", str(of.nodes), str(of.graph_cpus), f"{of.usd:,.0f}", f"{each * rate * month:,.0f}")
                 for rate, of in sized.items()
@@ -394,10 +394,11 @@ def written(page: str, made: Iterator[tuple[str, str]]) -> str:
     """Return the page with these tables in their places."""
     for name, text in made:
         pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
-        page, found = re.subn(pattern, lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page, flags=re.DOTALL)
-        if found != 1:
+        place = re.search(pattern, page, flags=re.DOTALL)
+        if place is None:
             message = f"{PAGE.name} has no place for the table {name!r}"
             raise ValueError(message)
+        page = f"{page[: place.end(1)]}{text}\n{page[place.start(2) :]}"
     return page
 
 
