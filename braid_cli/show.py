@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.models import LIKELY, Fusion, Source
+from braid.models import LIKELY, Asked, Fusion, Source
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -13,7 +13,7 @@ from rich.text import Text
 from braid_cli.terminal import counted
 
 if TYPE_CHECKING:
-    from braid.models import Answer, Citation, Path, RelatedEntity, Result
+    from braid.models import Answer, Citation, FactSet, Path, RelatedEntity, Result
     from rich.console import Console
 
 STRANDS = {Source.VECTOR: "vectors", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
@@ -23,6 +23,11 @@ MEANINGS = {
     Source.LEXICAL: "has the question's words",
     Source.KNOWLEDGE: "the question names it, or it mentions what is named",
     Source.GRAPH: "reached from the others by the path shown",
+}
+ASKED = {
+    Asked.ALL: "a whole list",
+    Asked.COUNT: "a number",
+    Asked.NOT: "what does not stand in a relation",
 }
 LOSSES = {
     "plan": "the question was not planned; a default plan was used",
@@ -76,6 +81,9 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
     if explain:
         _show_plan(console, answer)
     _show_closeness(console, answer)
+    if answer.set_not_answered:
+        told = f"the question asks for {ASKED[answer.set_not_answered]}, which the graph did not answer"
+        console.print(Text(told, style="yellow"))
     _show_fields(console, answer)
     for result in answer.results:
         _show_result(console, result, explain=explain)
@@ -128,12 +136,15 @@ def _show_legend(console: Console, answer: Answer) -> None:
 def _show_result(console: Console, result: Result, *, explain: bool) -> None:
     head = Text()
     head.append(f"{result.rank:>2}. ", style="bold")
-    head.append(result.title, style="bold")
+    head.append(printable(result.title), style="bold")
     head.append(f"  score {result.final:.2f} ", style="dim")
     for source in result.sources:
-        head.append(f" {STRANDS[source]}", style=COLOURS[source])
+        head.append(f" {STRANDS[source] if not result.facts else 'fact'}", style=COLOURS[source])
     console.print(head)
     lines = Table.grid(padding=(0, 1))
+    if result.facts:
+        _show_facts(console, result.facts)
+        return
     console.print(Padding(_excerpt(result.citation), (0, 0, 0, 4)))
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
@@ -143,6 +154,20 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
         if result.reasons:
             lines.add_row(Text("why", style="dim"), Text("; ".join(result.reasons), style="dim"))
     console.print(Padding(lines, (0, 0, 0, 4)))
+
+
+def _show_facts(console: Console, facts: FactSet) -> None:
+    """Print each fact with when it holds and where it is known from."""
+    for fact in facts.facts:
+        path, cited = fact.path, fact.citation
+        since = f"since {path.valid_at:%Y-%m-%d}" if path.valid_at else ""
+        until = f"until {path.invalid_at:%Y-%m-%d}" if path.invalid_at else ""
+        known = f"from {cited.title}{'' if cited.page is None else f', page {cited.page}'}" if cited else ""
+        line = Text(printable(fact.text))
+        line.append("".join(f" · {printable(part)}" for part in (since, until, known) if part), style="dim")
+        console.print(Padding(line, (0, 0, 0, 4)))
+    if len({fact.answer for fact in facts.facts}) < facts.count:
+        console.print(Padding(Text(f"… of {facts.count}", style="dim"), (0, 0, 0, 4)))
 
 
 def _excerpt(citation: Citation) -> Text:

@@ -22,8 +22,12 @@ from braid.engines.embedded.search.bm25 import match_expression
 from braid.engines.rerankers import requests
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.phases import phases_of
+from braid.ingestion.documents import reading
+from braid.ingestion.documents.chunking import Chunker
+from braid.ingestion.documents.document import Document, Section, Source, Unreadable
+from braid.ingestion.documents.readers import tables
 from braid.ingestion.items import read_lines
-from braid.models import Intent, Name, QueryText, Record, RecordId, TenantId, Timestamp
+from braid.models import Filters, Intent, Name, QueryText, Record, RecordId, TenantId, Timestamp
 from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats
 from braid.ports.name_finder import SourceText
@@ -31,7 +35,7 @@ from braid.retrieval.context import selection
 from braid.retrieval.stages import excerpts, results_and_citations
 from braid.understanding import intent, multi_hop, names, tokens
 from braid.understanding.name_finding import RuleNameFinder, title_names
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +97,11 @@ MADE_OF = {
     "an ARN": "arn:aws:sts::1:assumed-role/",
     "commas": "[a, ",
     "escapes": "\\u0041",
+    "images": "![",
+    "rows": "a,b\n",
+    "a row of a table": "|a",
+    "blocks that look closed": "<div/>",
+    "elements that others close": "<i></b>x",
 }
 ENDS = ("!", '"', "s between")
 
@@ -157,6 +166,19 @@ def line(text: str) -> None:
     read_lines([("line 1", raw), ("line 2", b'{"id": "a", "content": "' + raw + b'"}')], "saltmarrow")
 
 
+def document(suffix: str) -> Read:
+    def read(text: str) -> None:
+        with suppress(Unreadable):
+            reading.read(Source(f"a{suffix}", text.encode()))
+
+    return read
+
+
+def chunked(text: str) -> None:
+    chunker = Chunker(lambda part: len(part.split()), 256)
+    chunker.chunks(Document(text[:600], "text", (Section(text, (text[:600],)),)))
+
+
 def cited(text: str) -> None:
     results_and_citations._CHUNK.match(text)
     results_and_citations._PAGE.search(text)
@@ -171,6 +193,12 @@ def excerpted(text: str) -> None:
     excerpts.excerpt(whole, sentence, finder.within(whole, sentence))
 
 
+def conditions(text: str) -> None:
+    for short in (text, f"{text}=1", f"a={text}", f"a>{text}"):
+        with suppress(ValidationError):
+            Filters.model_validate({"metadata": [short]})
+
+
 QUESTIONS: dict[str, Read] = {
     "its mode": intent.detect_mode,
     "its intent": intent.detect_intent,
@@ -182,6 +210,7 @@ QUESTIONS: dict[str, Read] = {
     "its phrases": names.phrases,
     "its names": names.lookup_keys,
     "its excerpts": excerpts.Excerpts,
+    "its conditions": conditions,
     "its words": lambda text: match_expression(tokens.search_words(text)),
     "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
@@ -211,6 +240,10 @@ TEXTS: dict[str, Read] = {
     "a line": line,
     "an excerpt": excerpted,
     "a shared word": lambda text: selection.share_of_words(["a"], text),
+    "names found in a text": names_found,
+    "a document in chunks": chunked,
+    **{f"a document {suffix}": document(suffix) for suffix in (".md", ".txt", ".py", ".js", ".html", ".json")},
+    "columns of a table": lambda text: tables._distinct(text.split(",")),
 }
 """What may have megabytes."""
 

@@ -19,6 +19,7 @@ from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.linking_and_seeds import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
+from braid.understanding.selectivity import MAX_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +109,7 @@ class Application(Models):
             model_ids=model_ids,
             candidates=self.settings.candidates,
             # Both open the index only then.
-            count_records=lambda tenant_id: self.index.stats(tenant_id),  # noqa: PLW0108
+            count_records=lambda tenant_id: self.index.count(tenant_id, at_most=MAX_COUNTED),
             field_kinds=lambda tenant_id, fields: self.index.field_kinds(tenant_id, fields),  # noqa: PLW0108
         )
 

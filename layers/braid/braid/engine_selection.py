@@ -117,7 +117,12 @@ class Engines:
                 return EmbeddedKnowledgeGraph(self.store, question_s=self.settings.embedded_question_s)
         from braid.engines.neptune.knowledge_graph import GremlinGraph
 
-        return GremlinGraph.connect(self.settings)
+        counts = None
+        if self.settings.cache_table:
+            from braid.engines.aws.dynamodb_counts import DynamoCounts
+
+            counts = DynamoCounts.connect(self.settings)
+        return GremlinGraph.connect(self.settings, counts=counts)
 
     @cached_property
     def schemas(self) -> SchemaRegistry:

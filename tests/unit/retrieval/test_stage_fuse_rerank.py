@@ -197,6 +197,7 @@ def test_the_answer_says_what_was_found_where_and_how_long_it_took() -> None:
         "graph": 1,
         "fused": 2,
         "read": 2,
+        "facts": 0,
         "outdated": 0,
     }
     latency = answer.latency_ms

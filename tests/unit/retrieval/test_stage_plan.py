@@ -8,7 +8,6 @@ import pytest
 from braid.errors import InvalidRequest, StoreError, TransientStoreError
 from braid.models import EmbeddingType, Filters, GraphConstraint, Strategy, ValueKind
 from braid.ports.knowledge_graph import GraphStats
-from braid.ports.search_index import IndexStats
 from braid.retrieval.stages import plan_and_search
 from braid.retrieval.stages.states import Planned, PlanRequest
 
@@ -26,7 +25,7 @@ REQUEST = PlanRequest(query=query("Tell me about Tollgate"), trace_id="t-1", sta
 def run(
     graph: FakeGraph,
     request: PlanRequest = REQUEST,
-    count_records: Callable[[str], IndexStats] | None = None,
+    count_records: Callable[[str], int] | None = None,
     field_kinds: FieldKinds | None = None,
 ) -> Planned:
     return plan_and_search.run_plan(
@@ -34,7 +33,7 @@ def run(
         graph=graph,
         model_ids=MODEL_IDS,
         candidates=50,
-        count_records=count_records or FakeIndex().stats,
+        count_records=count_records or (lambda _: 0),
         field_kinds=field_kinds or FakeIndex().field_kinds,
     )
 
@@ -100,9 +99,9 @@ def test_only_a_question_with_a_graph_constraint_has_the_records_counted() -> No
     graph = GraphStats(vertices=100, records=100, edges=5_000)
     asked: list[str] = []
 
-    def index(tenant_id: str) -> IndexStats:
+    def index(tenant_id: str) -> int:
         asked.append(tenant_id)
-        return IndexStats(records=100)
+        return 100
 
     request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson", depth=2))})
     run(FakeGraph(stats=graph), count_records=index)
@@ -113,7 +112,7 @@ def test_only_a_question_with_a_graph_constraint_has_the_records_counted() -> No
 
 
 def test_records_that_cannot_be_counted_leave_the_graphs_own_count() -> None:
-    def index(tenant_id: str) -> IndexStats:
+    def index(tenant_id: str) -> int:
         raise StoreError(tenant_id)
 
     request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson"))})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -31,7 +32,7 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
-from braid.errors import BraidError, InvalidRequest
+from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
 from braid.ports.ingestion import POSTED, ImportAsked, ImportStatus, MissingEnds, WriteReport, WriteRequest
@@ -294,7 +295,8 @@ def add_import_routes(api: Api) -> None:
             try:
                 library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
             except BraidError:  # nothing else would remove it
-                library.objects.delete(api.tenant_id, object_key)
+                with suppress(StoreError):
+                    library.objects.delete(api.tenant_id, object_key)
                 raise
 
         return begin_once(document, key, start)

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, overload
 
 from braid.models import LIKELY, Frozen, Label, Name, RecordId, Score
+from braid.understanding.relations import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -122,7 +123,7 @@ def facts_of(hits: Iterable[GraphHit]) -> list[Fact]:
         ends = list(zip(path.ids, path.names or path.ids, strict=True))[-2:]
         (source_id, source), (target_id, target) = reversed(ends) if inward else ends
         fact = Fact(
-            text=f"{source} {path.types[-1].replace('_', ' ').lower()} {target}.",
+            text=f"{sentence(source, path.types[-1], target)}.",
             source=source,
             type=path.types[-1],
             target=target,

@@ -56,6 +56,8 @@ class Fault(StrEnum):
     """An edge has as evidence a record that does not exist: the evidence is removed, and the edge if it was found."""
     NO_MENTION = "no_mention"
     """A name that was found in texts has no edge left: its vertex is removed."""
+    OTHER_COUNTS = "other_counts"
+    """The stored counts of the graph are not what is there: they are counted again. Only plans depend on them."""
     NOTE_UNREADABLE = "note_unreadable"
     """The log entry of an interrupted write cannot be read, or not be written: it is left, and the rest is repaired.
 
@@ -136,6 +138,7 @@ def repair(
         cursor = page.cursor
         if cursor is None:
             break
+    work.compare_counts()
     return RepairReport(
         tenant_id=tenant_id,
         records=records,
@@ -261,6 +264,11 @@ class _Repair:
             self._note(Fault.NO_MENTION, identity, "no text mentions the name that was found")
         self._write(vertices, edges)
         self._remove(gone, alone)
+
+    def compare_counts(self) -> None:
+        """Compare the stored counts of the graph with the graph, after everything else is repaired."""
+        if self._store.graph.recount(self._tenant_id, dry_run=self._dry_run):
+            self._note(Fault.OTHER_COUNTS, self._tenant_id, "the stored counts of the graph are not what is there")
 
     def _alone(self, page: GraphPage) -> list[str]:
         """Return the found names of a page that have no edge: what was to remove them broke off."""

@@ -11,6 +11,8 @@ from braid.models.answer import (
     Citation,
     Considered,
     EntityLink,
+    Fact,
+    FactSet,
     GraphHit,
     Hit,
     Path,
@@ -22,6 +24,7 @@ from braid.models.answer import (
 from braid.models.metadata_filters import FacetValue, FieldCondition, ValueKind
 from braid.models.query import (
     MAX_DAMPING,
+    FactQuestion,
     Filters,
     FusionParameters,
     GraphConstraint,
@@ -51,6 +54,7 @@ from braid.models.records import (
 )
 from braid.models.scalars import (
     MAX_ID_BYTES,
+    Asked,
     ContextRole,
     Direction,
     EmbeddingType,
@@ -83,6 +87,7 @@ __all__ = [
     "MAX_ID_BYTES",
     "MENTIONS",
     "Answer",
+    "Asked",
     "Candidate",
     "Citation",
     "Considered",
@@ -92,6 +97,9 @@ __all__ = [
     "EmbeddingType",
     "EntityLink",
     "FacetValue",
+    "Fact",
+    "FactQuestion",
+    "FactSet",
     "FieldCondition",
     "Filters",
     "Frozen",

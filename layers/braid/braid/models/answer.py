@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from braid.models.metadata_filters import FacetValue
 from braid.models.query import Plan, Weights
 from braid.models.records import SourceType
-from braid.models.scalars import Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
+from braid.models.scalars import Asked, Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,6 +59,10 @@ class Path(Frozen):
     """Whether each edge was walked against its direction, from target to source."""
     evidence: tuple[RecordId | None, ...] = ()
     """The record that each edge is known from; empty where none of them names one."""
+    predicates: Annotated[tuple[str, ...], Field(exclude_if=lambda predicates: not predicates)] = ()
+    """Of a fact: what each edge says beside its type, empty text where nothing."""
+    valid_at: Annotated[Timestamp | None, Field(exclude_if=lambda moment: moment is None)] = None
+    """Of a fact: since when all its edges are valid; None when they always were."""
     invalid_at: Timestamp | None = None
     """When the first of its vertices and edges ceases to be valid; None when none does."""
 
@@ -154,6 +158,33 @@ class Citation(Frozen):
     confidence: Score
 
 
+class Fact(Frozen):
+    """A relationship, or two that follow one another, said as a sentence; or what stands in no such relation."""
+
+    text: str
+    answer: RecordId
+    name: str
+    """What the answer is called."""
+    entity_type: Label
+    path: Path
+    """From what the question names to the answer; of what stands in no relation, the answer alone."""
+    confidence: Score
+    trusted: bool = True
+    citation: Citation | None = None
+    """Of the record that it is known from; None where it names none."""
+
+
+class FactSet(Frozen):
+    """The facts that answer a question in one way."""
+
+    asked: Asked
+    count: Annotated[int, Field(ge=1)]
+    """Different answers, of which ``facts`` may show fewer."""
+    complete: bool
+    """Whether these are all that the graph holds, so that the count is one of the graph, and not of what was read."""
+    facts: tuple[Fact, ...]
+
+
 class Result(Frozen):
     """One answer, with its evidence."""
 
@@ -196,6 +227,8 @@ class Result(Frozen):
     """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True
     """False of a record that whoever wrote it marked so: its text is not for a model that acts on what it reads."""
+    facts: Annotated[FactSet | None, Field(exclude_if=lambda facts: facts is None)] = None
+    """Of a result that is no record, but relationships of the graph."""
 
     def __str__(self) -> str:
         """Return score, title, the excerpt of the text, and the id that it is cited by."""
@@ -249,6 +282,8 @@ class Answer(Frozen):
     """How certain it is that the question is about anything stored; below ``LIKELY`` it probably is not."""
     counts: dict[str, int]
     """Candidates by source, after fusion, and read; outdated records met."""
+    set_not_answered: Asked | None = None
+    """What kind of set the question asks for, where the graph did not answer with one."""
     superseded: int
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool

@@ -10,6 +10,7 @@ from pydantic import FailFast, Field, model_validator
 from braid.errors import InvalidRequest
 from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName
 from braid.models.scalars import (
+    Asked,
     Direction,
     EmbeddingType,
     Frozen,
@@ -221,6 +222,22 @@ class Weights(Frozen):
         return self
 
 
+class FactQuestion(Frozen):
+    """What a question asks of relationships, read from its words and the tenant's labels."""
+
+    asked: Asked = Asked.ONE
+    kinds: tuple[Label, ...] = ()
+    """Entity types of the answers; empty means any."""
+    types: tuple[Label, ...] = ()
+    """Relationship types that the question's words name."""
+    others: tuple[Label, ...] = ()
+    """Types whose predicates may say what the question asks for; read where ``types`` leave words unexplained."""
+    explained: tuple[int, ...] = ()
+    """Places of words that name the kind of the answers, or that ask for a set."""
+    anything: bool = False
+    """Whether any relationship of what is named answers: a graph without texts has nothing else to say."""
+
+
 class Plan(Frozen):
     """How one question is answered, and why."""
 
@@ -237,6 +254,8 @@ class Plan(Frozen):
     something, unless the caller asked for it."""
     candidates: Annotated[int, Field(ge=1, le=200)] = 50
     steps: tuple[PlanStep, ...] = ()
+    facts: FactQuestion | None = None
+    """Which relationships are looked up as answers; None where none are."""
     reasons: tuple[str, ...] = ()
     unknown_fields: tuple[FieldName, ...] = ()
     """Fields of the filters and facets that no record has."""

@@ -134,6 +134,16 @@ class SchemaWindow(StrEnum):
     """To the version before the current one."""
 
 
+class Asked(StrEnum):
+    """How many answers a question asks for."""
+
+    ONE = "one"
+    ALL = "all"
+    COUNT = "count"
+    NOT = "not"
+    """All things of a kind that do not stand in the relation."""
+
+
 class RerankerKind(StrEnum):
     """Which kind of reranker rescores the first candidates."""
 

@@ -173,7 +173,7 @@ class WriteStore(Protocol):
 ARRIVING: Final = "documents/"
 """Key prefix, after the tenant, of documents that are imported on arrival."""
 POSTED: Final = "posted/"
-"""Key prefix of documents that a request brought, until they are written."""
+"""Key prefix of documents that a request brought, before the id of its import, until they are written."""
 INCOMPLETE: Final = "IngestIncomplete"
 """How it ended when some batches failed as a whole; the workflow calls it so, too."""
 INTERRUPTED: Final = "Interrupted"

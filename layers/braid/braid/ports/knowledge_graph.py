@@ -138,6 +138,23 @@ class GraphStats(Frozen):
     """Different vertices that edges of each type lead to."""
 
 
+@runtime_checkable
+class StoredCounts(Protocol):
+    """Counts of each tenant's graph, by name, beside a graph that cannot count without reading all of it.
+
+    Writes add what they changed, in one step, so that concurrent writers lose nothing.
+    """
+
+    def read(self, tenant_id: TenantId) -> dict[str, int] | None:
+        """Return a tenant's counts, read by one key; None when none are stored."""
+
+    def add(self, tenant_id: TenantId, changes: Mapping[str, int]) -> bool:
+        """Add to a tenant's counts; return False, and change nothing, when none are stored."""
+
+    def replace(self, tenant_id: TenantId, counts: Mapping[str, int]) -> None:
+        """Store these counts; any other of the tenant is 0 then."""
+
+
 class GraphPage(Frozen):
     """Some of a tenant's vertices in the order of their ids, and the edges that lead out of them."""
 
@@ -211,7 +228,7 @@ class KnowledgeGraph(Protocol):
         """Answer a declarative query. One traversal whatever its number of steps and starts."""
 
     def stats(self, tenant_id: TenantId) -> GraphStats:
-        """Return stored counts."""
+        """Return stored counts, without reading the graph."""
 
 
 @runtime_checkable
@@ -275,6 +292,12 @@ class WritableGraph(KnowledgeGraph, Protocol):
             Those, as well, of which the evidence is among these records.
         types
             Of all those only these types; empty means any.
+        """
+
+    def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:
+        """Count a tenant's whole graph and return whether the stored counts differed.
+
+        They are replaced unless it is a ``dry_run``. Meant for a tenant without concurrent writes.
         """
 
     def scan(self, tenant_id: TenantId, *, after: str | None = None, limit: int = 500) -> GraphPage:

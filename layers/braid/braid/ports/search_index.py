@@ -63,7 +63,7 @@ class SearchHits(Frozen):
 
 
 class IndexStats(Frozen):
-    """Stored counts of one tenant, for the planner."""
+    """Counts of one tenant's records."""
 
     records: int = 0
     by_kind: dict[Kind, int] = Field(default_factory=dict)
@@ -156,8 +156,11 @@ class SearchIndex(Protocol):
             If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
         """
 
+    def count(self, tenant_id: TenantId, *, at_most: int) -> int:
+        """Return the number of a tenant's records, counting no further than ``at_most``."""
+
     def stats(self, tenant_id: TenantId) -> IndexStats:
-        """Return stored counts."""
+        """Count a tenant's records by kind and type. Reads them all: no question asks for it."""
 
     def passing(self, request: SearchRequest) -> frozenset[RecordId]:
         """Return which of the request's ``ids`` are records that meet its filters, valid or not."""

@@ -74,6 +74,8 @@ const found = (name, counts) =>
 /** As in braid.models: below it most questions are about something else. */
 const LIKELY = 0.5;
 
+const ASKED = { all: "a whole list", count: "a number", not: "what does not stand in a relation" };
+
 /** What the answer lacks, and what whoever reads it should know. */
 export function notices(answer) {
   const known = answer.degraded.map((part) => MISSING[part] ?? `Missing: ${part}.`);
@@ -81,6 +83,7 @@ export function notices(answer) {
   if (answer.superseded) notes.push(`${plural(answer.superseded, "record")} left out that no longer held.`);
   if (answer.truncated) notes.push("A vertex with very many edges was walked along its surest ones only.");
   if (answer.unknown_entity) notes.push(`The graph knows no entity “${apart(answer.unknown_entity)}”, so nothing is reached from it.`);
+  if (answer.set_not_answered) notes.push(`The question asks for ${ASKED[answer.set_not_answered]}, which the graph did not answer.`);
   for (const field of answer.plan.unknown_fields) notes.push(`No record has the field “${apart(field)}” in its metadata.`);
   const far = answer.results.length && answer.confidence < LIKELY;
   return [

@@ -153,6 +153,8 @@ class DynamoCache(DynamoTable):
             with self._errors():
                 self._client.delete_item(TableName=self._table, Key={"id": item["id"]})
             removed += 1
+        with self._errors():
+            self._client.delete_item(TableName=self._table, Key=counts_id(tenant_id))
         return removed
 
 
@@ -174,3 +176,8 @@ def _item_id(tenant_id: str, key: str) -> dict[str, dict[str, str]]:
 
 def _generation_id(tenant_id: str) -> dict[str, dict[str, str]]:
     return {"id": {"S": f"{check_tenant(tenant_id)}#{_GENERATION}"}}
+
+
+def counts_id(tenant_id: str) -> dict[str, dict[str, str]]:
+    """Return the key of a tenant's counts, which no value of the cache has."""
+    return {"id": {"S": f"{check_tenant(tenant_id)}#counts"}}

@@ -54,6 +54,9 @@ IDENTITY = "identity"
 ROW = "row"
 """All values that a walk reads of a vertex or edge, in one text: five properties are five times as slow to fetch."""
 
+SINCE = "since"
+"""Mark of the field of an edge's row that says since when it is valid; a row of an older Braid says nothing."""
+
 EDGES_AT_ONCE = 1_000
 """Edges that are fetched together to be changed."""
 UNKNOWN_TIME = -(2**62)
@@ -181,6 +184,7 @@ class Step(NamedTuple):
     trusted: bool
     invalid_at: datetime | None
     position: int | None
+    valid_at: datetime | None
 
 
 def read_vertex(row: str) -> Reached:
@@ -194,9 +198,11 @@ def read_vertex(row: str) -> Reached:
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
     source, kind, target, predicate, confidence, evidence, *rest = row.split(_SEPARATOR)
-    trusted, invalid_at, found = _read_rest(rest)
+    since = next((field.removeprefix(SINCE) for field in rest if field.startswith(SINCE)), "")
+    trusted, invalid_at, found = _read_rest([field for field in rest if not field.startswith(SINCE)])
     position = int(found) if found else None
-    return Step(source, kind, target, predicate, float(confidence), evidence, trusted, invalid_at, position)
+    valid_at = _read_moment(since)
+    return Step(source, kind, target, predicate, float(confidence), evidence, trusted, invalid_at, position, valid_at)
 
 
 def node_of(vertex: Reached) -> Node:
@@ -216,7 +222,8 @@ def _vertex_row(vertex: Vertex) -> str:
 def _edge_row(edge: Relationship) -> str:
     fields = (_identity(edge), repr(float(edge.confidence)), edge.evidence or "")
     found = () if edge.position is None else (f"{FOUND}{edge.position}",)
-    return _SEPARATOR.join((*fields, *_rest(edge), *found))
+    since = () if edge.valid_at is None else (f"{SINCE}{_row_moment(edge.valid_at)}",)
+    return _SEPARATOR.join((*fields, *_rest(edge), *found, *since))
 
 
 def _rest(element: Vertex | Relationship) -> tuple[str, ...]:

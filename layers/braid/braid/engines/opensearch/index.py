@@ -279,6 +279,11 @@ class OpenSearchIndex:
         more = len(records) > limit
         return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
 
+    def count(self, tenant_id: str, *, at_most: int) -> int:
+        """Return the number of a tenant's records, at most ``at_most``."""
+        (answer,) = self._msearch([query.count(tenant_id, at_most)])
+        return min(at_most, int(answer["hits"]["total"]["value"]))
+
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts."""
         (answer,) = self._msearch([query.stats(tenant_id)])

@@ -95,6 +95,16 @@ def any_vector(tenant_id: str, space: str | None = None) -> dict[str, Any]:
     }
 
 
+def count(tenant_id: str, at_most: int) -> dict[str, Any]:
+    """Return the search that counts a tenant's records, and ends in each shard at ``at_most``."""
+    return {
+        "size": 0,
+        "track_total_hits": at_most,
+        "terminate_after": at_most,
+        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}]}},
+    }
+
+
 def stats(tenant_id: str) -> dict[str, Any]:
     """Return the search that counts a tenant's records."""
     return {

@@ -94,7 +94,7 @@ def split(task: Split, store: FileStore) -> ImportJob:
             try:
                 lines = uploads.as_lines(tenant_id, path, lines.info, store, to=to)
             except Unreadable as error:
-                refused, lines = str(error), uploads.refused(tenant_id, path, str(error), store, to=to)
+                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, to=to)
         try:
             job = ImportJob(
                 name=task.job,

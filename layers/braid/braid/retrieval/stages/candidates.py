@@ -7,7 +7,7 @@ of the question's words, without the names in it, stand beside the mention.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from braid.models import Candidate, Filters, Query, Record, Source, earliest
@@ -58,6 +58,8 @@ class Hydrated:
     """Dropped: older than the schema window."""
     moderate: tuple[str, ...] = ()
     """Kept, and to be transformed."""
+    evidence: dict[str, Record] = field(default_factory=dict)
+    """The records that facts are known from, as far as there are any."""
 
 
 def hydrate(
@@ -70,6 +72,7 @@ def hydrate(
     drift_threshold: int,
     reach: int | None = None,
     space: str | None = None,
+    evidence: Sequence[str] = (),
 ) -> Hydrated:
     """Read the candidates in one call, drop what may not be an answer, and apply drift.
 
@@ -82,6 +85,8 @@ def hydrate(
         How many schema versions the window goes back; as far as ``drift_threshold`` when None.
     space
         The embedding space that was searched, if any was.
+    evidence
+        Ids of records that facts are known from, which are read in the same call.
 
     Raises
     ------
@@ -90,7 +95,8 @@ def hydrate(
     """
     as_of = query.as_of or now
     candidates = fused[:MAX_HYDRATED]
-    found = index.get_many(query.tenant_id, [candidate.id for candidate in candidates])
+    wanted = dict.fromkeys([*(candidate.id for candidate in candidates), *evidence])
+    found = index.get_many(query.tenant_id, list(wanted))
     records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
     ranked: list[Ranked] = []
     superseded = 0
@@ -116,7 +122,8 @@ def hydrate(
         ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
     moderate = [item.record.id for item in ranked if item.drift is scoring.Drift.MODERATE]
-    return Hydrated(ranked, superseded, earliest(begins), tuple(outdated), tuple(moderate))
+    known = {identity: records[identity] for identity in evidence if identity in records}
+    return Hydrated(ranked, superseded, earliest(begins), tuple(outdated), tuple(moderate), known)
 
 
 def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:
@@ -150,7 +157,7 @@ def meets(record: Record, filters: Filters) -> bool:
         and filters.tool_name in {None, record.tool_name}
         and (record.trusted or not filters.trusted_only)
         and (filters.time_range is None or _is_within(record.timestamp, filters.time_range))
-        and meet(record.metadata, filters.metadata)
+        and (not filters.metadata or meet(record.metadata, filters.metadata))
     )
 
 

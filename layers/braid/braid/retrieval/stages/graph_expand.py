@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from braid.deadline import Stopwatch
+from braid.deadline import Stopwatch, within
 from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, linking_and_seeds
+from braid.retrieval.stages.facts import find_facts
 from braid.retrieval.stages.linking_and_seeds import Budget, around, linked_names, propagation_of, walk_seeds
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.understanding import intent
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from braid.models import GraphConstraint, Plan, Query
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.stages.states import Searched
+    from braid.retrieval.stages.states import FactGroup, Searched
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ TIME_FOR_MORE_MS = 500
 (``BRAID_NEPTUNE_QUESTION_S``) then still ends within the workflow's limit on the stage."""
 MOST_REACHED = 200
 """Most hits of a walk or of propagation where the question has filters."""
+FACTS_UNTIL_S = 4.0
+"""Seconds of the stage until which facts are looked up; the rest is for handing on what was found without them."""
 _WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
 
 
@@ -49,7 +52,8 @@ def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: 
             found = walk.check(request)
         case GraphOperation.STEP:
             found = walk.step(request)
-    if request.operation in _WALKS and len(hits := linking_and_seeds.fitting(found.hits)) < len(found.hits):
+    taken = sum(len(group.model_dump_json().encode()) for group in found.facts)
+    if request.operation in _WALKS and len(hits := linking_and_seeds.fitting(found.hits, taken)) < len(found.hits):
         kept = {hit.id for hit in hits}
         frontier = tuple(one for one in found.frontier if one in kept)
         found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
@@ -131,8 +135,20 @@ class _Walk:
             *further,
         ]
         ranked = linking_and_seeds.ranked(hits)
-        truncated = mentioned.truncated or walked.truncated
-        return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
+        facts, lost = self._facts(links)
+        truncated = mentioned.truncated or walked.truncated or lost
+        return GraphFound(
+            links=tuple(links), hits=ranked, facts=facts, truncated=truncated, frontier=_ids(ranked), took_ms=0
+        )
+
+    def _facts(self, links: Sequence[EntityLink]) -> tuple[tuple[FactGroup, ...], bool]:
+        """Return the relationships that answer the question, and whether they were lost."""
+        try:
+            with within(max(0.0, FACTS_UNTIL_S - self.watch.ms() / 1_000.0)):
+                return find_facts(self.graph, self.query, self.plan.facts, links, as_of=self.as_of), False
+        except StoreError as error:
+            _LOG.warning("facts are lost: %s", error)
+            return (), True
 
     def expand(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
         """Walk from the first text hits by intent, or spread them and the names over their neighbourhood.
@@ -242,7 +258,11 @@ class _Walk:
                 trusted_only=self.query.filters.trusted_only,
             )
         )
-        found = _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
+        # What a later step found replaces what one before did: facts are looked up by the last.
+        last = self.plan.facts is not None and self.plan.steps[-1:] == (step,)
+        facts, lost = self._facts(links or self._links()) if last else ((), False)
+        found = _found(expansion.hits, truncated=expansion.truncated or lost)
+        found = found.model_copy(update={"links": tuple(links), "facts": facts})
         if not found.hits or any(hit.has_record for hit in found.hits):
             return found
         # No vertex reached has a record, so records that mention them answer; the next step starts at the vertices.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from braid.models.model_profiles import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.knowledge_graph import GraphStats, KnowledgeGraph
-    from braid.ports.search_index import IndexStats, SearchIndex
+    from braid.ports.search_index import SearchIndex
     from braid.retrieval.caches.namespace import EmbeddingCache
 
     FieldKinds: TypeAlias = Callable[[str, Sequence[str]], dict[str, frozenset[ValueKind]]]
@@ -44,7 +44,7 @@ def run_plan(
     graph: KnowledgeGraph,
     model_ids: dict[EmbeddingType, str],
     candidates: int,
-    count_records: Callable[[str], IndexStats],
+    count_records: Callable[[str], int],
     field_kinds: FieldKinds,
 ) -> Planned:
     """Return the question with its plan. A store that does not answer costs its counts, not the plan.
@@ -52,8 +52,8 @@ def run_plan(
     Parameters
     ----------
     count_records
-        Returns the search index's counts of a tenant; called only for a question with a graph constraint, whose plan
-        alone depends on them.
+        Returns the number of a tenant's records in the search index, counted as far as a plan depends on it;
+        called only for a question with a graph constraint, whose plan alone depends on it.
     field_kinds
         Returns the kinds of values in fields of a tenant's metadata; called only for a question that names fields.
 
@@ -68,11 +68,11 @@ def run_plan(
         stats = graph.stats(request.query.tenant_id)
     except StoreError:
         stats = None
-    records: IndexStats | None = None
+    records: int | None = None
     if request.query.graph_constraint:
         with suppress(StoreError):
             records = count_records(request.query.tenant_id)
-    plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, index_stats=records)
+    plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, records=records)
     query, plan = _with_known_fields(request.query, plan, field_kinds)
     return Planned(
         query=query,

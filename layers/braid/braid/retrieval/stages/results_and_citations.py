@@ -127,15 +127,15 @@ class Placed:
     final: float
 
 
-def runners_up(order: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]:
+def runners_up(left: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]:
     """Return the candidates behind the results that some strand ranks within :data:`RUNNERS_UP_FROM`, in order.
 
     Parameters
     ----------
-    order
-        Every candidate that was read, best first.
+    left
+        The candidates that are no results, best first.
     shown
-        How many of them are results.
+        How many results there are before them.
     """
     return tuple(
         Considered(
@@ -146,7 +146,7 @@ def runners_up(order: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]
             ranks=placed.item.candidate.ranks,
             final=placed.final,
         )
-        for rank, placed in enumerate(order[shown:], start=shown + 1)
+        for rank, placed in enumerate(left, start=shown + 1)
         if min(placed.item.candidate.ranks.values()) <= RUNNERS_UP_FROM
     )
 

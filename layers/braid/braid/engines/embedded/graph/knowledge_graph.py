@@ -220,6 +220,10 @@ class EmbeddedKnowledgeGraph:
             tenant = self._store.tenant_number(connection, tenant_id)
             return GraphStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
+    def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:  # noqa: ARG002 - the port's
+        """Return False: the counts are those of the rows, at each generation."""
+        return False
+
     def _adjacency(self, connection: sqlite3.Connection, tenant: int) -> Adjacency:
         from braid.engines.embedded.graph.adjacency import load
 

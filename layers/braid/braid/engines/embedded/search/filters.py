@@ -9,7 +9,7 @@ from braid.engines.embedded.tables import UNTRUSTED, to_microseconds
 from braid.models.metadata_filters import term_tests
 
 if TYPE_CHECKING:
-    from braid.models.metadata_filters import TermTest
+    from braid.models.metadata_filters import FieldCondition, TermTest
     from braid.ports.search_index import SearchRequest
 
 VALID = "((r.valid_at IS NULL OR r.valid_at <= :as_of) AND (r.invalid_at IS NULL OR r.invalid_at > :as_of))"
@@ -55,12 +55,17 @@ def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Ro
             if moment is not None:
                 clauses.append(f"r.timestamp {comparison} :{bound}")
                 values[bound] = moment
-    clauses += [_by_terms(test, number, values) for number, test in enumerate(term_tests(filters.metadata))]
+    clauses += _by_metadata(filters.metadata, values)
     narrow = len(clauses) > 1
     if request.min_schema_version > 1:
         clauses.append(f"r.schema_version {'<' if outdated else '>='} :min_schema_version")
         values["min_schema_version"] = request.min_schema_version
     return RowFilter(" AND ".join(clauses), values, narrow or outdated)
+
+
+def _by_metadata(conditions: tuple[FieldCondition, ...], values: dict[str, str | int]) -> list[str]:
+    tests = term_tests(conditions) if conditions else ()
+    return [_by_terms(test, number, values) for number, test in enumerate(tests)]
 
 
 def _by_terms(test: TermTest, number: int, values: dict[str, str | int]) -> str:

@@ -212,6 +212,15 @@ class EmbeddedSearchIndex:
         more = len(found) > limit
         return ScanPage(records=records, cursor=encode(tenant_id, records[-1].id) if more else None)
 
+    def count(self, tenant_id: str, *, at_most: int) -> int:
+        """Return the number of a tenant's records, at most ``at_most``."""
+        with self._store.read() as connection:
+            tenant = self._store.tenant_number(connection, tenant_id)
+            counted = connection.execute(
+                "SELECT count(*) FROM (SELECT 1 FROM records WHERE tenant = ? LIMIT ?)", (tenant, at_most)
+            ).fetchone()
+            return int(counted[0])
+
     def stats(self, tenant_id: str) -> IndexStats:
         """Return counts of a tenant's records, counted again only after a write."""
         with self._store.read() as connection:
