@@ -34,7 +34,7 @@ CERTAIN = 0.5
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 """Where "KeelsonApi" and "LX500" are also written apart."""
-_UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü", "Ae": "Ä", "Oe": "Ö", "Ue": "Ü"}
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _WRITTEN_OUT = re.compile(r"(?<![aeq])([aou])e(?![aeou])")
 """An umlaut written with an e, as it is where there is no key for it."""
 _LONG_PLURAL = re.compile(r"(?:s|x|z|ch|sh)es$")
@@ -135,8 +135,9 @@ def respellings(question: str, phrase: str) -> list[str]:
         return []
     here = slice(start, start + len(run))
     found = [" ".join(_SEAM.sub(" ", word) for word in spelled[here]).casefold(), _WRITTEN_OUT.sub(r"\1", phrase)]
-    if any(umlaut in question for umlaut in _UMLAUTS.values()):
-        out = tokenize(composed(question).translate(str.maketrans({u: w for w, u in _UMLAUTS.items()})))
+    written_out = composed(question).translate(_UMLAUTS)
+    if written_out != question:
+        out = tokenize(written_out)
         found.append(" ".join(piece.text for piece in out[here]).casefold())
     return [form for form in dict.fromkeys(found) if form not in {"", phrase}]
 
