@@ -14,7 +14,7 @@ from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.models import Answer, Fusion, Mode, Result, Source, Strategy, earliest
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
-from braid.ranking.fusion import fuse
+from braid.ranking.fusion import best_scores, fuse, words_share
 from braid.ranking.scoring import (
     ScoredCandidate,
     clamp,
@@ -315,6 +315,7 @@ def weigh(
         vector_hits=len(vector),
         lexical_hits=len(lexical),
         graph_hits=len({hit.id for hit in graph}),
+        lexical_share=words_share(best_scores(vector), best_scores(lexical), parameters.lexical_share),
         parameters=parameters,
     )
 
