@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.models import LIKELY, Fusion, Source
+from braid.models import LIKELY, Fusion, Source, in_words
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -74,7 +74,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         console.print(Text(f"degraded: {LOSSES.get(stage, 'this stage was lost')} ({stage})", style="bold yellow"))
     if explain:
         _show_plan(console, answer)
-    _show_closeness(console, answer)
+    _show_confidence(console, answer)
     for result in answer.results:
         _show_result(console, result, explain=explain)
     if answer.superseded:
@@ -93,13 +93,13 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         _show_legend(console, answer)
 
 
-def _show_closeness(console: Console, answer: Answer) -> None:
-    """Print a warning when nothing was found, or nothing close."""
+def _show_confidence(console: Console, answer: Answer) -> None:
+    """Print how likely the question is answered, or that nothing was found."""
     if not answer.results:
         console.print(Text("Nothing found.", style="yellow"))
-    elif answer.confidence < LIKELY:
-        told = f"nothing here is close to the question ({answer.confidence:.2f} of 1): it may be about something else"
-        console.print(Text(told, style="yellow"))
+    else:
+        told = f"{in_words(answer.confidence)} ({answer.confidence:.2f} of 1)"
+        console.print(Text(told, style="dim" if answer.confidence >= LIKELY else "yellow"))
 
 
 def _show_legend(console: Console, answer: Answer) -> None:

@@ -54,7 +54,7 @@ def result(**changed: Any) -> Result:
             page=5,
             chunk_index=7,
             excerpt="The valve sticks in winter.",
-            confidence=0.85,
+            reliability=0.85,
         ),
         "schema_version": 1,
     }
@@ -109,7 +109,7 @@ def test_an_answer_that_is_probably_about_something_else_says_so() -> None:
 
 
 def test_a_title_is_not_said_twice() -> None:
-    citation = Citation(type=SourceType.QA, title="The valve sticks", excerpt="It does.", confidence=0.95)
+    citation = Citation(type=SourceType.QA, title="The valve sticks", excerpt="It does.", reliability=0.95)
     assert "read qa · manual.pdf#chunk-7" in shown(answer(result(citation=citation)))
 
 

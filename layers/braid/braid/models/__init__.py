@@ -17,6 +17,7 @@ from braid.models.answer import (
     RelatedEntity,
     Result,
     earliest,
+    in_words,
 )
 from braid.models.query import (
     MAX_DAMPING,
@@ -138,4 +139,5 @@ __all__ = [
     "Weight",
     "Weights",
     "earliest",
+    "in_words",
 ]

@@ -17,13 +17,13 @@ from braid.ranking.fusion import fuse
 from braid.ranking.scoring import (
     ScoredCandidate,
     clamp,
-    confidence,
     final_score,
     order_stable_until,
     placeholder_score,
     recency,
 )
 from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
+from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.results_and_citations import (
     Placed,
     aged_from,
@@ -149,7 +149,7 @@ def run(
         plan=request.plan,
         weights=weights,
         fusion=how,
-        confidence=confidence(results, related),
+        confidence=confidence(request.query.text, request.searched, results),
         counts={
             "vector": len(vector),
             "lexical": len(lexical),

@@ -226,7 +226,7 @@ def _size(value: object) -> int:
 
 
 EXCERPT_CHARACTERS = 240
-CONFIDENCE: Final = {SourceType.QA: 0.95, SourceType.CHAT: 0.90, SourceType.DOCUMENT: 0.85}
+RELIABILITY: Final = {SourceType.QA: 0.95, SourceType.CHAT: 0.90, SourceType.DOCUMENT: 0.85}
 
 _CHUNK = re.compile(r"^(?P<file>.+?)#chunk-(?P<index>\d{1,9})$")
 _PAGE = re.compile(r"\bpage (?P<page>\d{1,9})\b", re.IGNORECASE)
@@ -258,7 +258,7 @@ def cite(record: Record, start: int = 0) -> Citation:
         page=page_number,
         chunk_index=chunk_index,
         excerpt=excerpt(record.content[start:] or title, cut=start > 0),
-        confidence=CONFIDENCE[kind] if record.confidence is None else record.confidence,
+        reliability=RELIABILITY[kind] if record.confidence is None else record.confidence,
     )
 
 
