@@ -60,11 +60,11 @@ MODEL: Final = (
 """Fitted by ``python -m bench confidence``, which also says how sure it is of corpora that took no part."""
 
 
-def chance(signs: Signs) -> float:
+def chance(signs: Signs, intercept: float = INTERCEPT, model: Sequence[Sign] = MODEL) -> float:
     """Return the chance that follows from some signs; one that is not known counts as the mean one."""
-    evidence = INTERCEPT + sum(
+    evidence = intercept + sum(
         sign.weight * (value - sign.mean) / sign.deviation
-        for sign, value in zip(MODEL, signs, strict=True)
+        for sign, value in zip(model, signs, strict=True)
         if value is not None
     )
     return 1.0 / (1.0 + math.exp(-evidence))
