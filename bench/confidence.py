@@ -109,7 +109,7 @@ def _as_lines(document: Mapping[str, Any]) -> str:
     rows = document["asked"]
     head = json.dumps({key: value for key, value in document.items() if key != "asked"}, indent=1)
     lines = [
-        f'  {json.dumps(name)}: [\n   ' + ",\n   ".join(map(json.dumps, _rounded(asked))) + "\n  ]"
+        f"  {json.dumps(name)}: [\n   " + ",\n   ".join(map(json.dumps, _rounded(asked))) + "\n  ]"
         for name, asked in rows.items()
     ]
     return head[: head.rindex("\n}")] + ',\n "asked": {\n' + ",\n".join(lines) + "\n }\n}\n"
@@ -127,9 +127,9 @@ def as_markdown(
     lines = [
         "# Confidence of answers",
         "",
-        "Each row by a model that was fitted on the other rows. Half of what is asked is the judged questions, of which",
-        "the share *answered* has a judged record among the first five; the other half cannot be answered. AUROC also",
-        "against each kind of those alone.",
+        "Each row by a model that was fitted on the other rows. Half of what is asked is the judged questions, of",
+        "which the share *answered* has a judged record among the first five; the other half cannot be answered.",
+        "AUROC also against each kind of those alone.",
         "",
         "| | questions | answered | AUROC | calibration error | " + " | ".join(kinds) + " |",
         "|---|" + "---|" * (4 + len(kinds)),
@@ -147,5 +147,5 @@ def as_markdown(
         )
     lines += ["", f"Fitted on all rows, intercept {document['intercept']}:", "", "| sign | mean | deviation | weight |"]
     lines += ["|---|---|---|---|"]
-    lines += [f"| {name} | {mean} | {deviation} | {weight} |" for name, (mean, deviation, weight) in document["model"].items()]
+    lines += [f"| {name} | {' | '.join(map(str, sign))} |" for name, sign in document["model"].items()]
     return "\n".join(lines) + "\n"

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README, DETAILS = Path("README.md"), Path("docs/evaluation.md")
 PICTURES = "evaluation"
 """Folder of the pictures, beside the document."""
+SHOWN = "recall at each rank, quality against latency, and confidence against what is answered"
 SUMMARY = {
     "dense": "vectors alone",
     "lexical": "words alone",
@@ -61,7 +62,7 @@ def full_section(evaluation: Evaluation) -> str:
             f"{len(evaluation.questions)} questions; the default answers one in {default.latency(50):.0f} ms (p50), "
             f"{default.latency(95):.0f} ms (p95), in process; parameters of fusion: {origin}."
         ),
-        f"![recall at each rank, quality against latency, and confidence against what is answered]({PICTURES}/{evaluation.file_name}.svg)",
+        f"![{SHOWN}]({PICTURES}/{evaluation.file_name}.svg)",
         _ablation(evaluation),
     ]
     if evaluation.against_best:

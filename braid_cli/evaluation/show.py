@@ -80,6 +80,11 @@ def show_evaluation(console: Console, evaluation: Evaluation) -> None:
     notes += ["± half of the 95 % confidence interval"] if wide else []
     notes += ["Δ against the row before, and p, how often chance alone makes as large a difference"] if middle else []
     console.print(Text("; ".join(notes), style="dim"))
+    _show_default(console, evaluation)
+
+
+def _show_default(console: Console, evaluation: Evaluation) -> None:
+    """Print what is known of the default configuration alone."""
     if evaluation.against_best:
         console.print(Text(_best_strand(evaluation.against_best), style="dim"))
     if evaluation.confidence:

@@ -21,7 +21,7 @@ from braid.models import (
     Strategy,
 )
 from braid.retrieval.stages.fuse_rerank import Limits
-from braid.retrieval.stages.states import Embedded, GraphFound, Lost, Searched
+from braid.retrieval.stages.states import Embedded, Lost, Searched
 
 from tests.fakes import (
     NOW,

@@ -14,12 +14,12 @@ from pydantic import FailFast, Field, PlainSerializer, PlainValidator, WithJsonS
 
 from braid.models import ContextRole, Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
 from braid.ranking.scoring import (
-    closeness,
     EPISODIC_SHARE,
     RECENCY_FLOOR,
     RECENCY_SHARE,
     SEMANTIC_SHARE,
     clamp,
+    closeness,
     final_score,
     recency,
     relevance_share,
@@ -193,8 +193,8 @@ def working_state(
 def most_relevant(answer: Answer) -> float:
     """Return the upper bound on the relevance of an answer's results.
 
-    Propagation scores are relative to the best record there is, so how close the best of them is bounds them. Other fusion
-    methods and rerankers score each result by itself.
+    Propagation scores are relative to the best record there is, so how close the best of them is bounds them. Other
+    fusion methods and rerankers score each result by itself.
     """
     reranked = any(result.rerank_score is not None for result in answer.results)
     if answer.fusion is not Fusion.PROPAGATE or reranked:
