@@ -93,6 +93,11 @@ test-package: test-setup ## build wheel and source distribution, and try them ou
 	$(EXPORT) --output-file dist/requirements.txt >/dev/null
 	UV="$(abspath $(UV))" PYTHONS="$(PYTHONS)" PATH="$(abspath .uv/bin):$$PATH" .venv/bin/python -m pytest tests/package
 
+.PHONY: test-frameworks
+test-frameworks: $(UV) ## try the retrievers of LangChain and LlamaIndex, by LangChain's own tests too
+	UV_PROJECT_ENVIRONMENT=.venv-frameworks $(SYNC) --extra langchain --extra llamaindex --group frameworks
+	.venv-frameworks/bin/python -m pytest -p no:asyncio tests/frameworks
+
 .PHONY: test-export
 test-export: $(UV) ## compare exported models with PyTorch's own vectors (several GB)
 	UV_PROJECT_ENVIRONMENT=.venv-export $(SYNC) --extra export
@@ -169,7 +174,7 @@ behaviour: test-setup ## write docs/behaviour.md, which maps what Braid does to 
 
 .PHONY: clean
 clean: ## remove what was built here; models and data in .braid stay
-	rm -rf .venv .venv-py313 .venv-export .aws-sam dist
+	rm -rf .venv .venv-py313 .venv-frameworks .venv-export .aws-sam dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 

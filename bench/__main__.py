@@ -42,6 +42,13 @@ def main(arguments: list[str]) -> None:
         fitted = confidence.fit_and_report([Path(folder) for folder in arguments[1:]], HERE)
         sys.stdout.write(fitted)
         return
+    if arguments[:1] == ["facts"]:
+        from bench import facts
+
+        answered = facts.measure([Path(folder) for folder in arguments[1:]])
+        facts.write(answered, HERE)
+        sys.stdout.write(facts.as_markdown(answered))
+        return
     if arguments[:1] == ["load"]:
         _load(arguments[1:])
         return

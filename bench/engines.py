@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 from braid.models import Direction, Embedding, Filters, Kind
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
-from braid.retrieval.stages.seeds_and_hits import Budget
-from braid.understanding.question import CAUSAL_TYPES, TEMPORAL_TYPES
+from braid.retrieval.stages.linking_and_seeds import Budget
+from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES
 
 from bench.engine_process import FIRST_KINDS, PAGERANK, WARMING_UP, resident_mb
 from bench.synthetic import MODEL, NOW, SPACE, TENANT, Synthetic
-from braid_cli.evaluation.figures import percentile
-from braid_cli.servers import gremlin_server
-from braid_cli.servers.__main__ import STORES, VARIABLES, down, up
+from braid_cli.evaluation.metrics import percentile
+from braid_cli.local_servers import gremlin_server
+from braid_cli.local_servers.__main__ import STORES, VARIABLES, down, up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

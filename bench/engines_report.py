@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from bench.engine_process import FIRST_KINDS
 from bench.engines import COUNTED, DEPLOYED, EMBEDDED, GREMLIN_HEAP, K, SizeFigures
 from bench.plot import Chart, as_svg
-from braid_cli.servers import gremlin_server, opensearch_server
+from braid_cli.local_servers import gremlin_server, opensearch_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.app import Application
-from braid.retrieval.stages.seeds_and_hits import linked_names
+from braid.retrieval.stages.linking_and_seeds import linked_names
 from braid.settings import Settings
 from braid.understanding.tokens import normalise
 

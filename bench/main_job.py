@@ -18,7 +18,7 @@ from braid.settings import Settings
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ensure_models, ingest
-from braid_cli.evaluation.figures import percentile
+from braid_cli.evaluation.metrics import percentile
 from braid_cli.state_machine.interpreter import Workflow
 
 if TYPE_CHECKING:

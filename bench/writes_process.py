@@ -235,7 +235,7 @@ def move(application: BenchApplication, _source: Path) -> int:
     """Do what ``braid reembed --model-profile`` does, and what ``--drop-previous`` does after it."""
     from braid import reembedding
 
-    def watch(job: reembedding.Job) -> None:
+    def watch(job: reembedding.ReembeddingJob) -> None:
         if job.phase is reembedding.Phase.VERIFY:  # what comes now asks both indexes, as whoever answers does
             application.memory.so_far()
 

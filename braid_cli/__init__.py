@@ -2,6 +2,6 @@
 
 ``main`` builds the command line from ``commands``; ``options``, ``question`` and ``terminal`` are shared by them, and
 ``show`` renders answers. ``datasets`` reads and ingests, ``evaluation`` and ``tuning`` measure and fit, ``export``
-makes model folders, ``serving`` is the HTTP server, ``state_machine`` runs the deployed workflows, ``servers`` starts
-the stores that deployed engines are tested on, and ``demo`` is the tour.
+makes model folders, ``http_server`` answers over HTTP, ``state_machine`` runs the deployed workflows,
+``local_servers`` starts the stores that deployed engines are tested on, and ``demo`` is the tour.
 """

@@ -54,7 +54,6 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
-        add_completion=False,
         help="One question in, one ranked and cited list out: vectors, words and a knowledge graph, braided.",
         epilog=examples(
             "braid demo",

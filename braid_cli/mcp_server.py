@@ -18,15 +18,18 @@ from braid.errors import BraidError
 from braid.models import LIKELY, in_words
 from braid.retrieval.context.fence import fence
 from mcp.server import MCPServer
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from braid import Braid, Result
-    from braid.client.face import Braid as Store
+    from mcp.server.auth.provider import TokenVerifier
+
+    Store = Callable[[], Braid]
 
 INSTRUCTIONS: Final = (
     "Braid answers questions from a store of documents and a knowledge graph. Ask `search` first, in the user's own "
@@ -50,26 +53,38 @@ Depth = Annotated[int, Field(ge=1, le=3, description="Most steps away.")]
 Limit = Annotated[int, Field(ge=1, le=200, description="Most that are returned.")]
 
 
-def make_server(braid: Store, *, may_add: bool = False) -> MCPServer:
+def make_server(store: Store, *, may_add: bool = False, verifier: TokenVerifier | None = None) -> MCPServer:
     """Return a server of one tenant's store.
 
     Parameters
     ----------
-    braid
-        The store that answers.
+    store
+        Returns the store that answers whoever asks.
     may_add
         Whether a model may write; else there is no tool to.
+    verifier
+        Says whose requests are let in over HTTP.
     """
-    server: MCPServer = MCPServer("braid", title="Braid", version=__version__, instructions=INSTRUCTIONS)
-    _add_questions(server, braid)
-    _add_graph(server, braid)
-    _add_documents(server, braid)
+    # Tokens are given out elsewhere, so that the issuer, which has to be named, is asked by nobody.
+    auth = AuthSettings.model_validate({"issuer_url": "http://localhost", "resource_server_url": None})
+    server: MCPServer = MCPServer(
+        "braid",
+        title="Braid",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        log_level="WARNING",
+        auth=auth if verifier else None,
+        token_verifier=verifier,
+    )
+    _add_questions(server, store)
+    _add_graph(server, store)
+    _add_documents(server, store)
     if may_add:
-        _add_writing(server, braid)
+        _add_writing(server, store)
     return server
 
 
-def _add_questions(server: MCPServer, braid: Braid) -> None:
+def _add_questions(server: MCPServer, store: Store) -> None:
     @server.tool(title="Search", annotations=_READS, structured_output=False)
     def search(
         question: Question,
@@ -83,7 +98,7 @@ def _add_questions(server: MCPServer, braid: Braid) -> None:
         """Answer a question with ranked, cited passages, found by meaning, by words and along the knowledge graph."""
         with told():
             filters = {"entity_types": tuple(entity_types), "trusted_only": True}
-            found = braid.search(question, top_k=top_k, filters=filters, as_of=as_of)
+            found = store().search(question, top_k=top_k, filters=filters, as_of=as_of)
         remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
         if not found:
             return "\n".join([*remarks, "Nothing found."])
@@ -96,7 +111,7 @@ def _add_questions(server: MCPServer, braid: Braid) -> None:
     def context(question: Question, budget: Budget = 3_000) -> str:
         """Choose what is worth reading before answering: passages, earlier decisions and tool calls."""
         with told():
-            built = braid.context(question)
+            built = store().context(question)
         kept: list[str] = []
         room = budget
         for message in built.messages:
@@ -108,7 +123,7 @@ def _add_questions(server: MCPServer, braid: Braid) -> None:
         return "\n\n".join(kept) or "Nothing stored is worth reading first."
 
 
-def _add_graph(server: MCPServer, braid: Braid) -> None:
+def _add_graph(server: MCPServer, store: Store) -> None:
     @server.tool(title="Related entities", annotations=_READS, structured_output=False)
     def related(
         entity: EntityName,
@@ -119,7 +134,9 @@ def _add_graph(server: MCPServer, braid: Braid) -> None:
     ) -> str:
         """List the entities that stand in relation to one, the nearest first, with the path to each."""
         with told():
-            found = braid.related(entity, types=types, direction=direction, depth=depth, limit=limit, trusted_only=True)
+            found = store().related(
+                entity, types=types, direction=direction, depth=depth, limit=limit, trusted_only=True
+            )
         lines = [
             f"{hit.name or hit.id} ({hit.entity_type}) [{hit.id}]: "
             + " · ".join(name.replace("_", " ").lower() for name in hit.path.types)
@@ -136,17 +153,17 @@ def _add_graph(server: MCPServer, braid: Braid) -> None:
     ) -> str:
         """Say what is known about an entity: its relationships as sentences, each with the record it is known from."""
         with told():
-            found = braid.facts(entity, types=types, depth=depth, limit=limit, trusted_only=True)
+            found = store().facts(entity, types=types, depth=depth, limit=limit, trusted_only=True)
         lines = [f"{fact}{f' [{fact.evidence}]' if fact.evidence else ''}" for fact in found]
         return _fenced("\n".join(lines), "facts") if lines else "Nothing is known about it."
 
 
-def _add_documents(server: MCPServer, braid: Braid) -> None:
+def _add_documents(server: MCPServer, store: Store) -> None:
     @server.tool(title="List documents", annotations=_READS, structured_output=False)
     def list_documents(limit: Limit = 50) -> str:
         """List the documents that are stored, with how many passages each has."""
         with told():
-            records = list(islice(braid.records(), LISTED_RECORDS + 1))
+            records = list(islice(store().records(), LISTED_RECORDS + 1))
         counted = Counter(
             record.source.title or record.id.partition("#")[0] for record in records[:LISTED_RECORDS] if record.trusted
         )
@@ -157,7 +174,7 @@ def _add_documents(server: MCPServer, braid: Braid) -> None:
     @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain")
     def record(id: str) -> str:  # noqa: A002 - the template's name
         """Read one record by the id that it is cited by."""
-        found = braid.get(id)
+        found = store().get(id)
         if found is None or not found.trusted:
             raise ResourceNotFoundError(f"no record is called {id!r}")
         return _fenced(found.text(), "record")
@@ -166,13 +183,13 @@ def _add_documents(server: MCPServer, braid: Braid) -> None:
     def entity(id: str) -> str:  # noqa: A002 - the template's name
         """Read what is known about an entity, by its id or name."""
         try:
-            found = braid.facts(id, trusted_only=True)
+            found = store().facts(id, trusted_only=True)
         except BraidError as error:
             raise ResourceNotFoundError(str(error)) from error
         return _fenced("\n".join(map(str, found)), "entity")
 
 
-def _add_writing(server: MCPServer, braid: Braid) -> None:
+def _add_writing(server: MCPServer, store: Store) -> None:
     @server.tool(
         title="Add",
         annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True),
@@ -184,7 +201,7 @@ def _add_writing(server: MCPServer, braid: Braid) -> None:
     ) -> str:
         """Remember a text, so that later searches find it. The same text is stored once."""
         with told():
-            report = braid.add({"text": text, "title": title})
+            report = store().add({"text": text, "title": title})
         return "Stored." if report.written else "It was stored already."
 
 
@@ -211,8 +228,11 @@ def _within(budget: int, results: Iterable[Result]) -> str:
         paths = [" → ".join(path.names or path.ids) for path in result.paths[:1] if path.types]
         head = "\n".join([head, *(f"   path: {path}" for path in paths)])
         room = left // (len(shown) - place) - tokens(head)
-        text = cut(result.content, room) if room > 0 else ""
-        part = f"{head}\n   {text}{' …' if len(text) < len(result.content) else ''}"
+        content, text = result.content, cut(result.content, room) if room > 0 else ""
+        if text and result.marked and result.marked[1] > len(text):
+            content = content[result.marked[0] :]
+            text = "… " + cut(content, room)
+        part = f"{head}\n   {text}{' …' if len(text.removeprefix('… ')) < len(content) else ''}"
         left -= tokens(part)
         parts.append(part)
     return "\n".join(parts)

@@ -24,6 +24,7 @@ OPTIONS = {
     "filters.time_range.start": "--since",
     "filters.time_range.end": "--until",
     "hints.min_similarity": "--min-similarity",
+    "filters.metadata": "--where",
     **{f"filters.entity_types.{place}": "--type" for place in range(32)},
 }
 """The option of each field of a question."""
@@ -45,7 +46,7 @@ def question(fields: dict[str, Any]) -> Query:
     try:
         return Query.model_validate(fields)
     except ValidationError as error:
-        refused = InvalidRequest.from_validation(error, OPTIONS)
+        refused = of_option(InvalidRequest.from_validation(error, OPTIONS), {"filters": "--where", "facets": "--facet"})
         if refused.field in MUST_BE:
             raise InvalidRequest(f"{refused.field}: {MUST_BE[refused.field]}", field=refused.field) from None
         raise refused from None

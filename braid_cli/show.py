@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.models import LIKELY, Fusion, Source, in_words
+from braid.models import LIKELY, Asked, Fusion, Source, in_words
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -13,7 +13,7 @@ from rich.text import Text
 from braid_cli.terminal import counted
 
 if TYPE_CHECKING:
-    from braid.models import Answer, Path, RelatedEntity, Result
+    from braid.models import Answer, Citation, FactSet, Path, RelatedEntity, Result
     from rich.console import Console
 
 STRANDS = {Source.VECTOR: "vectors", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
@@ -24,6 +24,11 @@ MEANINGS = {
     Source.KNOWLEDGE: "the question names it, or it mentions what is named",
     Source.GRAPH: "reached from the others by the path shown",
 }
+ASKED = {
+    Asked.ALL: "a whole list",
+    Asked.COUNT: "a number",
+    Asked.NOT: "what does not stand in a relation",
+}
 LOSSES = {
     "plan": "the question was not planned; a default plan was used",
     "embed": "the question was not embedded as planned; words and names count for more, vectors for less or nothing",
@@ -33,6 +38,7 @@ LOSSES = {
     "link": "the knowledge graph did not look up the question's names",
     "graph_expand": "the knowledge graph was not walked",
     "text": "the records could not be read; ids stand for their texts",
+    "facets": "the values of fields were not counted",
     "rerank": "the reranker did not answer; the order before it stands, with placeholder scores",
 }
 """Messages for degraded marks."""
@@ -75,6 +81,10 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
     if explain:
         _show_plan(console, answer)
     _show_confidence(console, answer)
+    if answer.set_not_answered:
+        told = f"the question asks for {ASKED[answer.set_not_answered]}, which the graph did not answer"
+        console.print(Text(told, style="yellow"))
+    _show_fields(console, answer)
     for result in answer.results:
         _show_result(console, result, explain=explain)
     if answer.superseded:
@@ -91,6 +101,15 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         _show_latencies(console, answer)
     if legend and answer.results:
         _show_legend(console, answer)
+
+
+def _show_fields(console: Console, answer: Answer) -> None:
+    """Print the fields that no record has, and the values of the facets with their counts."""
+    for field in answer.plan.unknown_fields:
+        console.print(Text(f"no record has the field {printable(field)!r} in its metadata", style="yellow"))
+    for field, values in answer.facets.items():
+        told = ", ".join(f"{printable(str(one.value))} ({one.count})" for one in values) or "no values"
+        console.print(Text(f"{printable(field)}: {told}", style="dim"))
 
 
 def _show_confidence(console: Console, answer: Answer) -> None:
@@ -117,13 +136,16 @@ def _show_legend(console: Console, answer: Answer) -> None:
 def _show_result(console: Console, result: Result, *, explain: bool) -> None:
     head = Text()
     head.append(f"{result.rank:>2}. ", style="bold")
-    head.append(result.title, style="bold")
+    head.append(printable(result.title), style="bold")
     head.append(f"  score {result.final:.2f} ", style="dim")
     for source in result.sources:
-        head.append(f" {STRANDS[source]}", style=COLOURS[source])
+        head.append(f" {STRANDS[source] if not result.facts else 'fact'}", style=COLOURS[source])
     console.print(head)
     lines = Table.grid(padding=(0, 1))
-    console.print(Padding(Text(printable(result.citation.excerpt)), (0, 0, 0, 4)))
+    if result.facts:
+        _show_facts(console, result.facts)
+        return
+    console.print(Padding(_excerpt(result.citation), (0, 0, 0, 4)))
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
@@ -132,6 +154,28 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
         if result.reasons:
             lines.add_row(Text("why", style="dim"), Text("; ".join(result.reasons), style="dim"))
     console.print(Padding(lines, (0, 0, 0, 4)))
+
+
+def _show_facts(console: Console, facts: FactSet) -> None:
+    """Print each fact with when it holds and where it is known from."""
+    for fact in facts.facts:
+        path, cited = fact.path, fact.citation
+        since = f"since {path.valid_at:%Y-%m-%d}" if path.valid_at else ""
+        until = f"until {path.invalid_at:%Y-%m-%d}" if path.invalid_at else ""
+        known = f"from {cited.title}{'' if cited.page is None else f', page {cited.page}'}" if cited else ""
+        line = Text(printable(fact.text))
+        line.append("".join(f" · {printable(part)}" for part in (since, until, known) if part), style="dim")
+        console.print(Padding(line, (0, 0, 0, 4)))
+    if len({fact.answer for fact in facts.facts}) < facts.count:
+        console.print(Padding(Text(f"… of {facts.count}", style="dim"), (0, 0, 0, 4)))
+
+
+def _excerpt(citation: Citation) -> Text:
+    """Return the excerpt, the sentence that fits the question best in bold."""
+    said = citation.excerpt
+    first, last = citation.marked or (0, 0)
+    parts = (said[:first], ""), (said[first:last], "bold"), (said[last:], "")
+    return Text.assemble(*((printable(part), style) for part, style in parts))
 
 
 def path_text(path: Path) -> Text:

@@ -25,13 +25,14 @@ from braid.ports.graph_query import GraphResult
 from braid.ports.knowledge_graph import Expansion, GraphStats
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits
 from braid.retrieval.stages import fuse_rerank
+from braid.retrieval.stages.candidates import meets
 from braid.retrieval.stages.fuse_rerank import Limits
 from braid.retrieval.stages.states import FuseRequest, GraphFound, Searched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.models import Answer, Relationship, Vertex
+    from braid.models import Answer, FacetValue, Relationship, ValueKind, Vertex
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
     from braid.ports.search_index import SearchRequest
@@ -80,6 +81,20 @@ class FakeIndex:
         raise NotImplementedError
 
     def stats(self, tenant_id: str) -> IndexStats:
+        raise NotImplementedError
+
+    def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+        raise NotImplementedError
+
+    def passing(self, request: SearchRequest) -> frozenset[str]:
+        """Return the records of the request that meet its filters, and keep the call as a search."""
+        self.searches.append(request)
+        if self.error:
+            raise self.error
+        asked = set(request.ids or ())
+        return frozenset(one.id for one in self.records if one.id in asked and meets(one, request.filters))
+
+    def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
         raise NotImplementedError
 
 

@@ -13,7 +13,7 @@ from tests.contract.shapes import ACME
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from braid.ports.ingestion import Job, JobReport
+    from braid.ports.ingestion import ImportJob, JobReport
 
     from tests.stages import DemoStages
 
@@ -26,11 +26,11 @@ def put_lines(
     store.objects.put(ACME, KEY, "".join(spelt(line) + "\n" for line in lines).encode())
 
 
-def begun(store: DemoStages, name: str = "j", **fields: Any) -> Job:
+def begun(store: DemoStages, name: str = "j", **fields: Any) -> ImportJob:
     return steps.split(Split(job=name, event={"tenant_id": ACME, "key": KEY, **fields}), store)
 
 
-def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
+def batches(store: DemoStages, job: ImportJob, phase: Phase) -> Iterator[Batch]:
     cursor = Cursor()
     while True:
         out = steps.page(Page(job=job, cursor=cursor), store)
@@ -42,12 +42,12 @@ def batches(store: DemoStages, job: Job, phase: Phase) -> Iterator[Batch]:
         cursor = out.next
 
 
-def all_phases(store: DemoStages, job: Job) -> JobReport:
+def all_phases(store: DemoStages, job: ImportJob) -> JobReport:
     for phase in Phase:
         for task in batches(store, job, phase):
             steps.batch(task, store)
     return finished(store, job)
 
 
-def finished(store: DemoStages, job: Job) -> JobReport:
+def finished(store: DemoStages, job: ImportJob) -> JobReport:
     return steps.finish(Finish(job=job), store)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import uvicorn
 from braid.api.handler import make_handler
 
-from braid_cli.serving.connections import Connection, configured
-from braid_cli.serving.server import Bounds, Server, development_token
+from braid_cli.http_server.connections import Connection, configured
+from braid_cli.http_server.server import Bounds, Server, development_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,18 +28,27 @@ def token(tenant_id: str) -> str:
 
 
 @contextmanager
-def served(library: Library, bounds: Bounds | None = None, *, kind: type[Connection] = Connection) -> Iterator[str]:
-    """Serve until the block ends; yields the address."""
-    application = Server(make_handler(library), key=KEY, bounds=bounds)
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        server = uvicorn.Server(configured(application, kind=kind))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+def listening(config: uvicorn.Config) -> Iterator[str]:
+    """Serve an application until the block ends; yields the address."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(10)
-            application.close()
+
+
+@contextmanager
+def served(library: Library, bounds: Bounds | None = None, *, kind: type[Connection] = Connection) -> Iterator[str]:
+    """Serve the HTTP interface until the block ends; yields the address."""
+    application = Server(make_handler(library), key=KEY, bounds=bounds)
+    try:
+        with listening(configured(application, kind=kind)) as address:
+            yield address
+    finally:
+        application.close()

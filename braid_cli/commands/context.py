@@ -171,6 +171,8 @@ def _row(message: dict[str, Any], scores: ContextScores | None) -> tuple[Text, T
     said = message_text(message)
     if scores and scores.source is not ContextSource.WORKING_STATE and "fence" in message["metadata"]:
         said = unfenced(said, message["metadata"]["fence"])
+    if scores and scores.source is ContextSource.SEMANTIC:
+        said = message["metadata"]["excerpt"]
     text = " ".join(printable(said).split())
     cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
     return (

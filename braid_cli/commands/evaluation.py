@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from braid.errors import InvalidRequest
+from braid.settings import read_settings
 from braid.settings.files import FITTED_FILE
 from rich.text import Text
 
-from braid_cli.evaluation.figures import METRICS
+from braid_cli.evaluation.metrics import METRICS
 from braid_cli.options import FLAG, AsJson, Engine, Graph, examples
 from braid_cli.terminal import EXIT_FAILED, complain, open_engines, out, print_json, progress
 
@@ -30,13 +31,18 @@ app = typer.Typer()
         "braid eval my-data",
         "braid eval my-data --by kind --failures 20",
         "braid eval my-data --questions held-back --by kind",
+        "braid eval beir/scifact/test",
         "braid eval my-data --json | jq .runs.braid",
     ),
 )
 def evaluate(
     folder: Annotated[
         Path,
-        typer.Argument(help="Dataset folder that has queries.jsonl and qrels/test.tsv as well.", metavar="DIR"),
+        typer.Argument(
+            help="Dataset folder that has queries.jsonl and qrels as well, as BEIR's have; or the id of a dataset of "
+            "ir_datasets, where that is installed.",
+            metavar="DIR",
+        ),
     ],
     *,
     by: Annotated[
@@ -50,9 +56,14 @@ def evaluate(
     questions: Annotated[
         str | None,
         typer.Option(
-            help="Ask the questions of this subfolder of DIR instead, which has queries.jsonl and qrels/test.tsv of "
-            "its own.",
+            help="Ask the questions of this subfolder of DIR instead, which has queries.jsonl and qrels of its own.",
             metavar="NAME",
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="Which judgements: the name of a file in qrels. When left out, test, or the only one.", metavar="NAME"
         ),
     ] = None,
     worst: Annotated[
@@ -76,11 +87,12 @@ def evaluate(
 
     The folder is ingested once, apart from what you ingested yourself.
     """
-    from braid_cli.datasets.streaming import graph_of
+    from braid_cli.datasets.ir_dataset import judged_folder
     from braid_cli.evaluation.failures import failures
     from braid_cli.evaluation.run import evaluate_folder
     from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
 
+    folder = judged_folder(folder, _kept())
     failed: list[Failure] = []
 
     def diagnose(evaluation: Evaluation, own: Application) -> None:
@@ -92,8 +104,9 @@ def evaluate(
     ):
         evaluation = evaluate_folder(
             folder,
-            open_engines(engine, graph_of(folder, graph)),
+            open_engines(engine, graph),
             questions=questions,
+            split=split,
             on_ingest=ingesting,
             on_question=asking,
             on_evaluated=diagnose,
@@ -117,7 +130,9 @@ def evaluate(
 def tune(
     folders: Annotated[
         list[Path],
-        typer.Argument(help="Dataset folders that have queries.jsonl and qrels/test.tsv as well.", metavar="DIR..."),
+        typer.Argument(
+            help="Dataset folders that have queries.jsonl and qrels as well, or ids of ir_datasets.", metavar="DIR..."
+        ),
     ],
     *,
     metric: Annotated[str, typer.Option(help=f"What to better: {', '.join(METRICS)}.", metavar="METRIC")] = "ndcg@10",
@@ -145,6 +160,7 @@ def tune(
     Each question is asked once; fitting only fuses again what was found. What it is worth is told by questions that
     it has not seen. Nothing is written, and the exit code is 1, where that is not better than what is in force.
     """
+    from braid_cli.datasets.ir_dataset import judged_folder
     from braid_cli.tuning.run import tune_folders, write
     from braid_cli.tuning.show import show_tuning
 
@@ -157,7 +173,7 @@ def tune(
         progress("Fitting", quiet=as_json) as fitting,
     ):
         tuning = tune_folders(
-            folders,
+            [judged_folder(folder, _kept()) for folder in folders],
             application,
             metric=metric,
             folds=folds,
@@ -179,3 +195,8 @@ def tune(
         raise typer.Exit(EXIT_FAILED)
     if not as_json:
         out.print(Text(f"written to {path}"), soft_wrap=True)
+
+
+def _kept() -> Path:
+    """Return where datasets of ir_datasets are written."""
+    return read_settings().home / "eval" / "ir_datasets"

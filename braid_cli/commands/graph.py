@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.errors import InvalidRequest
 from braid.models import Direction
-from braid.retrieval.library import Interface
-from rich import box
+from braid.retrieval.tenant_questions import Interface
 from rich.table import Table
 from rich.text import Text
 
@@ -102,24 +101,19 @@ def graph_query(
 
 
 def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
-    """Print one row a vertex: name, type, id and path."""
+    """Print two lines a vertex: the path to it, and its type and id."""
     if not hits:
         out.print(Text("Nothing found.", style="yellow"))
-    else:
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        for heading in ("score", "name", "type", "id", "path"):
-            # Ids are there to be copied.
-            table.add_column(
-                heading, no_wrap=heading == "id", overflow="fold", justify="right" if heading == "score" else "left"
-            )
-        for hit in hits:
-            path = path_text(hit.path) if hit.path.types else Text("")
-            if not hit.trusted:
-                path.append(" (not trusted)" if path else "(not trusted)", style="yellow")
-            table.add_row(
-                Text(f"{hit.score:.2f}", style="bold"), Text(hit.name or ""), Text(hit.entity_type), Text(hit.id), path
-            )
-        out.print(table)
+    for hit in hits:
+        line = Table.grid(padding=(0, 2, 0, 0))
+        line.add_row(
+            Text(f"{hit.score:.2f}", style="bold"), path_text(hit.path) if hit.path.types else Text(hit.name or hit.id)
+        )
+        out.print(line)
+        about = Text(f"      {hit.entity_type} · {hit.id}", style="dim")
+        if not hit.trusted:
+            about.append(" · not trusted", style="yellow")
+        out.print(about, soft_wrap=True)  # ids are there to be copied
     if truncated:
         out.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
 

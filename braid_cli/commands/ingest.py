@@ -91,7 +91,6 @@ def ingest(
     Ingesting again finishes what was interrupted, and writes only what changed.
     """
     from braid_cli.datasets.ingest import ensure_models
-    from braid_cli.datasets.streaming import graph_of
     from braid_cli.documents.ingest import pairs
     from braid_cli.documents.recognise import is_dataset, is_lines
 
@@ -102,7 +101,7 @@ def ingest(
     options = Options(where=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
     if not documents and (where or mapping or name or watch):
         raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
-    application = open_engines(engine, graph if documents or lines else graph_of(source, graph))
+    application = open_engines(engine, graph)
     if documents or lines:
         with progress("Making the model", quiet=as_json) as on_model:
             ensure_models(application, on_progress=on_model)
@@ -181,13 +180,37 @@ def _ingest_file(path: Path, tenant: str, application: Application, missing: Mis
         raise typer.Exit(EXIT_BAD_INPUT)
 
 
-@app.command(name="ingest-graph", epilog=examples("braid ingest-graph graph.json --tenant acme"))
+@app.command(
+    name="ingest-graph",
+    epilog=examples(
+        "braid ingest-graph graph.json --tenant acme",
+        "braid ingest-graph owners.graphml --tenant acme --name-field title --type-field kind",
+        "braid ingest-graph edges.csv --tenant acme",
+    ),
+)
 def ingest_graph(
     file: Annotated[
-        Path, typer.Argument(help="JSON of nodes and edges; NetworkX's node-link form is one.", metavar="FILE")
+        Path,
+        typer.Argument(
+            help="JSON of nodes and edges, as NetworkX's node-link form; GraphML; a CSV or TSV of edges; a dump of "
+            "Neo4j as JSON.",
+            metavar="FILE",
+        ),
     ],
     *,
     tenant: Tenant = DEFAULT_TENANT,
+    name_field: Annotated[
+        str | None,
+        typer.Option(help="Field of nodes that is their name; when left out, name, label or title.", metavar="FIELD"),
+    ] = None,
+    type_field: Annotated[
+        str | None,
+        typer.Option(
+            help="Field of nodes and edges that is their type; when left out, type, and of edges label, relation or "
+            "name.",
+            metavar="FIELD",
+        ),
+    ] = None,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
@@ -195,12 +218,13 @@ def ingest_graph(
 
     The whole file is checked before anything of it is written.
     """
+    from braid_cli.datasets.graph_elements import Fields
     from braid_cli.datasets.graph_file import read_graph
     from braid_cli.datasets.ingest import ensure_models, ingest
 
     check_tenant(tenant)
     application = open_engines(engine)
-    graph = read_graph(file, tenant)
+    graph = read_graph(file, tenant, Fields(name_field, type_field))
     with progress("Making the model", quiet=as_json) as on_model:
         ensure_models(application, on_progress=on_model)
     done = ingest(graph, application, threads=os.cpu_count())

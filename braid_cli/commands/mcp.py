@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Annotated
+import secrets
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from braid import Braid
@@ -11,31 +14,88 @@ from braid.errors import ConfigurationError
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, Tenant, examples
 
+if TYPE_CHECKING:
+    import uvicorn
+
 app = typer.Typer()
 TOKEN = "BRAID_TOKEN"  # noqa: S105 - the variable's name
 
 
 @app.command(
-    epilog=examples("braid mcp --tenant saltmarrow", f"{TOKEN}=… braid mcp --url https://braid.example.com --add")
+    epilog=examples(
+        "braid mcp --tenant saltmarrow",
+        f"{TOKEN}=… braid mcp --url https://braid.example.com --add",
+        "braid mcp --http --tenant saltmarrow",
+    )
 )
 def mcp(
     *,
     tenant: Tenant = DEFAULT_TENANT,
     url: Annotated[
-        str | None, typer.Option(help=f"Ask this deployed Braid instead, with the token in {TOKEN}.", metavar="URL")
+        str | None,
+        typer.Option(help="Ask this deployed Braid instead, with the token of --token-env.", metavar="URL"),
     ] = None,
+    token_env: Annotated[
+        str,
+        typer.Option(
+            help="Variable that holds the token: for --url the one that is sent, for --http the one that agents have "
+            "to send; without it --http makes one, and prints it.",
+            metavar="NAME",
+        ),
+    ] = TOKEN,
     add: Annotated[bool, typer.Option("--add", help="Let the agent write as well.", metavar=FLAG)] = False,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http",
+            help="Answer over HTTP, to programs on this machine. With --url agents send their own tokens, which are "
+            "those of the deployed Braid.",
+            metavar=FLAG,
+        ),
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of --http; 0 takes a free one.")] = 8701,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print address and token of --http as one JSON object.", metavar=FLAG)
+    ] = False,
 ) -> None:
-    """Offer search, context, related, facts and list_documents to an agent, over standard input and output."""
-    from braid_cli.mcp_server import make_server
+    """Offer search, context, related, facts and list_documents to an agent, over standard input and output or HTTP."""
+    token = os.environ.get(token_env, "")
+    of_token = None if tenant == DEFAULT_TENANT else tenant
+    if not http:
+        from braid_cli.mcp_server import make_server
 
-    if url is None:
-        braid = Braid(tenant=tenant)
-    else:
-        token = os.environ.get(TOKEN, "")
-        if not token:
-            message = f"{TOKEN}: is not set; --url needs the token that it holds"
+        if url and not token:
+            message = f"{token_env}: is not set; --url needs the token that it holds"
             raise ConfigurationError(message)
-        braid = Braid.deployed(url, token, tenant=None if tenant == DEFAULT_TENANT else tenant)
-    with braid:
-        make_server(braid, may_add=add).run("stdio")
+        with Braid.deployed(url, token, tenant=of_token) if url else Braid(tenant=tenant) as braid:
+            make_server(lambda: braid, may_add=add).run("stdio")
+        return
+    from braid_cli.http_server.mcp_http import AnyToken, OneToken, mcp_over_http, of_callers
+
+    if url:
+        Braid.deployed(url, "checked", tenant=of_token).close()  # what is wrong with it is said now
+        _serve(mcp_over_http(of_callers(url, of_token), AnyToken(), may_add=add), port, None, as_json=as_json)
+        return
+    token = token or secrets.token_urlsafe(32)
+    with Braid(tenant=tenant) as braid:
+        _serve(mcp_over_http(lambda: braid, OneToken(token), may_add=add), port, token, as_json=as_json)
+
+
+def _serve(config: uvicorn.Config, port: int, token: str | None, *, as_json: bool) -> None:
+    """Say how an agent is told of the server, and serve until it is stopped."""
+    import uvicorn
+
+    from braid_cli.http_server.connections import address_of, listen
+    from braid_cli.terminal import out
+
+    with listen("127.0.0.1", port) as listening:
+        url = f"{address_of(listening)}/mcp"
+        bearer = {"Authorization": f"Bearer {token or 'TOKEN'}"}
+        if as_json:
+            sys.stdout.write(json.dumps({"url": url, "token": token}) + "\n")
+        else:
+            registered = {"mcpServers": {"braid": {"type": "http", "url": url, "headers": bearer}}}
+            out.print(json.dumps(registered, indent=2), soft_wrap=True)
+            out.print("Register it so; Ctrl+C stops the server.")
+        sys.stdout.flush()  # whoever waits for the address through a pipe
+        uvicorn.Server(config).run(sockets=[listening])

@@ -22,7 +22,7 @@ from braid_cli.terminal import EXIT_FAILED, counted, open_engines, out, print_js
 if TYPE_CHECKING:
     from braid.ports.message_queue import Queue
     from braid.ports.reembedding import MigrationState
-    from braid.reembedding import Job, Services
+    from braid.reembedding import ReembeddingJob, Services
 
 app = typer.Typer()
 _SPENT = "the budget is spent: the next run goes on"
@@ -124,12 +124,18 @@ def _drain_queue(services: Services, queue: Queue, budget: Budget, *, as_json: b
 
 
 def _run(
-    services: Services, job: Job, budget: Budget, judged: list[Path], tolerance: float | None, *, as_json: bool
+    services: Services,
+    job: ReembeddingJob,
+    budget: Budget,
+    judged: list[Path],
+    tolerance: float | None,
+    *,
+    as_json: bool,
 ) -> None:
     questions = [question for folder in judged for question in _questions(folder)]
     with progress("Embedding again", quiet=as_json) as update:
 
-        def on_progress(now: Job) -> None:
+        def on_progress(now: ReembeddingJob) -> None:
             update(min(now.written, now.total), max(1, now.total))
 
         try:
@@ -203,14 +209,14 @@ def _show_jobs(services: Services, *, as_json: bool) -> None:
         out.print(table)
 
 
-def _left(job: Job) -> str:
+def _left(job: ReembeddingJob) -> str:
     if job.eta_s is None or not job.open:
         return ""
     minutes, seconds = divmod(round(job.eta_s), 60)
     return f"{minutes // 60:d} h {minutes % 60:02d} min" if minutes >= 60 else f"{minutes:d} min {seconds:02d} s"  # noqa: PLR2004 - an hour
 
 
-def _show_job(job: Job, *, as_json: bool) -> None:
+def _show_job(job: ReembeddingJob, *, as_json: bool) -> None:
     if as_json:
         print_json(Progress.of(job).model_dump(mode="json"))
         return

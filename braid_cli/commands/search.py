@@ -9,7 +9,7 @@ from braid.errors import InvalidRequest
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, any_of, examples
-from braid_cli.question import check_known, question, unusable_models
+from braid_cli.question import check_known, of_option, question, unusable_models
 from braid_cli.terminal import complain, open_engines, out, print_json
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ app = typer.Typer()
     epilog=examples(
         "braid search 'What caused the Beacon text storm?' --tenant saltmarrow",
         "braid search 'Who owns the ledger?' -t saltmarrow --top-k 3 --explain",
+        "braid search 'What did the audit find?' -t acme --where team=payments --where 'floor>=2' --facet team",
         "braid search 'How long are messages kept?' -t saltmarrow --as-of 2024-01-10 --json",
     )
 )
@@ -42,6 +43,18 @@ def search(
     ] = None,
     types: Annotated[
         list[str] | None, typer.Option("--type", help="Only this entity type; may be repeated.", metavar="TYPE")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only where the metadata is so: team=payments, floor>=2, day<2024-05-01, team!=gates, owner (there is "
+            "one), !owner; may be repeated: all have to hold, and any of several values of one field.",
+            metavar="CONDITION",
+        ),
+    ] = None,
+    facets: Annotated[
+        list[str] | None,
+        typer.Option("--facet", help="Count the values of this field of the metadata.", metavar="FIELD"),
     ] = None,
     since: Annotated[str | None, typer.Option(help="Only what happened then or later.", metavar="TIME")] = None,
     until: Annotated[str | None, typer.Option(help="Only what happened before then.", metavar="TIME")] = None,
@@ -95,7 +108,9 @@ def search(
             "filters": {
                 "entity_types": tuple(types or ()),
                 "time_range": {"start": since, "end": until} if since or until else None,
+                "metadata": tuple(where or ()),
             },
+            "facets": tuple(facets or ()),
             "hints": {"strategy": strategy, "min_similarity": min_similarity},
             "explain": explain,
         }
@@ -104,7 +119,10 @@ def search(
     check_known(tenant, application)
     for problem in unusable_models(asked, application):
         complain(f"answering without {problem}", style="yellow")
-    answer = _ask(asked, application, state_machine=state_machine)
+    try:
+        answer = _ask(asked, application, state_machine=state_machine)
+    except InvalidRequest as error:
+        raise of_option(error, {"filters": "--where"}) from error
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from braid.errors import InvalidRequest
+from braid.errors import BraidError
+from braid.models import Query, RerankerKind
 from braid.settings import EngineKind  # noqa: TC002 - typer reads annotations
 from rich.console import Console
 
-from braid_cli.question import check_tenant
+from braid_cli.question import check_known, check_tenant
+from braid_cli.terminal import complain
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterable, Sequence
+
     from braid.app import Application
 
 EPILOG = """[bold]Examples[/bold]
@@ -27,7 +31,7 @@ braid serve
 braid serve -t saltmarrow -t pellworth --port 8700 --json
 """
 app = typer.Typer()
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_LOOPBACK = frozenset({"127.0.0.1", "::1"})
 
 
 @app.command(epilog=EPILOG)
@@ -66,18 +70,28 @@ def serve(
         os.environ["BRAID_ENGINE"] = engine  # where the settings are read
     if os.environ.get("POWERTOOLS_LOG_LEVEL") == "CRITICAL":
         os.environ["POWERTOOLS_LOG_LEVEL"] = "WARNING"  # refusals and failures show while it runs
-    listening = _listen(host, port)
+    from braid_cli.http_server.connections import listen
+
+    with listen(host, port) as listening:
+        _serve(listening, tenants or (), at_once=at_once, hours=hours, as_json=as_json)
+
+
+def _serve(listening: socket.socket, named: Sequence[str], *, at_once: int, hours: float, as_json: bool) -> None:
     import uvicorn
     from braid.api.handler import make_handler
     from braid.app import application
 
-    from braid_cli.serving.connections import configured
-    from braid_cli.serving.server import Bounds, Server, development_token
-    from braid_cli.serving.tenants import tenants_to_serve
+    from braid_cli.datasets.ingest import ensure_models
+    from braid_cli.http_server.connections import configured
+    from braid_cli.http_server.server import Bounds, Server, development_token
+    from braid_cli.http_server.tenants import tenants_to_serve
 
     library = application()
-    _warm(library)
-    names = tenants or tenants_to_serve(library, lambda text: Console(stderr=True, soft_wrap=True).print(text))
+    for name in named:
+        check_known(name, library)
+    ensure_models(library)
+    names = named or tenants_to_serve(library, lambda text: Console(stderr=True, soft_wrap=True).print(text))
+    _warm(library, names)
     key = secrets.token_bytes(32)
     server = Server(
         make_handler(library),
@@ -94,38 +108,29 @@ def serve(
         library.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound, so that a port in use is said before anything is loaded."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen()  # whoever reads the address may connect at once
-    except OSError as error:
-        message = f"--host {host} --port {port}: {error.strerror or error}"
-        raise InvalidRequest(message) from error
-    return listening
+def _warm(library: Application, tenants: Iterable[str]) -> None:
+    """Answer a question of each tenant, so that nobody's first one waits for models and indexes to be read.
 
-
-def _warm(library: Application) -> None:
-    """Open what the first question would open, and make the default model where it is missing."""
-    from braid_cli.datasets.ingest import ensure_models
-
-    for part in ("index", "graph", "schemas", "cache"):
-        getattr(library, part)
-    ensure_models(library)
+    A reranker that costs money is not asked.
+    """
+    for tenant in tenants:
+        reranker = RerankerKind.NONE if library.settings.reranker.is_hosted else None
+        try:
+            library.retrieve(Query(text="What is stored here?", tenant_id=tenant, reranker=reranker))
+        except BraidError as error:
+            complain(f"{tenant}: cannot be asked: {error}", style="yellow")
 
 
 def _announce(listening: socket.socket, tokens: dict[str, str], *, as_json: bool) -> None:
-    host, port = listening.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    from braid_cli.http_server.connections import address_of
+
+    url = address_of(listening)
     if as_json:
         sys.stdout.write(json.dumps({"url": url, "tokens": tokens}) + "\n")
         sys.stdout.flush()
         return
     out = Console(highlight=False, soft_wrap=True)
-    if host not in _LOOPBACK:
+    if listening.getsockname()[0] not in _LOOPBACK:
         Console(stderr=True, soft_wrap=True).print("Others than this machine can reach this server.", style="yellow")
     for tenant, token in tokens.items():
         out.print(f"[bold]{tenant}[/bold]")

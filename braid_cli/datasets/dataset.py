@@ -93,6 +93,7 @@ def read_dataset(
     *,
     judged: bool = False,
     questions: str | None = None,
+    split: str | None = None,
     graph: GraphSource = GraphSource.AUTO,
 ) -> Dataset:
     """Read and check a dataset folder.
@@ -101,13 +102,15 @@ def read_dataset(
     ----------
     folder
         Holds ``corpus.jsonl`` and optionally ``entities.jsonl``, ``relationships.jsonl``, ``graph.json``,
-        ``schemas.jsonl``; for evaluation also ``queries.jsonl`` and ``qrels/test.tsv``.
+        ``schemas.jsonl``; for evaluation also ``queries.jsonl`` and ``qrels``.
     tenant_id
         Tenant of the data.
     judged
         Whether to read questions and judgements as well.
     questions
         Name of a subfolder with other questions and judgements about the same data.
+    split
+        Which judgements: the name of a file in ``qrels``. When not given, ``test``, or the only one that there is.
     graph
         Whether the entities and relationships that are given are read, or only the texts.
 
@@ -121,7 +124,7 @@ def read_dataset(
     edges: list[tuple[str, Relationship]] = []
     with DatasetFiles(folder, tenant_id, graph) as files:
         files.check(errors, on_item=items.append, on_edge=edges.append)
-    asked = _judged(folder / questions if questions else folder, tenant_id, errors) if judged else ()
+    asked = _judged(folder / questions if questions else folder, split, tenant_id, errors) if judged else ()
     errors.raise_any()
     corpus = [(item.place, item.record) for item in items if item.record is not None and item.vertex is None]
     corpus += [(item.place, item.record) for item in items if item.record is not None and item.vertex is not None]
@@ -152,11 +155,23 @@ def _refuse_duplicates(places: list[tuple[str, str]], errors: Mistakes) -> None:
             first[identity] = place
 
 
-def _judged(folder: Path, tenant_id: str, errors: Mistakes) -> tuple[JudgedQuery, ...]:
-    qrels_path = folder / "qrels" / "test.tsv"
-    for path in (folder / "queries.jsonl", qrels_path):
-        if not path.is_file():
-            raise DatasetError(f"{path}: missing; evaluation needs questions and their judgements")
+def _qrels_file(folder: Path, split: str | None) -> Path:
+    """Return the file of judgements: the one of that name, ``test``, or the only one."""
+    path = folder / "qrels" / f"{split or 'test'}.tsv"
+    others = sorted((folder / "qrels").glob("*.tsv"))
+    if path in others:
+        return path
+    if split is None and len(others) == 1:
+        return others[0]
+    if others:
+        raise DatasetError(f"{path}: missing; --split names another: {', '.join(one.stem for one in others)}")
+    raise DatasetError(f"{path}: missing; evaluation needs questions and their judgements")
+
+
+def _judged(folder: Path, split: str | None, tenant_id: str, errors: Mistakes) -> tuple[JudgedQuery, ...]:
+    if not (folder / "queries.jsonl").is_file():
+        raise DatasetError(f"{folder / 'queries.jsonl'}: missing; evaluation needs questions and their judgements")
+    qrels_path = _qrels_file(folder, split)
     qrels = _qrels(qrels_path, errors)
     spans = ("time_range", "time_range.start", "time_range.end")
     names = {"id": "_id", "as_of": "metadata.as_of", **{f"filters.{name}": f"metadata.{name}" for name in spans}}

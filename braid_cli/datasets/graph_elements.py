@@ -1,8 +1,8 @@
-"""Parser of nodes and edges in one JSON document, NetworkX's node-link format included."""
+"""Nodes and edges of a graph file as vertices, records and relationships."""
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,12 +11,15 @@ from braid.ingestion.items import InvalidItem, entity_of
 from braid.models import Relationship
 from pydantic import ValidationError
 
+from braid_cli.datasets.graph_formats import rows_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from braid.models import Record, Vertex
 
+    from braid_cli.datasets.graph_formats import Row
     from braid_cli.datasets.json_lines import Mistakes
 
 MAX_BYTES = 200_000_000
@@ -26,6 +29,8 @@ _SPAN_FIELDS = ("timestamp", "valid_at", "invalid_at")
 _NODE_FIELDS = frozenset(
     ("id", "name", "type", "aliases", "content", *_SPAN_FIELDS, "schema_version", "importance", "trusted")
 )
+_SHOWN_FIELDS = 12
+_WORDS = re.compile(r"[A-Za-z0-9_]+")
 _T = TypeVar("_T")
 
 
@@ -37,7 +42,20 @@ class Elements:
     edges: list[tuple[str, Relationship]]
 
 
-def read_elements(path: Path, raw: bytes, tenant_id: str, errors: Mistakes) -> Elements:
+@dataclass(frozen=True)
+class Fields:
+    """Where a file has what it says under names of its own."""
+
+    name: str | None = None
+    """Field of nodes that is their name; else ``name``, ``label`` or ``title``, else the id."""
+    type: str | None = None
+    """Field of nodes and edges that is their type; else ``type``, and of edges ``label``, ``relation`` or ``name``."""
+
+
+AS_NAMED = Fields()
+
+
+def read_elements(path: Path, raw: bytes, tenant_id: str, errors: Mistakes, fields: Fields = AS_NAMED) -> Elements:
     """Parse a graph file; malformed nodes and edges become errors, the others are returned.
 
     Parameters
@@ -50,35 +68,32 @@ def read_elements(path: Path, raw: bytes, tenant_id: str, errors: Mistakes) -> E
         Tenant of the data.
     errors
         Collects what is wrong.
+    fields
+        Names of fields that the file has for name and type.
 
     Raises
     ------
     DatasetError
-        If the document is not JSON of nodes and edges, or too long.
+        If the file is no graph, too long, or has no field of that name.
     """
     if len(raw) > MAX_BYTES:
         raise DatasetError(f"{path}: longer than {MAX_BYTES:,} bytes")
-    try:
-        graph = json.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(f"{path}: not JSON: {error}") from None
-    if not isinstance(graph, dict):
-        raise DatasetError(f"{path}: expected one object with nodes and edges, found {type(graph).__name__}")
-    edges_name = "edges" if "edges" in graph else "links"
-    for name in ("nodes", edges_name):
-        if not isinstance(graph.get(name), list):
-            raise DatasetError(f"{path}: {name}: expected an array")
-    nodes = _parse(path, "nodes", graph["nodes"], lambda row: _node(row, tenant_id), errors)
-    edges = _parse(path, edges_name, graph[edges_name], lambda row: _edge(row, tenant_id), errors)
+    rows = rows_of(path, raw)
+    for option, field, among in (
+        ("--name-field", fields.name, rows.nodes),
+        ("--type-field", fields.type, rows.nodes + rows.edges),
+    ):
+        if field and not any(isinstance(row, dict) and field in row for _, row in among):
+            known = sorted({name for _, row in among if isinstance(row, dict) for name in row})
+            raise DatasetError(f"{option}: {path} has no {field!r}; its fields are {', '.join(known[:_SHOWN_FIELDS])}")
+    nodes = _parse(rows.nodes, lambda row: _node(row, fields, tenant_id), errors)
+    edges = _parse(rows.edges, lambda row: _edge(row, fields, tenant_id), errors)
     return Elements(nodes, edges)
 
 
-def _parse(
-    path: Path, name: str, rows: list[Any], parse: Callable[[dict[str, Any]], _T], errors: Mistakes
-) -> list[tuple[str, _T]]:
+def _parse(rows: list[Row], parse: Callable[[dict[str, Any]], _T], errors: Mistakes) -> list[tuple[str, _T]]:
     parsed: list[tuple[str, _T]] = []
-    for number, row in enumerate(rows):
-        place = f"{path}: {name}[{number}]"
+    for place, row in rows:
         if not isinstance(row, dict):
             errors.add(place, f"expected an object, found {type(row).__name__}")
             continue
@@ -96,15 +111,36 @@ def _identity(value: object) -> Any:  # noqa: ANN401 - the model refuses what is
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _node(row: dict[str, Any], tenant_id: str) -> tuple[Vertex, Record | None]:
-    fields = {name: value for name, value in row.items() if name in _NODE_FIELDS}
+def _first(row: dict[str, Any], names: Iterable[str | None]) -> str:
+    """Return the first of these fields that is a text or number, as text; an empty one where none is."""
+    given = (row.get(name) for name in names if name)
+    return next((str(value) for value in given if isinstance(value, str | int | float) and str(value).strip()), "")
+
+
+def _type(name: str) -> str:
+    """Return an entity's or relationship's type as an identifier: ``depends on`` as ``depends_on``."""
+    return "_".join(_WORDS.findall(name)) or name
+
+
+def _node(row: dict[str, Any], fields: Fields, tenant_id: str) -> tuple[Vertex, Record | None]:
+    known = {name: value for name, value in row.items() if name in _NODE_FIELDS}
     identity = _identity(row.get("id"))
     rest = {name: value for name, value in row.items() if name not in _NODE_FIELDS}
-    return entity_of({"name": identity, **fields, "id": identity, "metadata": rest}, tenant_id)
+    said = {
+        "name": _first(row, (fields.name, "name", "label", "title")),
+        "type": _type(_first(row, (fields.type, "type"))),
+    }
+    named = {name: value for name, value in said.items() if value}
+    return entity_of({"name": identity, **known, **named, "id": identity, "metadata": rest}, tenant_id)
 
 
-def _edge(row: dict[str, Any], tenant_id: str) -> Relationship:
-    kind = row.get("type") or (row["key"] if isinstance(row.get("key"), str) else DEFAULT_RELATIONSHIP)
-    fields = {name: value for name, value in row.items() if name in _EDGE_FIELDS}
-    ends = {name: _identity(row.get(name)) for name in ("source", "target")}
-    return Relationship.model_validate({**fields, **ends, "type": kind, "tenant_id": tenant_id})
+def _edge(row: dict[str, Any], fields: Fields, tenant_id: str) -> Relationship:
+    key = row["key"] if isinstance(row.get("key"), str) else ""
+    name = _first(row, (fields.type, "type", "label", "relation", "relationship", "name")) or key
+    kind = _type(name)
+    known = {field: value for field, value in row.items() if field in _EDGE_FIELDS}
+    if kind != name:
+        known = {"predicate": name, **known}
+        kind = kind.upper()
+    ends = {end: _identity(row.get(end)) for end in ("source", "target")}
+    return Relationship.model_validate({**known, **ends, "type": kind or DEFAULT_RELATIONSHIP, "tenant_id": tenant_id})

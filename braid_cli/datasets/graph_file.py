@@ -1,4 +1,4 @@
-"""A graph file as a dataset: one JSON object of ``nodes`` and ``edges`` or ``links``."""
+"""A graph file as a dataset."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from braid.errors import DatasetError
+
 from braid_cli.datasets.dataset import Dataset
-from braid_cli.datasets.graph_elements import read_elements
+from braid_cli.datasets.graph_elements import AS_NAMED, Fields, read_elements
 from braid_cli.datasets.json_lines import Mistakes
 
 if TYPE_CHECKING:
@@ -31,27 +33,31 @@ class GraphFile(Dataset):
         return self.digest
 
 
-def read_graph(path: Path, tenant_id: str) -> GraphFile:
+def read_graph(path: Path, tenant_id: str, fields: Fields = AS_NAMED) -> GraphFile:
     """Read a graph file and check it as a whole.
 
     Parameters
     ----------
     path
-        One JSON object of ``nodes`` and ``edges`` or ``links``. A node needs an ``id``; ``name``, ``type``, ``aliases``
-        and ``content`` are as in ``entities.jsonl``. An edge needs ``source`` and ``target``; its ``type``, or its
-        ``key`` in a graph of several edges between two nodes, is ``RELATED_TO`` when not given. What else a node has is
-        kept as metadata of its record; what else an edge has is dropped.
+        Of a form of :mod:`braid_cli.datasets.graph_formats`. A node needs an ``id``; ``name``, ``type``, ``aliases``
+        and ``content`` are as in ``entities.jsonl``. An edge needs ``source`` and ``target``; its type is
+        ``RELATED_TO`` when not given. What else a node has is kept as metadata of its record; what else an edge has
+        is dropped.
     tenant_id
         Tenant of the data.
+    fields
+        Names of fields that the file has for name and type.
 
     Raises
     ------
     DatasetError
         If the file is malformed; names the file and the element.
     """
+    if path.is_dir():
+        raise DatasetError(f"{path}: is a folder; `braid ingest` reads one that holds a graph.json")
     raw = path.read_bytes()
     errors = Mistakes()
-    elements = read_elements(path, raw, tenant_id, errors)
+    elements = read_elements(path, raw, tenant_id, errors, fields)
     nodes, edges = elements.nodes, elements.edges
     known: dict[str, str] = {}
     for place, (vertex, _) in nodes:

@@ -252,6 +252,7 @@ def _write_items(
             ),
             supersede_later=True,
             rewrite=rewrite,
+            texts_only=not (staging.relationship_count or staging.vertex_count()),
         )
 
         def tell(written: int, of: int, before: int = earlier + len(records)) -> None:
@@ -307,7 +308,7 @@ def _prune(staging: Staging, tenant_id: str, application: Application) -> int:
             for source, kind, target, predicate in identities
         ]
         with application.transaction(tenant_id):  # answers from before it are old
-            forget(tenant_id, application.notes, edges=edges)
+            forget(tenant_id, application.intent_log, edges=edges)
             application.graph.delete_relationships(tenant_id, edges)
     for ids in staging.removed_ids():
         removed += delete_records(tenant_id, ids, application).records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 GRAPH = "graph.json"
 """Entities and relationships in one file, beside or instead of ``entities.jsonl`` and ``relationships.jsonl``."""
-_GIVEN_GRAPH = ("entities.jsonl", "relationships.jsonl", GRAPH)
 STORED = ("corpus.jsonl", "entities.jsonl", "relationships.jsonl", "schemas.jsonl", GRAPH)
 _PART = 2**20
 _S = TypeVar("_S", bound=Frozen)
@@ -209,14 +207,6 @@ class DatasetFiles:
         paths = (self.folder / name for name in STORED)
         found = {path.name: path.stat() for path in paths if path.exists()}
         return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
-
-
-def graph_of(folder: Path, asked: GraphSource | None) -> GraphSource | None:
-    """Return which graph is meant: of a folder that gives none, what is found in its texts, unless another is asked."""
-    given = any((folder / name).is_file() and (folder / name).stat().st_size for name in _GIVEN_GRAPH)
-    if asked or given or os.environ.get("BRAID_GRAPH") or not folder.is_dir():
-        return asked
-    return GraphSource.BOTH
 
 
 def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.AUTO) -> DatasetFiles:

@@ -14,7 +14,7 @@ from braid.ports.search_index import SearchRequest
 from braid.retrieval import pipeline
 from braid.retrieval.stages.states import EmbedRequest, GraphOperation, GraphRequest, PlanRequest
 
-from braid_cli.evaluation.figures import CURVE
+from braid_cli.evaluation.metrics import CURVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

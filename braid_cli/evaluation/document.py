@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from braid.app import application
 
 from braid_cli.evaluation.configurations import DEFAULT
-from braid_cli.evaluation.figures import METRICS
+from braid_cli.evaluation.metrics import METRICS
 from braid_cli.evaluation.plots import draw
 from braid_cli.evaluation.run import INTENT, evaluate_folder, within
 from braid_cli.evaluation.show import format_interval, format_p, format_score, reliability_line
@@ -22,7 +22,7 @@ from braid_cli.evaluation.show import format_interval, format_p, format_score, r
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid_cli.evaluation.figures import Difference
+    from braid_cli.evaluation.metrics import Difference
     from braid_cli.evaluation.run import Evaluation, Row
 
 ROOT = Path(__file__).resolve().parents[2]

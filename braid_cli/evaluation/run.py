@@ -18,7 +18,7 @@ from braid_cli.datasets.ingest import ensure_models, ingest
 from braid_cli.evaluation.confidence import Reliability, ask
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.configurations import configurations as all_configurations
-from braid_cli.evaluation.figures import METRICS, difference, mean, percentile, score
+from braid_cli.evaluation.metrics import METRICS, difference, mean, percentile, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from braid_cli.datasets.dataset import Dataset, JudgedQuery
     from braid_cli.evaluation.configurations import Configuration
-    from braid_cli.evaluation.figures import Difference, Figures
+    from braid_cli.evaluation.metrics import Difference, Figures
 
 TENANT = "eval"
 FIELDS = ("kind", "type", "hops")
@@ -233,6 +233,7 @@ def evaluate_folder(
     application: Application,
     *,
     questions: str | None = None,
+    split: str | None = None,
     on_ingest: Callable[[int, int], None] | None = None,
     on_question: Callable[[int, int], None] | None = None,
     on_evaluated: Callable[[Evaluation, Application], None] | None = None,
@@ -247,6 +248,8 @@ def evaluate_folder(
         Whose settings, models and parameters of fusion are used.
     questions
         Name of a subfolder that has the questions and judgements; the folder itself when not given.
+    split
+        Which judgements, of several; see :func:`braid_cli.datasets.dataset.read_dataset`.
     on_ingest, on_question
         Called with the number done and the number of all.
     on_evaluated
@@ -257,17 +260,19 @@ def evaluate_folder(
     DatasetError
         If the folder is malformed or holds no judged question.
     """
-    dataset = read_judged(folder, application, questions)
+    dataset = read_judged(folder, application, questions, split)
     with closing(isolated_engines(dataset, application)) as own:
         ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
-        name = f"{dataset.name}/{questions}" if questions else dataset.name
+        name = "/".join(part for part in (dataset.name, questions, split) if part)
         evaluation = evaluate(name, dataset.judged, own, on_progress=on_question)
         if on_evaluated:
             on_evaluated(evaluation, own)
         return evaluation
 
 
-def read_judged(folder: Path, application: Application, questions: str | None = None) -> Dataset:
+def read_judged(
+    folder: Path, application: Application, questions: str | None = None, split: str | None = None
+) -> Dataset:
     """Read a dataset folder for the tenant of its evaluation.
 
     In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again
@@ -279,14 +284,14 @@ def read_judged(folder: Path, application: Application, questions: str | None = 
         If the folder is malformed or holds no judged question.
     """
     graph = application.settings.graph
-    dataset = read_dataset(folder, TENANT, judged=True, questions=questions, graph=graph)
+    dataset = read_dataset(folder, TENANT, judged=True, questions=questions, split=split, graph=graph)
     if not dataset.judged:
         where = folder / questions if questions else folder
-        raise DatasetError(f"{where}: no question of queries.jsonl has a relevant record in qrels/test.tsv")
+        raise DatasetError(f"{where}: no question of queries.jsonl has a relevant record in qrels")
     ensure_models(application)
     if application.settings.engine is EngineKind.AWS:
         tenant_id = f"{TENANT}-{dataset.content_hash[:12]}"
-        dataset = read_dataset(folder, tenant_id, judged=True, questions=questions, graph=graph)
+        dataset = read_dataset(folder, tenant_id, judged=True, questions=questions, split=split, graph=graph)
     return dataset
 
 

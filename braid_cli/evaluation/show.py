@@ -12,7 +12,7 @@ from rich.text import Text
 
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.failures import INSTEAD
-from braid_cli.evaluation.figures import METRICS
+from braid_cli.evaluation.metrics import METRICS
 from braid_cli.evaluation.run import within
 from braid_cli.show import COLOURS, STRANDS, path_text, printable
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from braid_cli.evaluation.confidence import Reliability
     from braid_cli.evaluation.failures import Failure, RelevantRecord
-    from braid_cli.evaluation.figures import Difference
+    from braid_cli.evaluation.metrics import Difference
     from braid_cli.evaluation.run import Evaluation
 
 WIDE, MIDDLE = 112, 78

@@ -15,10 +15,10 @@ from braid.retrieval.stages.fuse_rerank import method
 from braid.settings.files import FittedFile
 
 from braid_cli.datasets.ingest import ingest
-from braid_cli.evaluation.figures import METRICS, Figures, bootstrap, difference, mean
+from braid_cli.evaluation.metrics import METRICS, Figures, bootstrap, difference, mean
 from braid_cli.evaluation.run import isolated_engines, read_judged
 from braid_cli.tuning.captured import capture
-from braid_cli.tuning.search import RANK_PARAMETERS, SEED, TUNED_PARAMETERS, TunedParameter, search
+from braid_cli.tuning.coordinate_search import RANK_PARAMETERS, SEED, TUNED_PARAMETERS, TunedParameter, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from braid.app import Application
 
-    from braid_cli.evaluation.figures import Difference
+    from braid_cli.evaluation.metrics import Difference
     from braid_cli.tuning.captured import CapturedQuestion
 
 FOLDS = 5

@@ -13,7 +13,7 @@ from braid_cli.evaluation.show import SIGNIFICANCE, format_p, format_score
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from braid_cli.evaluation.figures import Figures
+    from braid_cli.evaluation.metrics import Figures
     from braid_cli.tuning.run import Tuning
 
 

@@ -94,6 +94,31 @@ class FoundNamesContract:
         (link,) = store.graph.link(ACME, ["anna berg"], as_of=AS_OF, trusted_only=True)
         assert link.entity_id == BERG
 
+    @pytest.mark.parametrize("given", ["before", "with", "after"])
+    def test_an_entity_that_is_not_trusted_gets_no_text_s_mention(self, store: Application, given: str) -> None:
+        text = record("a", "It was Anna Berg.")
+        impostor = record("berg", "He.", kind="entity", entity_type="Person", name="Anna Berg", trusted=False)
+        entity = vertex("berg", name="Anna Berg")
+        for items in {"before": [[impostor, entity], [text]], "with": [[impostor, entity, text]]}.get(
+            given, [[text], [impostor, entity], [entity]]
+        ):
+            written(store, *items)
+        assert names(store, "a") == {BERG}
+        assert [one.trusted for one in store.graph.get_many(ACME, [BERG, "berg"])] == [True, False]
+        trusted = impostor.model_copy(update={"trusted": True})
+        written(store, trusted, entity)
+        assert names(store, "a") == {"berg"}
+
+    def test_a_trusted_text_s_spelling_and_type_of_a_name_count_before_those_of_others(
+        self, store: Application
+    ) -> None:
+        written(store, record("a", "It was ÁNNA-BERG they say.", trusted=False))
+        (first,) = store.graph.get_many(ACME, [BERG])
+        written(store, record("b", "It was Anna Berg."))
+        written(store, record("c", "It was ÁNNA-BERG, he said.", trusted=False), record("d", "It was Anna-Berg."))
+        (berg,) = store.graph.get_many(ACME, [BERG])
+        assert (first.name, berg.name, berg.trusted) == ("ÁNNA-BERG", "Anna Berg", True)
+
     def test_a_write_that_was_stopped_is_completed_by_repeating_it(
         self, store: Application, monkeypatch: pytest.MonkeyPatch
     ) -> None:

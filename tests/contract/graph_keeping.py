@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import Relationship
+from braid.ports import knowledge_graph as ports_of_graphs
 from braid.ports.knowledge_graph import WritableGraph
 
 from tests.contract.knowledge_graph import walk
@@ -60,6 +61,36 @@ class GraphKeepingContract:
         assert [(one.source, one.target) for one in graph.scan(ACME).relationships] == [("b", "c")]
         assert [one.id for one in graph.scan(ACME).vertices] == ["a", "b", "c", "d"]
         assert len(graph.scan(GLOBEX).relationships) == 6
+
+    def test_mentions_that_were_found_in_texts_are_read_apart_from_all_others(self, graph: WritableGraph) -> None:
+        found = [edge("n", "a", "MENTIONS", evidence="a", position=3), edge("m", "a", "MENTIONS", position=0)]
+        others = [
+            edge("b", "a", "MENTIONS", predicate="found7"),
+            edge("a", "b", "MENTIONS", evidence="b", position=1),
+            edge("n", "b", "MENTIONS", evidence="b", position=5),
+            edge("n", "a", "KNOWS", position=2),
+        ]
+        for tenant in (ACME, GLOBEX):
+            edges = [one.model_copy(update={"tenant_id": tenant}) for one in (*found, *others)]
+            graph.upsert([vertex(name, tenant_id=tenant) for name in "abnm"], edges)
+        assert graph.found_mentions(ACME, ["a", "nobody"]) == sorted(found, key=Relationship.identity)
+        assert graph.found_mentions(ACME, []) == graph.found_mentions("nobody", ["a"]) == []
+
+    def test_mentions_are_passed_on_to_other_vertices(self, graph: WritableGraph) -> None:
+        mention = edge("old", "a", "MENTIONS", evidence="a", position=3, confidence=0.3, valid_at=day(1), trusted=False)
+        kept = edge("new", "b", "MENTIONS", confidence=0.4)
+        edges = [mention, kept, *(edge("old", name, "MENTIONS", position=1) for name in ("b", "new"))]
+        others = [edge("old", "a", "KNOWS"), edge("b", "old", "MENTIONS")]
+        for tenant in (ACME, GLOBEX):
+            graph.upsert(
+                [vertex(name, tenant_id=tenant) for name in ("a", "b", "old", "new")],
+                [one.model_copy(update={"tenant_id": tenant}) for one in (*edges, *others)],
+            )
+        assert graph.pass_mentions(ACME, {}) == graph.pass_mentions("nobody", {"old": "new"}) == 0
+        assert graph.pass_mentions(ACME, {"old": "new", "nobody": "new"}) == 1
+        meant = [mention.model_copy(update={"source": "new"}), kept, *others]
+        assert graph.relationships(ACME, ids=["a", "b", "new"]) == sorted(meant, key=Relationship.identity)
+        assert len(graph.relationships(GLOBEX, ids=["old"])) == 5
 
     def test_edges_end_by_their_evidence_once_and_never_later_or_before_they_began(self, graph: WritableGraph) -> None:
         edges = {
@@ -140,6 +171,20 @@ class GraphKeepingContract:
                 break
         assert vertices == names
         assert sorted(found) == sorted(one.identity() for one in edges)
+
+    def test_a_page_of_a_scan_ends_before_it_has_very_many_edges(
+        self, graph: WritableGraph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ports_of_graphs, "PAGE_EDGES", 3)
+        ends = ["ab", "ac", "ad", "ae", "ba", "ca", "cb", "ea"]
+        graph.upsert([vertex(name) for name in "abcde"], [edge(*pair) for pair in ends])
+        pages, cursor = [], None
+        while not pages or cursor:
+            page = graph.scan(ACME, after=cursor)
+            assert {one.source for one in page.relationships} <= {one.id for one in page.vertices}
+            pages.append(("".join(one.id for one in page.vertices), len(page.relationships)))
+            cursor = page.cursor
+        assert pages == [("a", 4), ("bcd", 3), ("e", 1)]
 
     def test_a_scan_refuses_a_cursor_that_is_none_and_another_tenants(self, graph: WritableGraph) -> None:
         graph.upsert([vertex("a"), vertex("b")], [])

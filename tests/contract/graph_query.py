@@ -353,3 +353,21 @@ class GraphQueryContract:
         assert ids(query(graph, "a", steps=(step(name="nothing " + text),))) == []
         assert ids(query(graph, "a", steps=(step(),))) == [text]
         assert graph.stats(ACME) == before
+
+    # --- facts ------------------------------------------------------------------------------------------------------
+
+    def test_as_facts_paths_say_predicates_and_since_when_they_are_valid(self, graph: KnowledgeGraph) -> None:
+        build(
+            graph,
+            edge("a", "b", "OWNS", predicate="as keeper", valid_at=day(2), invalid_at=day(30), evidence="page"),
+            edge("a", "b", "OWNS", confidence=0.5),
+            edge("b", "c", "OWNS", valid_at=day(3), confidence=0.5),
+        )
+        asked = {"steps": (step("OWNS"), step("OWNS")), "returns": QueryReturn.PATHS, "as_of": day(20)}
+        found = [hit.path for hit in query(graph, "a", as_facts=True, **asked).hits]
+        assert [path.predicates for path in found] == [("as keeper", ""), ()]
+        assert [path.valid_at for path in found] == [day(3), day(3)]
+        assert [path.invalid_at for path in found] == [day(30), None]
+        assert [path.evidence for path in found] == [("page", None), ()]
+        (merged,) = query(graph, "a", **asked).hits
+        assert (merged.path.predicates, merged.path.valid_at) == ((), None), "other queries read what they always did"

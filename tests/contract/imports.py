@@ -121,8 +121,8 @@ class ImportsContract:
     ) -> None:
         long = "".join(f"## Part {number}\n\n{'gate ' * 200}\n\n" for number in range(3))
         for number, text in enumerate((long, SENTENCE)):
-            library.objects.put(ACME, "posted/a/guide.md", text.encode())
-            imports.start(ACME, f"again-{number}", ImportAsked(key="posted/a/guide.md"))
+            library.objects.put(ACME, f"posted/{number}/a/guide.md", text.encode())
+            imports.start(ACME, f"again-{number}", ImportAsked(key=f"posted/{number}/a/guide.md"))
             assert ended(imports, f"again-{number}").status is ImportStatus.WRITTEN
         (record,) = library.index.scan(ACME).records
         assert (record.id, record.content) == ("documents/a/guide.md#chunk-0", SENTENCE)

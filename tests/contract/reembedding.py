@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from braid.models import Record
-    from braid.reembedding import Job
+    from braid.reembedding import ReembeddingJob
 
     from tests.stages import DemoStages
 
@@ -97,7 +97,7 @@ def nearest(stages: DemoStages, text: str, model: str) -> str:
     return hits.vector[0].id
 
 
-def until(stages: DemoStages, phase: Phase) -> Job:
+def until(stages: DemoStages, phase: Phase) -> ReembeddingJob:
     """Begin a move and work on it until it is in this phase."""
     services = stages.reembedding
     job = reembedding.plan(services, profile=SECOND)
@@ -109,7 +109,7 @@ def until(stages: DemoStages, phase: Phase) -> Job:
     return job
 
 
-def moved(stages: DemoStages) -> Job:
+def moved(stages: DemoStages) -> ReembeddingJob:
     return reembedding.run_to_end(stages.reembedding, reembedding.plan(stages.reembedding, profile=SECOND))
 
 

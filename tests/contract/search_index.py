@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import deadline
 from braid.errors import DimensionMismatch, InvalidRequest, StoreTooSlow
-from braid.models import Embedding, Filters, FurtherPart, Kind, SourceRef, SourceType, TimeRange
+from braid.models import Embedding, Filters, FurtherPart, Kind, SourceRef, SourceType, TimeRange, ValueKind
+from braid.models.metadata_filters import FACET_VALUES
 from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 from braid.retrieval.context.episodes import search_episodes
 
@@ -34,7 +35,7 @@ from tests.contract.shapes import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.models import Hit
+    from braid.models import Hit, Record
 
 
 def ids(hits: Sequence[Hit]) -> list[str]:
@@ -65,6 +66,20 @@ def scanned(index: SearchIndex, **conditions: Any) -> list[str]:
         if page.cursor is None:
             return seen
         after = page.cursor
+
+
+def _with_metadata() -> list[Record]:
+    given: dict[str, dict[str, Any]] = {
+        "a": {"team": "payments", "floor": -2.5, "open": True, "day": "2024-05-01"},
+        "b": {"team": "payments", "floor": 3, "open": False, "day": "2024-05-01T08:00:00+00:00"},
+        "c": {"team": "gates", "floor": 41, "open": 1, "day": "2024-07-01"},
+        "d": {"team": None, "floor": "3"},
+        "e": {"a.b[0]['x'] OR 1=1": "*"},
+        "f": {"long": "x" * 9_000 + "1"},
+        "g": {"": "", "day of week": "2024-99-99"},
+    }
+    foreign = record("foreign", "turbine", cosine=0.9, tenant_id=GLOBEX, metadata={**given["b"], "secret": "s"})
+    return [foreign, *(record(name, "turbine", cosine=0.5, metadata=one) for name, one in given.items())]
 
 
 class SearchIndexContract:
@@ -236,6 +251,8 @@ class SearchIndexContract:
         assert found(index, tenant_id=GLOBEX) == {"other"}
         assert ask(index, vector=AXIS).superseded == 1
         assert index.stats(ACME).records == 5
+        assert [index.count(ACME, at_most=most) for most in (9, 3)] == [5, 3]
+        assert index.count("nobody", at_most=9) == 0
         assert scanned(index, space_missing=SPACE) == []
 
     def test_the_parts_of_a_text_are_stored_and_go_with_it(self, index: SearchIndex) -> None:
@@ -450,6 +467,104 @@ class SearchIndexContract:
         index.upsert([record("old", "turbine", cosine=0.9, invalid_at=day(1), trusted=False)])
         assert ask(index, "turbine", AXIS).superseded == 1
         assert ask(index, "turbine", AXIS, filters=Filters(trusted_only=True)).superseded == 0
+
+    @pytest.mark.parametrize(
+        ("conditions", "expected"),
+        [
+            ({"team": "payments"}, "ab"),
+            ({"team": ["payments", "gates"]}, "abc"),
+            ({"team": {"none_of": ["payments"]}}, "cdefg"),
+            ({"team": {"exists": True}}, "abc"),
+            ({"team": {"exists": False}}, "defg"),
+            ({"floor": 3}, "b"),
+            ({"floor": 3.0}, "b"),
+            ({"floor": "3"}, "d"),
+            ({"floor": {"gte": 3}}, "bc"),
+            ({"floor": {"gt": 3}}, "c"),
+            ({"floor": {"lt": 3}}, "a"),
+            ({"floor": {"lte": 3, "gt": -2.5}}, "b"),
+            ({"floor": {"gte": -2.5, "lt": 3}}, "a"),
+            ({"open": True}, "a"),
+            ({"open": False}, "b"),
+            ({"open": 1}, "c"),
+            ({"day": "2024-05-01"}, "a"),
+            ({"day": {"gte": "2024-05-01"}}, "abc"),
+            ({"day": {"gt": "2024-05-01", "lt": "2024-06-01T00:00:00Z"}}, "b"),
+            ({"day": {"lte": "2024-05-01T10:00:00+02:00"}}, "ab"),
+            ({"a.b[0]['x'] OR 1=1": "*"}, "e"),
+            ({"long": "x" * 9_000 + "1"}, "f"),
+            ({"": ""}, "g"),
+            ({"nothing": "anything"}, ""),
+            ({"nothing": {"none_of": ["anything"]}}, "abcdefg"),
+            ({"team": "payments", "floor": {"gt": 0}}, "b"),
+            ([{"field": "team", "exists": True}, {"field": "team", "none_of": ["gates"]}], "ab"),
+        ],
+        ids=str,
+    )
+    def test_metadata_is_filtered_in_both_strands(self, index: SearchIndex, conditions: object, expected: str) -> None:
+        index.upsert(_with_metadata())
+        assert found(index, filters={"metadata": conditions}) == set(expected)
+        asked = SearchRequest(
+            tenant_id=ACME, k=1, as_of=AS_OF, filters={"metadata": conditions}, ids=(*"abcdefg", "unknown", "foreign")
+        )
+        assert index.passing(asked) == set(expected)
+
+    def test_metadata_that_is_changed_or_removed_is_filtered_as_it_is_now(self, index: SearchIndex) -> None:
+        index.upsert([record(name, "turbine", cosine=0.5, metadata={"team": "payments"}) for name in "abc"])
+        index.upsert([record("a", "turbine", cosine=0.5, metadata={"team": "gates"})])
+        index.upsert([record("b", "turbine", cosine=0.5)])
+        assert found(index, filters={"metadata": {"team": "payments"}}) == {"c"}
+        index.delete(ACME, ["c"])
+        assert found(index, filters={"metadata": {"team": "payments"}}) == set()
+        assert index.field_kinds(ACME, ["team"]) == {"team": {ValueKind.TEXT}}
+
+    def test_superseded_records_that_the_metadata_leaves_out_are_not_counted(self, index: SearchIndex) -> None:
+        ended = {"invalid_at": day(1), "metadata": {"team": "gates"}}
+        index.upsert([record("new", "turbine", cosine=0.5, metadata={"team": "payments"})])
+        index.upsert([record("old", "turbine", cosine=0.9, **ended)])
+        assert ask(index, "turbine", AXIS, filters={"metadata": {"team": "payments"}}).superseded == 0
+        assert ask(index, "turbine", AXIS, filters={"metadata": {"team": "gates"}}).superseded == 1
+
+    def test_a_filter_on_metadata_never_costs_hits(self, index: SearchIndex) -> None:
+        index.upsert([record(f"r{n:03}", "turbine", cosine=1 - n / 300, metadata={"n": n}) for n in range(300)])
+        hits = ask(index, "turbine", AXIS, filters={"metadata": {"n": {"gte": 290}}})
+        assert ids(hits.vector) == [f"r{n}" for n in range(290, 300)]
+        assert set(ids(hits.lexical)) == set(ids(hits.vector))
+
+    def test_the_kinds_of_values_of_a_field_are_those_of_the_tenants_records(self, index: SearchIndex) -> None:
+        index.upsert(_with_metadata())
+        asked = ["team", "floor", "open", "day", "nothing", "secret"]
+        assert index.field_kinds(ACME, asked) == {
+            "team": {ValueKind.TEXT},
+            "floor": {ValueKind.NUMBER, ValueKind.TEXT},
+            "open": {ValueKind.BOOLEAN, ValueKind.NUMBER},
+            "day": {ValueKind.DATE},
+        }
+        assert index.field_kinds(ACME, []) == {}
+        assert index.field_kinds("nobody", ["team"]) == {}
+
+    def test_values_are_counted_among_what_passes(self, index: SearchIndex) -> None:
+        index.upsert(_with_metadata())
+        asked = SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF)
+        counted = index.count_values(asked, ["team", "floor", "day", "long", "nothing", "secret"])
+        plain = {field: [(one.value, one.count) for one in values] for field, values in counted.items()}
+        assert plain["team"] == [("payments", 2), ("gates", 1)]
+        assert plain["floor"] == [(-2.5, 1), (3, 1), (41, 1), ("3", 1)]
+        assert sorted(plain["day"]) == [("2024-05-01", 1), ("2024-05-01T08:00:00+00:00", 1), ("2024-07-01", 1)]
+        assert plain["long"] == [("x" * 200 + "…", 1)]
+        assert plain["nothing"] == plain["secret"] == []
+        narrowed = asked.model_copy(update={"filters": Filters(metadata={"floor": {"gt": 0}})})
+        assert [(one.value, one.count) for one in index.count_values(narrowed, ["team"])["team"]] == [
+            ("gates", 1),
+            ("payments", 1),
+        ]
+
+    def test_only_the_most_frequent_values_of_valid_records_are_counted(self, index: SearchIndex) -> None:
+        rows = [record(f"r{n}", "turbine", metadata={"n": n, "odd": n % 2 == 1}) for n in range(FACET_VALUES + 9)]
+        index.upsert([*rows, record("old", "turbine", metadata={"odd": True}, invalid_at=day(1))])
+        counted = index.count_values(SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF), ["n", "odd"])
+        assert [one.value for one in counted["n"]] == list(range(FACET_VALUES))
+        assert {one.value: one.count for one in counted["odd"]} == {True: 14, False: 15}
 
     def test_a_time_range_is_half_open_and_needs_a_time(self, index: SearchIndex) -> None:
         index.upsert(

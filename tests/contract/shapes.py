@@ -105,6 +105,7 @@ class Clock:
 
 def without_parts(connection: sqlite3.Connection) -> None:
     """Give a store the tables of format 7: one vector of each text and space, and nothing that was found."""
+    connection.execute("DROP TABLE metadata")
     connection.execute("ALTER TABLE edges DROP COLUMN position")
     connection.execute("ALTER TABLE vertices DROP COLUMN found")
     connection.execute("DROP INDEX vectors_by_record")

@@ -13,6 +13,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from braid.engines.aws.dynamodb_cache import DynamoCache
+from braid.engines.aws.dynamodb_counts import DynamoCounts
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.engines.aws.sqs import SqsQueue
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
@@ -24,7 +25,8 @@ from moto import mock_aws
 from tests.contract.cache import CacheContract
 from tests.contract.object_store import ObjectStoreContract
 from tests.contract.queue import MAX_RECEIVES, QueueContract
-from tests.contract.shapes import ACME, Clock
+from tests.contract.shapes import ACME, GLOBEX, Clock
+from tests.contract.stored_counts import StoredCountsContract
 from tests.dynamo_table import cache_table
 
 if TYPE_CHECKING:
@@ -60,6 +62,23 @@ def clock() -> Clock:
 
 
 # --- contracts --------------------------------------------------------------------------------------------------------
+
+
+class TestDynamoCounts(StoredCountsContract):
+    @pytest.fixture
+    def counts(self) -> Iterator[DynamoCounts]:
+        with mock_aws():
+            yield DynamoCounts(cache_table(TABLE), TABLE)
+
+
+def test_a_forgotten_tenant_has_no_counts(clock: Clock) -> None:
+    with mock_aws():
+        table = cache_table(TABLE)
+        counts = DynamoCounts(table, TABLE)
+        for tenant in (ACME, GLOBEX):
+            counts.replace(tenant, {"records": 1})
+        DynamoCache(table, TABLE, clock=clock.seconds).forget(ACME)
+        assert (counts.read(ACME), counts.read(GLOBEX)) == (None, {"records": 1})
 
 
 class TestDynamoCache(CacheContract):

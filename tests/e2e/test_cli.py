@@ -334,6 +334,7 @@ def test_an_evaluation_without_questions_says_which_file_is_missing(braid: Braid
         (["search", "q", "-t", "nobody"], "tenants here: saltmarrow. `braid ingest DIR --tenant nobody` makes it"),
         (["ingest", "nowhere"], "nowhere: no such folder"),
         (["eval", "nowhere"], "nowhere: no such folder"),
+        (["serve", "--port", "0", "--tenant", "nobody"], "--tenant: nothing is known of 'nobody' in "),
         (["tune", "nowhere"], "nowhere: no such folder"),
         (["tune", "nowhere", "--metric", "beauty"], "--metric: 'beauty' is none of recall@2"),
     ],

@@ -18,10 +18,14 @@ TENANT = ("--tenant", "saltmarrow")
 OWNERS = {"start": {"names": ["Keelson"]}, "steps": [{"direction": "in", "types": ["OWNS"]}]}
 
 
-def test_what_an_entity_is_related_to_is_a_table_with_paths(braid: Braid) -> None:
-    done = braid("related", "Keelson", *TENANT, "--type", "OWNS", "--direction", "in")
+def test_what_an_entity_is_related_to_is_two_lines_each_in_eighty_columns(braid: Braid) -> None:
+    done = braid("related", "Keelson", *TENANT, "--type", "OWNS", "--direction", "in", COLUMNS="80")
     assert (done.status, done.err) == (0, "")
-    assert "Keelson ←OWNS─ Platform" in " ".join(done.out.split())
+    path, about = done.out.splitlines()
+    assert path.rstrip() == "0.50  Keelson ←OWNS─ Platform team"
+    assert about == "      Organization · team:platform"
+    wide = braid("related", "Keelson", *TENANT, "--depth", "2", "--limit", "200", COLUMNS="80").out
+    assert max(map(len, wide.splitlines())) <= 80
     found = json.loads(braid("related", "Keelson", *TENANT, "--type", "OWNS", "--json").out)
     assert [hit["id"] for hit in found["hits"]] == ["team:platform"]
 
@@ -32,7 +36,7 @@ def test_relations_of_strangers_are_marked_and_left_out_where_asked(braid: Braid
     entities = [{"entity": {"id": name, "name": name.title()}} for name in ("keel", "guild")]
     file.write_text("\n".join(json.dumps(line) for line in (*entities, {"relationship": edge})), encoding="utf-8")
     assert braid("ingest", str(file), *tenant).status == 0
-    assert "(not trusted)" in braid("related", "Keel", *tenant).out
+    assert " · not trusted" in braid("related", "Keel", *tenant).out
     assert "Nothing found" in braid("related", "Keel", *tenant, "--trusted-only").out
 
 

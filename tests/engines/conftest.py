@@ -7,10 +7,13 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.engines.aws.dynamodb_counts import DynamoCounts
 from braid.engines.opensearch.client import open_client
 from braid.settings import Refresh, Settings
+from moto import mock_aws
 
-from braid_cli.servers import state
+from braid_cli.local_servers import state
+from tests.dynamo_table import cache_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +39,14 @@ def opensearch_endpoint() -> str:
 @pytest.fixture(scope="session")
 def gremlin_endpoint() -> str:
     return endpoint("gremlin", "BRAID_NEPTUNE_ENDPOINT")
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoCounts]:
+    """Return stored counts of graphs, of which there are none yet."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    with mock_aws():
+        yield DynamoCounts(cache_table("counts"), "counts")
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.contract.shapes import ACME, edge, vertex
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from braid.engines.aws.dynamodb_counts import DynamoCounts
+
 
 @pytest.fixture(scope="module")
 def connected(gremlin_endpoint: str) -> Iterator[GremlinGraph]:
@@ -28,9 +30,9 @@ def connected(gremlin_endpoint: str) -> Iterator[GremlinGraph]:
 
 
 @pytest.fixture
-def graph(connected: GremlinGraph) -> GremlinGraph:
+def graph(connected: GremlinGraph, counts: DynamoCounts) -> GremlinGraph:
     connected._connection.submit(lambda g: g.V().drop())
-    return connected
+    return GremlinGraph(connected._connection, counts=counts)
 
 
 class TestGremlinGraph(KnowledgeGraphContract, GraphQueryContract, PropagationContract):
@@ -50,6 +52,7 @@ def test_writers_on_connections_of_their_own_write_the_same_once(graph: GremlinG
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
+    graph.recount(ACME)
     assert (graph.stats(ACME).vertices, graph.stats(ACME).edges) == (21, 20)
     assert len(walk(graph, "hub", limit=200).hits) == 20
 

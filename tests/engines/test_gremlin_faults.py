@@ -13,7 +13,7 @@ from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.errors import StoreError, StoreTooSlow, TransientStoreError
 from gremlin_python.process.graph_traversal import __
 
-from tests.contract.shapes import ACME, vertex
+from tests.contract.shapes import ACME, AS_OF, vertex
 from tests.engines.gremlin_proxy import GremlinProxy, Refusal
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_a_server_that_hangs_costs_a_question_no_more_than_its_time_however_pati
     proxy.faults.extend(["hang"] * 10)
     begun = time.monotonic()
     with pytest.raises(StoreTooSlow, match=r"within 0\.5 s"):
-        GremlinGraph(connection, question_s=0.5).stats(ACME)
+        GremlinGraph(connection, question_s=0.5).link(ACME, ["atlas"], as_of=AS_OF)
     assert time.monotonic() - begun < 1.5
     proxy.faults.clear()
     assert echo(connection, 2) == [2]

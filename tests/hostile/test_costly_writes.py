@@ -10,7 +10,10 @@ import pytest
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.graph import rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.found_names import found_id
 from braid.ingestion.supersession import SUPERSEDES
+from braid.models import MENTIONS
 from braid.ports.ingestion import WriteReport, WriteRequest
 from braid.settings import Settings
 
@@ -81,12 +84,12 @@ def test_a_circle_along_a_stored_chain_is_refused_in_few_words(stages: DemoStage
 
 
 @contextmanager
-def no_edges_read(reading: str) -> Iterator[None]:
-    """Fail when an edge that leads out of the hub is read."""
+def no_edges_read(reading: str, hub: str = "hub") -> Iterator[None]:
+    """Fail when an edge that leads out of the hub is read, unless it leads to a text of the write."""
     really = rows._edge
 
     def read(tenant_id: str, row: Any) -> Any:
-        assert row[0] != "hub", reading
+        assert row[0] != hub or row[2].startswith("q"), reading
         return really(tenant_id, row)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -123,6 +126,41 @@ def test_a_hub_is_written_again_without_reading_its_edges(stages: DemoStages) ->
     assert report.written == 1
     assert len(stages.graph.relationships(ACME, ids=["hub"])) == 200
     assert not stages.graph.relationships(GLOBEX, ids=["hub"])
+
+
+def store_name(stages: DemoStages, identity: str, *, found: bool) -> None:
+    """Store the name Keelson Harbour with many mentions that were found in texts."""
+    texts = [f"t{number}" for number in range(200)]
+    mentions = [edge(identity, text, MENTIONS, evidence=text, position=1) for text in texts]
+    name = vertex(identity, name="Keelson Harbour").model_copy(update={"found": found})
+    stages.graph.upsert([name, *(vertex(text, has_record=True) for text in texts)], mentions)
+
+
+def chunk(name: str, text: str) -> Record:
+    return record(name, text, source={"title": name, "chunk_index": 0}, metadata={"file": "a.md"})
+
+
+def test_an_entity_that_very_many_texts_mention_is_written_and_deleted_without_reading_its_mentions(
+    stages: DemoStages,
+) -> None:
+    store_name(stages, "hub", found=False)
+    with no_edges_read("for an entity of many mentions"):
+        write(stages, record("hub", "The harbour.", kind="entity", entity_type="Place", name="Keelson Harbour"))
+        write(stages, chunk("q#0", "They saw Keelson Harbour."))
+        write(stages, chunk("q#0", "They saw nothing."))
+        assert delete_records(ACME, ["hub"], stages).relationships == 200
+
+
+def test_a_name_that_very_many_texts_mention_passes_to_an_entity_without_being_read(stages: DemoStages) -> None:
+    found = found_id("keelson harbour")
+    store_name(stages, found, found=True)
+    request = WriteRequest(
+        tenant_id=ACME, vertices=(vertex("hub", name="Keelson Harbour"),), records=(chunk("q#0", "They saw it."),)
+    )
+    with no_edges_read("to pass them on", found):
+        assert not stages.write(request).errors
+    assert len(stages.graph.relationships(ACME, ids=["hub"])) == 200
+    assert stages.graph.get_many(ACME, [found]) == []
 
 
 def test_the_evidence_of_many_edges_is_superseded_without_reading_them(stages: DemoStages) -> None:

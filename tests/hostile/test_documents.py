@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion.documents import reading
+from braid.ingestion.bulk import local_imports
+from braid.ingestion.documents import reading, uploads
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, Limits, Section, Source, Unreadable
 from braid.ingestion.documents.files import find
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
-from braid.ingestion.documents.reader_process import ReaderProcess
+from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import document_id
 from braid.models import MAX_ID_BYTES
+from braid.models.records import MAX_METADATA_VALUE_BYTES
+from braid.ports.ingestion import ImportStatus
 from braid.settings import Settings
 
+from tests.contract.imports import ended
 from tests.document_files import SENTENCE, docx, pdf
+from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -127,6 +134,29 @@ def test_a_document_of_more_text_or_sections_than_one_may_hold_is_refused() -> N
     assert "1,000 characters" in refused("a.csv", b"a,b\n" + b"gate,opens\n" * 1_000, limits)
 
 
+def test_a_heading_above_very_many_sections_counts_as_often_as_it_is_stored() -> None:
+    html = b"<h1>" + b"gate " * 1_000 + b"</h1>" + b"<h2>a</h2>b" * 300
+    assert "1,000 characters" in refused("a.html", html, Limits(characters=1_000))
+    book = json.dumps({"cells": [cell("markdown", f"# {'gate ' * 1_000}\n\nx"), *[cell("code", "x")] * 60]})
+    found = reading.read(Source("a.ipynb", book.encode()))
+    assert max(len(part) for section in found.sections for part in section.heading) <= 500
+    assert len(found.title) <= 500
+
+
+def cell(kind: str, source: str) -> dict[str, object]:
+    return {"cell_type": kind, "source": source}
+
+
+def test_what_a_file_says_of_itself_is_no_longer_than_a_record_holds() -> None:
+    html = b'<meta name="author" content="' + b"a" * MEBIBYTE + b'"><p>' + SENTENCE.encode()
+    found = reading.read(Source("a.html", html))
+    assert len(str(found.metadata["author"])) == MAX_METADATA_VALUE_BYTES
+    lines = b"".join(b"%d: 0x%s\n" % (number, b"f" * 20) for number in range(1_000))
+    assert not reading.read(Source("a.md", b"---\n" + lines + b"---\n" + SENTENCE.encode())).metadata
+    lines = b"".join(b"%d: 1\n" % number for number in range(5_000))
+    assert len(reading.read(Source("a.md", b"---\n" + lines + b"---\n" + SENTENCE.encode())).metadata) <= 256
+
+
 def test_a_text_of_one_word_a_million_times_is_cut_in_linear_time() -> None:
     counted = 0
 
@@ -181,10 +211,12 @@ def test_links_out_of_the_folder_cycles_and_what_is_no_file_are_not_followed(tmp
     (folder / "out").symlink_to(outside)
     (folder / "secret.md").symlink_to(outside / "secret.md")
     (folder / "again.md").symlink_to(folder / "a.md")
+    (folder / "endless.md").symlink_to("x" * 300)
     os.mkfifo(folder / "pipe.md")
     found = find(folder)
     assert list(found.files) == ["a.md"]
     assert found.refused["out"] == found.refused["secret.md"] == "is a link that leads out of the folder"
+    assert found.refused["endless.md"] == "is a link that leads nowhere"
     assert found.refused["pipe.md"] == "is no regular file"
 
 
@@ -253,3 +285,95 @@ def test_of_a_folder_of_hostile_files_the_good_ones_go_in(store: DemoStages, tmp
     assert isinstance(report, FolderDone)
     assert report.documents == 2
     assert {one.path for one in report.skipped} == {"bomb.docx", "noise.txt", "huge.txt"}
+
+
+def post(door: FrontDoor, text: str) -> str:
+    """Post a text as the document a.md and return the id of its import."""
+    body = {"name": "a.md", "content": b64encode(text.encode()).decode()}
+    answered = door.ask("POST", "/documents", body, authorizer=claims(TENANT))
+    assert answered.status == 202, answered.text
+    return str(answered.json()["id"])
+
+
+def test_a_document_that_is_posted_while_its_former_version_is_written_is_not_lost(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door, posted, settle = FrontDoor(store), list[str](), uploads.settle
+
+    def settled(*given: Any, **named: Any) -> None:
+        if len(posted) == 1:
+            posted.append(post(door, "It closes at nine."))
+        settle(*given, **named)
+
+    monkeypatch.setattr(uploads, "settle", settled)
+    posted.append(post(door, "It closes at eight."))
+    assert ended(store.imports, posted[0]).status is ImportStatus.WRITTEN
+    assert ended(store.imports, posted[1]).status is ImportStatus.WRITTEN
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+    assert list(store.objects.list(TENANT, "posted/")) == []
+
+
+def test_a_document_whose_import_is_refused_takes_no_space(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_imports, "WAITING_PER_TENANT", 0)
+    body = {"name": "a.md", "content": b64encode(b"It closes at eight.").decode()}
+    assert FrontDoor(store).ask("POST", "/documents", body, authorizer=claims(TENANT)).status == 429
+    assert list(store.objects.list(TENANT, "posted/")) == []
+
+
+NO_CHARACTERS = {
+    "key.json": b'{"\\ud800key": "value"}',
+    "inner.json": b'{"a": {"\\ud800key": "value"}}',
+    "mapped.jsonl": b'{"title": "a", "\\udfff": {"\\ud800": "value"}}',
+    "title.md": b'---\ntitle: "\\uD800"\n"\\uD800": "\\uD800"\n---\nThe gate opens.\n',
+    "language.ipynb": b'{"metadata": {"kernelspec": {"language": "\\ud800"}},'
+    b' "cells": [{"cell_type": "code", "source": "x"}]}',
+    "number.md": b"---\nnumber: 0x" + b"f" * 5_000 + b"\n---\nThe gate opens.\n",
+    "controls.md": "It was E42\x80 and Alph\x9ba Beta, \x85 \x01 \x1c \x9f of Gates.".encode(),
+    "quoted.txt": b'They read "Heron\tGates" and "Heron\x1cGates" and "Heron\xc2\x85Gates" aloud.',
+    "latin.txt": b"The gate\x92s keeper, E42\x81, and Ren\xe9 Hero\x8dn were there.",
+}
+
+
+@pytest.mark.parametrize("name", NO_CHARACTERS)
+def test_what_is_no_character_stops_neither_its_file_nor_the_folder(
+    store: DemoStages, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / name).write_bytes(NO_CHARACTERS[name])
+    (folder / "zebra.md").write_text(SENTENCE)
+    *_, report = ingest_documents(folder, store, tenant_id=TENANT)
+    assert isinstance(report, FolderDone)
+    assert (report.documents, report.skipped) == (2, ())
+
+
+@pytest.mark.parametrize("why", ["takes longer than 60 seconds to read", "needs the package pypdf"])
+def test_what_was_read_of_a_file_is_kept_while_it_cannot_be_read_for_reasons_outside_of_it(
+    store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text(SENTENCE)
+    list(ingest_documents(folder, store, tenant_id=TENANT))
+    (folder / "a.md").write_text("The gate is closed.")
+    with monkeypatch.context() as patched:
+        patched.setattr(ReaderProcess, "read", lambda *_: Reading(unreadable=why, lasting=False))
+        *_, report = ingest_documents(folder, store, tenant_id=TENANT)
+    assert isinstance(report, FolderDone)
+    assert (report.documents, report.unchanged, [one.path for one in report.skipped]) == (1, 0, ["a.md"])
+    assert [record.content for record in store.index.scan(TENANT).records] == [SENTENCE]
+    list(ingest_documents(folder, store, tenant_id=TENANT))
+    assert [record.content for record in store.index.scan(TENANT).records] == ["The gate is closed."]
+
+
+def test_a_reader_that_fails_unforeseen_ends_the_ingest_rather_than_have_it_wait(
+    store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.md").write_text(SENTENCE)
+
+    def fail(*_: object) -> Reading:
+        raise MemoryError
+
+    monkeypatch.setattr(ReaderProcess, "read", fail)
+    with pytest.raises(MemoryError):
+        list(ingest_documents(tmp_path / "a.md", store, tenant_id=TENANT))

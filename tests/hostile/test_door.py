@@ -19,9 +19,9 @@ from braid.ingestion.bulk import local_imports, steps
 from braid.ingestion.items import read_lines
 from braid.settings import Settings
 
-from braid_cli.serving import server
-from braid_cli.serving.connections import Connection
-from braid_cli.serving.server import Bounds
+from braid_cli.http_server import server
+from braid_cli.http_server.connections import Connection
+from braid_cli.http_server.server import Bounds
 from tests.front_door import FrontDoor, claims, jwt
 from tests.served import served, token
 from tests.stages import DemoStages, demo_stages
@@ -448,6 +448,7 @@ def test_the_audit_log_says_who_did_what_to_which_tenant_and_never_what_it_said(
     door, before = FrontDoor(library), time.time()
     door.ask("POST", "/records", json.loads(RECORD))
     door.ask("GET", "/records", query={"limit": 3})
+    door.ask("POST", "/records:read", {"ids": ["short", "never-there"]})
     door.ask("POST", "/records:delete", {"ids": ["short", "never-there"]})
     door.ask("DELETE", "/records/short")
     door.ask("POST", "/records:import", {"key": "late/secret.jsonl"})
@@ -457,6 +458,7 @@ def test_the_audit_log_says_who_did_what_to_which_tenant_and_never_what_it_said(
     assert [(entry["event"], entry["status"], entry.get("count")) for entry in entries] == [
         ("write", 200, 1),
         ("list", 200, 3),
+        ("list", 200, 2),
         ("delete", 200, 2),
         ("delete", 200, 1),
         ("import", 202, 1),
@@ -493,6 +495,28 @@ def test_the_audit_log_is_its_owners_alone_and_keeps_no_more_than_it_may(
     assert [file.name for file in files] == ["audit.1.jsonl", "audit.2.jsonl", "audit.jsonl"]
     assert all(file.stat().st_mode & 0o777 == 0o600 and file.stat().st_size < 800 for file in files)
     assert json.loads(files[-1].read_text().splitlines()[-1])["count"] == 39
+
+
+def test_of_the_audit_log_no_tenant_and_no_caller_takes_more_than_their_share_from_another(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "FILE_BYTES", 2_000)
+    monkeypatch.setattr(audit, "FILES", 3)
+    door = FrontDoor(library)
+    for number in range(2):
+        assert door.ask("DELETE", f"/records/quiet{number}", authorizer=claims("pellworth")).status == 200
+    for _ in range(60):
+        assert door.ask("GET", "/records", authorizer=claims("saltmarrow")).status == 200
+        refused = door.ask("GET", "/records", headers={"braid-tenant": "pellworth"}, authorizer=claims("saltmarrow"))
+        assert refused.status == 403
+    files = [library.settings.home / f"audit{number}.jsonl" for number in (".2", ".1", "")]
+    entries = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert [entry["event"] for entry in entries if entry["tenant_id"] == "pellworth"].count("delete") == 2
+    assert {entry["event"] for entry in entries[2:]} == {"list", "refused"}
+    assert len(list(library.settings.home.glob("audit*"))) == len(files)
+    assert sum(file.stat().st_size for file in files) < 3 * 2_400
+    assert [entry["timestamp"] for entry in entries] == sorted(entry["timestamp"] for entry in entries)
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
 
 
 def test_however_many_requests_of_nobody_push_no_other_entry_out(

@@ -9,9 +9,10 @@ import pytest
 from braid.ingestion import supersession, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.supersession import SUPERSEDES
+from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE
 from braid.ingestion.writing import WriteRequest, require_written, write
 
-from tests.contract.shapes import ACME, day, edge, record
+from tests.contract.shapes import ACME, GLOBEX, day, edge, record
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -172,3 +173,33 @@ def test_what_a_tenant_deletes_meanwhile_is_checked_while_others_can_write(
     assert len(between.threads) == 2
     assert not any(between.inside)
     assert [found.id for found in library.index.get_many(ACME, ["kept", "a", "b"])] == ["kept"]
+
+
+def test_of_one_tenant_s_writes_few_embed_at_once_and_no_neighbour_waits_for_them(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, go, encode = threading.Semaphore(0), threading.Event(), writing._Encoding._encode
+    inside: list[str] = []
+
+    def held(encoding: Any, encoder: Any, lacking: Sequence[Any]) -> None:
+        if lacking and lacking[0].record.tenant_id == ACME:
+            inside.append(lacking[0].record.id)
+            entered.release()
+            go.wait(60)
+        encode(encoding, encoder, lacking)
+
+    monkeypatch.setattr(writing._Encoding, "_encode", held)
+    requests = [WriteRequest(tenant_id=ACME, records=[record(f"r{number}", "x")]) for number in range(5)]
+    threads = [threading.Thread(target=write, args=(request, library), daemon=True) for request in requests]
+    try:
+        for thread in threads:
+            thread.start()
+        assert all(entered.acquire(timeout=60) for _ in range(EMBEDDING_AT_ONCE))
+        theirs = WriteRequest(tenant_id=GLOBEX, records=[record("g", "x", tenant_id=GLOBEX)])
+        assert write(theirs, library).written == 1
+        assert len(inside) == EMBEDDING_AT_ONCE
+    finally:
+        go.set()
+        for thread in threads:
+            thread.join(60)
+    assert len(library.index.get_many(ACME, [f"r{number}" for number in range(5)])) == 5

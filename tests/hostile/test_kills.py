@@ -1,4 +1,4 @@
-"""Processes that write, delete and import are killed at random moments, and disks fill up: all of a write or nothing.
+"""Processes that write, delete, import and ingest are killed at any moment, and disks fill up: a write is whole or not.
 
 ``KILLS=200`` is the long form.
 """
@@ -27,15 +27,19 @@ from braid.ports.search_index import SearchRequest
 from braid_cli.datasets.ingest_file import ingest_file
 from tests.contract.shapes import ACME, AS_OF, edge, record, vertex
 from tests.hostile.writers import (
+    CHUNKS,
     apply,
     everything,
+    ingest_folder,
     keep_importing,
+    keep_ingesting,
     keep_writing,
     operations,
     pages_of,
     stages,
     word,
     write_file,
+    write_folder,
 )
 
 if TYPE_CHECKING:
@@ -46,11 +50,14 @@ if TYPE_CHECKING:
 
 KILLS = int(os.environ.get("KILLS", "20"))
 PAIRS = max(1, KILLS * 6 // 20)
-IMPORTS = max(1, KILLS - 2 * PAIRS)
+FOLDERS = max(1, KILLS * 3 // 20)
+IMPORTS = max(1, KILLS - 2 * PAIRS - FOLDERS)
 FIRST = int(os.environ.get("KILLS_FROM", "0"))
 """Number of the first round, so that a long form may be run in parts."""
 LATER = AS_OF + timedelta(days=365)
 FILE_ITEMS = 500
+RECORDS = CHUNKS + 3
+"""Records of one write."""
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.hostile.writers"])
 
@@ -112,7 +119,8 @@ def require_whole(store: DemoStages, name: str, held: dict[str, Any]) -> None:
         assert link.entity_id == f"{own}-e"
         reached = store.graph.expand(ExpandRequest(tenant_id=ACME, seeds=(link.entity_id,), max_hops=1, as_of=LATER))
         assert {hit.id for hit in reached.hits} <= valid
-        assert {f"{own}-c{at}" for at in range(4)} <= {hit.id for hit in reached.hits} or f"{own}-f" not in valid
+        told = {f"{own}-d", *(f"{own}-c{at}" for at in range(CHUNKS))}
+        assert told <= {hit.id for hit in reached.hits} or f"{own}-f" not in valid
     assert all(word(name, 0, 0)[:3] in one.content for key, one in held.items() if key.startswith("record"))
 
 
@@ -134,7 +142,7 @@ def test_two_killed_writers_leave_all_that_they_acknowledged_and_no_half_of_a_wr
         require_whole(store, name, held)
         reference.close()
     apply(store, "c", ("write", 0, 0))
-    assert len(found_by_words(store, word("c", 0, 0))) == 6
+    assert len(found_by_words(store, word("c", 0, 0))) == RECORDS
     store.close()
 
 
@@ -171,6 +179,52 @@ def test_a_killed_import_leaves_whole_pages_and_is_finished_by_the_next(
     store.close()
 
 
+@pytest.fixture(scope="module")
+def ingested(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[str, Any], dict[str, Any]]:
+    """Return a folder of documents, a home in which its first version is ingested, and all that either version is."""
+    folder, home = (tmp_path_factory.mktemp("folder") / name for name in ("papers", "home"))
+    write_folder(folder, 1)
+    store = stages(home)
+    ingest_folder(store, folder)
+    first = everything(store)
+    store.close()
+    write_folder(folder, 2)
+    store = stages(shutil.copytree(home, home.with_name("whole")))
+    ingest_folder(store, folder)
+    second = everything(store)
+    store.close()
+    return folder, home, first, second
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + FOLDERS))
+def test_a_killed_ingest_of_a_folder_leaves_whole_records_and_is_finished_by_the_next(
+    tmp_path: Path, ingested: tuple[Path, Path, dict[str, Any], dict[str, Any]], seed: int
+) -> None:
+    folder, before, first, second = ingested
+    home = shutil.copytree(before, tmp_path / "home")
+    acknowledged = killed(keep_ingesting, home, [folder], seed, 3.0) == [2]
+    store = stages(home)
+    held = everything(store)
+    assert repair(ACME, store, dry_run=True).counts == {}
+    if acknowledged:
+        assert not unlike(held, second)
+    assert not unlike({key: one for key, one in held.items() if key not in first or unlike({key: one}, first)}, second)
+    ingest_folder(store, folder)
+    after = everything(store)
+    assert after.keys() == second.keys()
+    assert not unlike(after, second)
+    store.close()
+
+
+def unlike(held: dict[str, Any], meant: dict[str, Any]) -> list[str]:
+    """Return what is held and differs from what is meant, apart from when it was written."""
+
+    def plain(one: Any) -> Any:
+        return None if one is None else one.model_dump(exclude={"updated_at", "created_at"})
+
+    return [key for key, one in held.items() if plain(one) != plain(meant.get(key))]
+
+
 # --- full disks -------------------------------------------------------------------------------------------------------
 
 
@@ -178,7 +232,9 @@ def test_whatever_page_a_full_disk_refuses_nothing_of_that_write_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit goes up by a page until the write succeeds, so that it is refused in each of its parts."""
-    apply(stages(tmp_path / "home"), "a", ("write", 0, 0))
+    first = stages(tmp_path / "home")
+    apply(first, "a", ("write", 0, 0))
+    edges = first.graph.stats(ACME).edges
     names = [f"zq{at}" for at in range(30)]
     request = WriteRequest(
         tenant_id=ACME,
@@ -214,7 +270,7 @@ def test_whatever_page_a_full_disk_refuses_nothing_of_that_write_stays(
     limits.append(1_000_000)
     store = stages(tmp_path / "home")
     assert found_by_words(store, "turbine") == set(names)
-    assert store.graph.stats(ACME).edges == len(request.relationships) + 6
+    assert store.graph.stats(ACME).edges == len(request.relationships) + edges
     store.close()
 
 
@@ -250,7 +306,7 @@ def test_a_device_that_fills_up_keeps_what_was_acknowledged_and_goes_on_when_the
         fill()
     assert done > 0
     held = everything(store)
-    assert len([key for key in held if key.startswith("record")]) == 6 * done
+    assert len([key for key in held if key.startswith("record")]) == RECORDS * done
     assert repair(ACME, store, dry_run=True).counts == {}
     store.close()
     ballast.unlink()

@@ -22,14 +22,17 @@ from braid.engines.embedded.search.bm25 import match_expression
 from braid.engines.rerankers import requests
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.phases import phases_of
+from braid.ingestion.documents import reading
+from braid.ingestion.documents.chunking import Chunker
+from braid.ingestion.documents.document import Document, Section, Source, Unreadable
 from braid.ingestion.items import read_lines
-from braid.models import Intent, Name, QueryText, RecordId, TenantId, Timestamp
+from braid.models import Intent, Name, QueryText, Record, RecordId, TenantId, Timestamp
 from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats
 from braid.ports.name_finder import SourceText
 from braid.retrieval.context import selection
-from braid.retrieval.stages import results_and_citations
-from braid.understanding import multi_hop, names, question, tokens
+from braid.retrieval.stages import excerpts, results_and_citations
+from braid.understanding import intent, multi_hop, names, tokens
 from braid.understanding.name_finding import RuleNameFinder, title_names
 from pydantic import TypeAdapter
 
@@ -93,6 +96,11 @@ MADE_OF = {
     "an ARN": "arn:aws:sts::1:assumed-role/",
     "commas": "[a, ",
     "escapes": "\\u0041",
+    "images": "![",
+    "rows": "a,b\n",
+    "a row of a table": "|a",
+    "blocks that look closed": "<div/>",
+    "elements that others close": "<i></b>x",
 }
 ENDS = ("!", '"', "s between")
 
@@ -157,22 +165,44 @@ def line(text: str) -> None:
     read_lines([("line 1", raw), ("line 2", b'{"id": "a", "content": "' + raw + b'"}')], "saltmarrow")
 
 
+def document(suffix: str) -> Read:
+    def read(text: str) -> None:
+        with suppress(Unreadable):
+            reading.read(Source(f"a{suffix}", text.encode()))
+
+    return read
+
+
+def chunked(text: str) -> None:
+    chunker = Chunker(lambda part: len(part.split()), 256)
+    chunker.chunks(Document(text[:600], "text", (Section(text, (text[:600],)),)))
+
+
 def cited(text: str) -> None:
     results_and_citations._CHUNK.match(text)
     results_and_citations._PAGE.search(text)
-    results_and_citations.excerpt(text)
+    excerpts.excerpt(text)
+
+
+def excerpted(text: str) -> None:
+    finder = excerpts.Excerpts("Who ordered the write freeze?")
+    whole = f"{text} freeze {text}"
+    sentence = finder.sentence(Record(id="a", tenant_id="saltmarrow", content=whole))
+    assert sentence
+    excerpts.excerpt(whole, sentence, finder.within(whole, sentence))
 
 
 QUESTIONS: dict[str, Read] = {
-    "its mode": question.detect_mode,
-    "its intent": question.detect_intent,
-    "its model": lambda text: question.detect_embedding_type(text, Intent.LOOKUP),
-    "its direction": lambda text: question.walk_direction(text, Intent.CAUSAL),
-    "its time": lambda text: question.time_relation(text, None),
-    "its ends": question.wants_ends,
+    "its mode": intent.detect_mode,
+    "its intent": intent.detect_intent,
+    "its model": lambda text: intent.detect_embedding_type(text, Intent.LOOKUP),
+    "its direction": lambda text: intent.walk_direction(text, Intent.CAUSAL),
+    "its time": lambda text: intent.time_relation(text, None),
+    "its ends": intent.wants_ends,
     "its steps": lambda text: multi_hop.parse_steps(text, GRAPH),
     "its phrases": names.phrases,
     "its names": names.lookup_keys,
+    "its excerpts": excerpts.Excerpts,
     "its words": lambda text: match_expression(tokens.search_words(text)),
     "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
@@ -200,7 +230,11 @@ TEXTS: dict[str, Read] = {
     "a body with a text": as_a_body,
     "base64": as_base64,
     "a line": line,
+    "an excerpt": excerpted,
     "a shared word": lambda text: selection.share_of_words(["a"], text),
+    "names found in a text": names_found,
+    "a document in chunks": chunked,
+    **{f"a document {suffix}": document(suffix) for suffix in (".md", ".txt", ".csv", ".py", ".js", ".html", ".json")},
 }
 """What may have megabytes."""
 

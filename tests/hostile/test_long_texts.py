@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from braid.retrieval.stages.results_and_citations import MAX_ANSWER_BYTES, excerpt, shortened
+from braid.retrieval.stages.excerpts import Excerpts, excerpt
+from braid.retrieval.stages.results_and_citations import MAX_ANSWER_BYTES, shortened
 
 from tests.fakes import fused, query, record, searched
 
@@ -29,6 +30,14 @@ def taken(do: Callable[[], object]) -> float:
 def test_an_excerpt_reads_no_more_than_the_beginning() -> None:
     texts = (MEGABYTE, " " * 1_000_000, "x" * 1_000_000)
     assert taken(lambda: [excerpt(text) for text in texts * 6]) < 0.05
+
+
+def test_the_sentences_of_a_long_text_are_compared_in_little_time() -> None:
+    finder = Excerpts("What was said last?", results=10)
+    before, last = MEGABYTE + "\n", "It was said last."
+    read = record("a", content=before + last)
+    assert finder.sentence(read) == (len(before), len(before + last))
+    assert taken(lambda: finder.sentence(read)) < 0.1
 
 
 def test_nineteen_long_texts_are_shortened_in_little_time() -> None:

@@ -34,8 +34,8 @@ class Apart(DemoStages):
     """Stores that do not commit together, and note what is being written."""
 
     @property
-    def notes(self) -> EmbeddedObjectStore:
-        """The notes."""
+    def intent_log(self) -> EmbeddedObjectStore:
+        """The intent log."""
         return self.objects  # type: ignore[return-value]
 
     @contextmanager
@@ -105,7 +105,7 @@ def test_an_edge_that_went_with_a_record_stays_away_when_the_record_is_written_a
 def test_an_edge_that_was_removed_by_itself_stays_away_and_the_others_come_back(store: Apart) -> None:
     gone, kept = edge("ada", "hall", "KNOWS"), edge("hall", "ada", "HOUSES")
     break_off(store, *PEOPLE, gone, kept, after="index")
-    forget(ACME, store.notes, edges=[gone])
+    forget(ACME, store.intent_log, edges=[gone])
     repair(ACME, store)
     assert [one.type for one in store.graph.scan(ACME).relationships] == ["HOUSES"]
     assert list(unfinished(ACME, store.objects)) == []

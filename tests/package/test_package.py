@@ -89,7 +89,7 @@ def test_it_is_small_and_has_no_pytorch_and_no_client_of_deployed_stores(
     assert size < MOST_MEGABYTES
     names = {path.name for path in installed.environment.glob("lib/*/site-packages/*")}
     assert not names & {"torch", "sentence_transformers", "opensearchpy", "gremlin_python"}
-    assert not list(installed.environment.glob("lib/*/site-packages/braid_cli/servers"))
+    assert not list(installed.environment.glob("lib/*/site-packages/braid_cli/local_servers"))
 
 
 def test_importing_it_pays_for_nothing_that_is_not_used(installed: Installed) -> None:
@@ -98,7 +98,7 @@ def test_importing_it_pays_for_nothing_that_is_not_used(installed: Installed) ->
     )
     assert json.loads(installed.run("python", "-c", script)) == ["braid", "braid.version"]
     said = installed.run("python", "-c", "import braid; print([getattr(braid, name) for name in braid.__all__])")
-    assert "braid.client.face.Braid" in said
+    assert "braid.client.braid.Braid" in said
 
 
 def test_the_first_three_lines_answer_from_a_folder_of_notes(installed: Installed, figures: list[str]) -> None:

@@ -80,6 +80,25 @@ def test_every_strategy_answers_alike_in_process_and_through_the_state_machine(
     assert comparable(through_states) == comparable(pipeline.answer(query, stages))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who owns Keelson?",
+        "How many services depend on Keelson?",
+        "Which services do not depend on Keelson?",
+        "Who works on the services that the Dock team owns?",
+        "Who owns the services that depend on Foretop?",
+    ],
+)
+def test_facts_answer_alike_in_process_and_through_the_state_machine(
+    stages: DemoStages, workflow: Workflow, text: str
+) -> None:
+    query = question(text=text)
+    answer = workflow.answer(query)
+    assert answer.results[0].facts is not None
+    assert comparable(answer) == comparable(pipeline.answer(query, stages))
+
+
 LOST = ["plan", "embed", "vector_search", "graph_expand:link", "graph_expand:expand", "graph_expand", "fuse_rerank"]
 
 

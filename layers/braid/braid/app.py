@@ -16,9 +16,10 @@ from braid.models.model_profiles import AUTO, resolve
 from braid.models.query import check_reranker
 from braid.ranking import scoring
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
-from braid.retrieval.stages.seeds_and_hits import Budget
+from braid.retrieval.stages.linking_and_seeds import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
+from braid.understanding.selectivity import MAX_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from braid.models import Answer, FusionParameters, Query
     from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
-    from braid.reembedding import Job
+    from braid.reembedding import ReembeddingJob
     from braid.reembedding.drifted_records import DriftedRecordQueue
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
@@ -107,7 +108,9 @@ class Application(Models):
             graph=graph,
             model_ids=model_ids,
             candidates=self.settings.candidates,
-            count_records=lambda tenant_id: self.index.stats(tenant_id),  # noqa: PLW0108 - opens the index only then
+            # Both open the index only then.
+            count_records=lambda tenant_id: self.index.count(tenant_id, at_most=MAX_COUNTED),
+            field_kinds=lambda tenant_id, fields: self.index.field_kinds(tenant_id, fields),  # noqa: PLW0108
         )
 
     def embed(self, request: EmbedRequest) -> Embedded:
@@ -281,7 +284,7 @@ class Application(Models):
         # Not the error's text: it may quote what the object holds.
         return LocalImports(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
 
-    def reembed(self, tenant_id: str) -> Job:
+    def reembed(self, tenant_id: str) -> ReembeddingJob:
         """Start re-embedding a tenant's outdated records.
 
         The workflow is started where one is named; elsewhere ``braid reembed`` does the work.

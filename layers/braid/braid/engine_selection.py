@@ -83,7 +83,7 @@ class Engines:
             self.cache.advance(tenant_id)
 
     @property
-    def notes(self) -> ObjectStore | None:
+    def intent_log(self) -> ObjectStore | None:
         """The store that notes writes in progress; None where writes are one transaction, or without a bucket."""
         return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
 
@@ -117,7 +117,12 @@ class Engines:
                 return EmbeddedKnowledgeGraph(self.store, question_s=self.settings.embedded_question_s)
         from braid.engines.neptune.knowledge_graph import GremlinGraph
 
-        return GremlinGraph.connect(self.settings)
+        counts = None
+        if self.settings.cache_table:
+            from braid.engines.aws.dynamodb_counts import DynamoCounts
+
+            counts = DynamoCounts.connect(self.settings)
+        return GremlinGraph.connect(self.settings, counts=counts)
 
     @cached_property
     def schemas(self) -> SchemaRegistry:

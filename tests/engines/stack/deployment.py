@@ -29,7 +29,7 @@ import boto3
 import yaml
 from botocore.config import Config
 
-from braid_cli.servers import localstack_server, process
+from braid_cli.local_servers import localstack_server, process
 from make.templates import read_template
 
 if TYPE_CHECKING:

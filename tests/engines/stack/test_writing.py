@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from braid.models import Record
-    from braid.reembedding import Job
+    from braid.reembedding import ReembeddingJob
 
     from tests.engines.stack.deployed import Deployed
 
@@ -199,7 +199,7 @@ def test_a_stopped_execution_is_gone_on_with_by_the_next_one(writing: Writing) -
     first = writing.deployed.start("Reembed", {"tenant_id": writing.tenant})
     services = writing.stages.reembedding
 
-    def begun() -> list[Job]:
+    def begun() -> list[ReembeddingJob]:
         return [job for job in reembedding.status(services) if job.status is Status.RUNNING and job.written]
 
     until(begun, "some records are embedded again")

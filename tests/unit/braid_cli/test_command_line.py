@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from braid_cli import main
 
@@ -25,6 +26,15 @@ def test_the_table_names_every_command_in_the_order_of_the_help() -> None:
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_a_command_is_there_when_only_its_module_is_imported(name: str) -> None:
     assert commands([name]) == [each for each in main.COMMANDS if main.COMMANDS[each] == main.COMMANDS[name]]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("braid re", {"reembed", "related", "repair"}), ("braid related --de", {"--depth"})]
+)
+def test_a_shell_completes_commands_and_options(typed: str, offered: set[str]) -> None:
+    words = {"_BRAID_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = CliRunner().invoke(main.command_line(), prog_name="braid", env=words)
+    assert set(done.output.split()) == offered
 
 
 def test_what_the_library_warns_of_is_a_line_like_any_other_complaint(

@@ -277,6 +277,19 @@ def test_judgements_written_on_windows_are_read(folder: Path) -> None:
     assert read_dataset(folder, "acme", judged=True).judged[0].relevant == {"qa-1": 1}
 
 
+def test_judgements_are_those_of_test_of_the_only_file_or_of_the_one_that_is_named(folder: Path) -> None:
+    def relevant(split: str | None = None) -> dict[str, int]:
+        return read_dataset(folder, "acme", judged=True, split=split).judged[0].relevant
+
+    dev, test = (folder / "qrels" / f"{name}.tsv" for name in ("dev", "test"))
+    dev.write_text("query-id\tcorpus-id\tscore\nq1\tperson:ada\t2\n", encoding="utf-8")
+    assert (relevant(), relevant("dev"), relevant("test")) == ({"qa-1": 1}, {"person:ada": 2}, {"qa-1": 1})
+    test.unlink()
+    assert relevant() == {"person:ada": 2}
+    (folder / "qrels" / "train.tsv").write_text("", encoding="utf-8")
+    assert mistakes(folder, judged=True) == ["qrels/test.tsv: missing; --split names another: dev, train"]
+
+
 def test_a_subfolder_has_other_questions_about_the_same_data(folder: Path) -> None:
     other = folder / "held-back"
     (other / "qrels").mkdir(parents=True)

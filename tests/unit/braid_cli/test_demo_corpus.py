@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from braid.models import EntityLink, Kind, Record, Relationship, SourceType
+from braid.understanding import intent as understanding
 from braid.understanding import names, tokens
-from braid.understanding import question as understanding
 
 from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
 

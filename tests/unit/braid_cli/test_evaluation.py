@@ -23,7 +23,7 @@ from braid_cli.evaluation.confidence import Asked, Reliability, WithoutRecords, 
 from braid_cli.evaluation.configurations import Configuration, RankedIds, configurations, local_rerankers
 from braid_cli.evaluation.document import write
 from braid_cli.evaluation.failures import Failure, failures
-from braid_cli.evaluation.figures import Difference, Figures, bootstrap, difference, percentile, randomisation_p, score
+from braid_cli.evaluation.metrics import Difference, Figures, bootstrap, difference, percentile, randomisation_p, score
 from braid_cli.evaluation.plots import draw
 from braid_cli.evaluation.run import Evaluation, Row, evaluate, evaluate_folder
 from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups

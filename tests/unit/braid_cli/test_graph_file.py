@@ -60,7 +60,7 @@ def test_an_edge_without_a_type_has_its_key_or_is_a_relation(tmp_path: Path) -> 
         ({"nodes": [{"name": "a"}], "edges": []}, "nodes[0]: "),
         ({"nodes": [*NODES, {"id": "7"}], "edges": []}, "nodes[2]: id: '7' stands already at "),
         ({"nodes": NODES, "edges": [{**EDGE, "target": "x"}]}, "edges[0]: target: 'x' is none of the nodes"),
-        ({"nodes": NODES, "edges": [EDGE, {**EDGE, "type": "no type"}]}, "edges[1]: type: "),
+        ({"nodes": NODES, "edges": [EDGE, {**EDGE, "type": "…"}]}, "edges[1]: type: "),
         ({"nodes": NODES, "links": [{**EDGE, "confidence": 2}]}, "links[0]: confidence: "),
     ],
 )

@@ -71,6 +71,16 @@ def test_records_vertices_and_relationships_are_written_and_counted(stages: Demo
     assert len(found(stages, "turbine")) == ROWS
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_names_are_found_in_a_folder_of_texts_alone(stages: DemoStages, tmp_path: Path, given: bool) -> None:
+    folder = write(tmp_path / "data", word="It was Anna Berg who wrote")
+    if not given:
+        for name in ("entities", "relationships"):
+            (folder / f"{name}.jsonl").unlink()
+    done = ingest(read_dataset(folder, TENANT), stages)
+    assert (done.names, done.mentions) == ((0, 0) if given else (1, ROWS))
+
+
 def test_progress_counts_records_up_to_all(stages: DemoStages, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     ingest(

@@ -41,7 +41,7 @@ def asked(braid: Braid, talk: Callable[[Client], Awaitable[Any]], *, may_add: bo
     """Return what a conversation of the official client with the server comes to."""
 
     async def hold() -> Any:
-        async with Client(make_server(braid, may_add=may_add)) as client:
+        async with Client(make_server(lambda: braid, may_add=may_add)) as client:
             try:
                 return await talk(client)
             except MCPError as error:
@@ -173,6 +173,8 @@ def test_a_deployed_braid_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("BRAID_TOKEN", raising=False)
     with pytest.raises(ConfigurationError, match="BRAID_TOKEN: is not set"):
         mcp(url="https://braid.example.com")
+    with pytest.raises(ConfigurationError, match="OTHER: is not set"):
+        mcp(url="https://braid.example.com", token_env="OTHER")  # noqa: S106 - a variable's name
 
 
 def test_the_command_speaks_the_protocol_over_standard_input_and_output(stages: DemoStages, tmp_path: Path) -> None:

@@ -8,11 +8,16 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.errors import StoresUnavailable
+from braid.settings import Settings
 
-from braid_cli.serving.server import Bounds, Server, development_token
+from braid_cli.commands.serve import _warm
+from braid_cli.http_server.server import Bounds, Server, development_token
+from tests.stages import DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 KEY = b"k" * 32
 NOW = 1_700_000_000.0
@@ -156,7 +161,7 @@ def test_a_body_too_long_is_refused_by_its_length_and_by_its_bytes_and_never_han
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("braid_cli.serving.server.READ_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("braid_cli.http_server.server.READ_TIMEOUT_S", 0.01)
 
     async def never() -> int:
         sent: list[Given] = []
@@ -212,3 +217,23 @@ def test_whether_it_lives_can_be_asked_while_it_is_busy(server: Server, handler:
         return (await health)[0]
 
     assert asyncio.run(crowd()) == 200
+
+
+def test_each_tenant_has_been_asked_before_its_link_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = DemoStages(Settings(home=tmp_path))
+
+    def fail() -> None:
+        message = "none answers"
+        raise StoresUnavailable(message)
+
+    try:
+        _warm(stages, ["ours", "theirs"])
+        assert (stages.calls["embed"], stages.calls["vector_search"], stages.calls["fuse_rerank"]) == (2, 2, 2)
+        assert capsys.readouterr().err == ""
+        stages.faults = {"vector_search": fail, "graph_expand": fail}
+        _warm(stages, ["ours"])
+        assert capsys.readouterr().err.startswith("braid: ours: cannot be asked: ")
+    finally:
+        stages.close()

@@ -103,6 +103,16 @@ def test_a_result_has_title_score_strands_text_path_and_where_to_read_it() -> No
     assert lines[5] == "read document “Manual”, page 5, chunk 7 · manual.pdf#chunk-7"
 
 
+def test_the_sentence_that_fits_the_question_best_is_bold() -> None:
+    citation = Citation(
+        type=SourceType.QA, title="Valve", excerpt="…It\tsticks. Mind [it].", marked=(1, 11), reliability=0.9
+    )
+    console = Console(width=100, force_terminal=True, highlight=False)
+    with console.capture() as capture:
+        show_answer(console, answer(result(citation=citation)))
+    assert "…\x1b[1mIt sticks.\x1b[0m Mind [it]." in capture.get()
+
+
 def test_how_likely_a_question_is_answered_is_said_in_words() -> None:
     assert "nothing here seems to answer this (0.21 of 1)" in shown(answer(result(), confidence=0.21))
     assert "unsure whether these answer it (0.30 of 1)" in shown(answer(result(), confidence=0.3))

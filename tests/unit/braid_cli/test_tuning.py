@@ -20,10 +20,10 @@ from rich.console import Console
 
 from braid_cli.datasets.dataset import JudgedQuery, read_dataset
 from braid_cli.evaluation import run as evaluating
-from braid_cli.evaluation.figures import score
+from braid_cli.evaluation.metrics import score
 from braid_cli.tuning.captured import CapturedQuestion, Found, capture, measures
+from braid_cli.tuning.coordinate_search import TUNED_PARAMETERS, quality, search
 from braid_cli.tuning.run import Tuning, assign_folds, tune, tune_folders, write
-from braid_cli.tuning.search import TUNED_PARAMETERS, quality, search
 from braid_cli.tuning.show import show_tuning
 from tests.fakes import NOW, hits, plan, query, record, walked
 from tests.stages import DEMO, DemoStages, demo_stages

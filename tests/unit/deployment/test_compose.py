@@ -1,4 +1,4 @@
-"""``compose.yaml`` starts what ``python -m braid_cli.servers`` starts: the same versions, the same configuration."""
+"""``compose.yaml`` starts what ``python -m braid_cli.local_servers`` starts: the same versions and configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from braid_cli.servers import gremlin_server, localstack_server, opensearch_server
+from braid_cli.local_servers import gremlin_server, localstack_server, opensearch_server
 
 
 @pytest.fixture

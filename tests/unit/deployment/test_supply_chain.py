@@ -19,7 +19,7 @@ import pytest
 import yaml
 from braid.settings.files import load_profiles
 
-from braid_cli.servers import localstack_server
+from braid_cli.local_servers import localstack_server
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -88,7 +88,7 @@ def test_every_tool_is_installed_by_hashes_at_the_version_that_the_makefile_name
 
 
 def test_nothing_is_installed_without_hashes() -> None:
-    assert '"--require-hashes", "--requirement"' in read("braid_cli/servers/localstack_server.py")
+    assert '"--require-hashes", "--requirement"' in read("braid_cli/local_servers/localstack_server.py")
     for name in ("Makefile", "make/deploy.mk", "make/engines.mk", "functions/Dockerfile", ".ci/run"):
         text = read(name).replace("\\\n", " ")
         for line in re.findall(r"(?m)^.*\bpip install\b.*$", text):

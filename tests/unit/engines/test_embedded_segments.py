@@ -13,7 +13,7 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 
 from tests.contract.shapes import ACME, DIMENSIONS
-from tests.unit.engines.test_embedded_vectors import exactly, opened, rows, through_graph
+from tests.unit.engines.test_embedded_vectors import QUESTION, exactly, opened, rows, through_graph
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +26,7 @@ FULL = 64
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hnsw_segments, "SIZE", FULL)
+    monkeypatch.setattr(hnsw_segments, "EXACT_VECTORS", FULL)
 
 
 @pytest.fixture
@@ -68,6 +69,19 @@ def test_a_segment_that_has_all_that_is_near_is_asked_for_more_than_its_share() 
     keys, cosines = hnsw_segments.nearest(parts, np.eye(8, dtype="<f4")[0], FULL)
     assert sorted(keys.tolist()) == list(range(FULL))
     assert sorted(cosines.tolist(), reverse=True) == cosines.tolist()
+
+
+def test_up_to_a_bound_all_vectors_of_all_segments_are_compared(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = opened(saved)
+    question = np.frombuffer(QUESTION, dtype="<f4")
+    for bound, exact in ((399, False), (400, True)):
+        monkeypatch.setattr(hnsw_segments, "EXACT_VECTORS", bound)
+        through_graph(index)
+        with index._store.read() as connection:
+            nearest = graph(index).nearest(connection, question, 400)
+        assert nearest is not None
+        assert nearest.exact is exact
+    assert len(nearest.keys) == 400
 
 
 def test_only_the_segment_that_grows_is_written_again(saved: Path) -> None:

@@ -17,6 +17,7 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.embedded.tables import forget_words, words_table
 from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly
+from braid.models import ValueKind
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
@@ -382,6 +383,22 @@ def test_an_older_store_is_read_as_it_is(old: Path) -> None:
         assert [found.id for found in EmbeddedSearchIndex(store, DIMENSIONS).get_many(ACME, ["a"])] == ["a"]
         with pytest.raises(StoreError, match="no such table: cache"):
             EmbeddedCache(store).get(ACME, "a")
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_the_metadata_of_an_older_store_is_filtered(tmp_path: Path, *, read_only: bool) -> None:
+    rows = [record("a", "turbine", metadata={"floor": 3}), record("b", "turbine", metadata={"floor": None})]
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedSearchIndex(store, DIMENSIONS).upsert([*rows, record("c", "turbine")])
+        with store.transaction() as connection:
+            connection.execute("DROP TABLE metadata")
+            connection.execute("PRAGMA user_version = 9")
+    for _ in range(2):
+        with EmbeddedStore(tmp_path, read_only=read_only) as store:
+            index = EmbeddedSearchIndex(store, DIMENSIONS)
+            found = ask(index, "turbine", filters={"metadata": {"floor": {"gte": 1}}}).lexical
+            assert [hit.id for hit in found] == ["a"]
+            assert index.field_kinds(ACME, ["floor"]) == {"floor": {ValueKind.NUMBER}}
 
 
 @pytest.mark.parametrize("read_only", [True, False])

@@ -107,7 +107,8 @@ def test_what_a_caller_sends_is_an_argument_and_never_a_step() -> None:
 @pytest.mark.parametrize("ends", [None, day(9)])
 @pytest.mark.parametrize("trusted", [True, False])
 @pytest.mark.parametrize("position", [None, 0, 17])
-def test_rows_come_back_as_they_were_written(ends: Any, position: int | None, *, trusted: bool) -> None:
+@pytest.mark.parametrize("since", [None, day(1)])
+def test_rows_come_back_as_they_were_written(ends: Any, since: Any, position: int | None, *, trusted: bool) -> None:
     fields: dict[str, Any] = {"timestamp": day(3), "has_record": False, "trusted": trusted, "invalid_at": ends}
     found = position is not None
     described = vertex("a|1", entity_type="Event", name="Naïve | name", found=found, **fields)
@@ -115,9 +116,10 @@ def test_rows_come_back_as_they_were_written(ends: Any, position: int | None, *,
         step[3] for step in steps_named(elements.write_vertices(source(), [described]), "property") if step[2] == "row"
     ]
     assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name", trusted, ends, found)
-    related = edge("a", "b", confidence=0.1 + 0.2, evidence="a|1", trusted=trusted, invalid_at=ends, position=position)
+    validity: dict[str, Any] = {"valid_at": since, "invalid_at": ends}
+    related = edge("a", "b", confidence=0.1 + 0.2, evidence="a|1", trusted=trusted, position=position, **validity)
     (row,) = rows(elements.write_edges(source(), [related]))
-    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", trusted, ends, position)
+    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", trusted, ends, position, since)
 
 
 def test_rows_without_an_end_of_validity_which_an_older_braid_wrote_are_read() -> None:

@@ -16,7 +16,7 @@ from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreErro
 from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.step_messages import BatchPlace, BatchResult, Cursor, Finish, Lost, Page, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
-from braid.ports.ingestion import Job, JobReport, JobStatus
+from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.settings import Settings
 from moto import mock_aws
 
@@ -184,7 +184,7 @@ def test_pages_that_hold_nothing_of_a_phase_take_no_step_of_their_own(store: Dem
     assert handed == [*[(Phase.ITEMS, 2)] * 5, (Phase.ITEMS, 1), (Phase.EDGES, 1), (Phase.LINKS, 0), (Phase.ENDS, 0)]
 
 
-def written_whole(store: DemoStages) -> Job:
+def written_whole(store: DemoStages) -> ImportJob:
     """Write every batch of an object, and finish nothing."""
     put(store)
     job = begun(store)
@@ -208,7 +208,7 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
     together = threading.Barrier(2, timeout=10)  # which no one who reads one after the other gets through
     read, removed, requests = manifest.result, store.objects.delete_many, list[int]()
 
-    def read_with_another(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchResult:
+    def read_with_another(job: ImportJob, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchResult:
         if place.number < 2:  # the first page's two
             together.wait()
         return read(job, phase, place, objects)
@@ -295,7 +295,7 @@ def test_an_import_of_which_the_batches_are_still_sought_is_told_of_when_its_ten
     left: list[str] = []
     note = manifest.put_places
 
-    def removed_meanwhile(job: Job, places: Iterator[BatchPlace], objects: ObjectStore) -> Job:
+    def removed_meanwhile(job: ImportJob, places: Iterator[BatchPlace], objects: ObjectStore) -> ImportJob:
         read = list(places)
         left.extend(delete_tenant(ACME, store).left)
         return note(job, read, objects)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from braid.ranking.fusion import reciprocal_rank_fusion
 
-from braid_cli.evaluation.figures import score
+from braid_cli.evaluation.metrics import score
 
 METRICS = ("recall@2", "recall@5", "recall@10", "ndcg@10", "mrr")
 ORACLE = """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from braid.models import Record
     from braid.models.model_profiles import ModelConfig
-    from braid.reembedding import Job, Services
+    from braid.reembedding import ReembeddingJob, Services
 
     from tests.stages import DemoStages, WordEncoder
 
@@ -58,7 +58,7 @@ def spaces(stages: DemoStages) -> set[frozenset[str]]:
     return {frozenset(each.space for each in record.embeddings) for record in records(stages).values()}
 
 
-def finish(services: Services, **asked: Any) -> Job:
+def finish(services: Services, **asked: Any) -> ReembeddingJob:
     return reembedding.run_to_end(services, reembedding.plan(services, **asked))
 
 
@@ -266,7 +266,7 @@ def test_a_killed_job_resumes_and_ends_as_if_it_had_not_been(tmp_path: Path, sha
 def test_a_move_ends_with_every_record_in_the_new_space_and_questions_embedded_by_the_new_model(
     stages: DemoStages, services: Services
 ) -> None:
-    seen: list[Job] = []
+    seen: list[ReembeddingJob] = []
     job = reembedding.run_to_end(services, reembedding.plan(services, profile=SECOND), on_progress=seen.append)
     assert (job.status, job.phase, job.kind) == (Status.FINISHED, Phase.DONE, JobKind.MOVE)
     assert {phase for phase in Phase if phase in {each.phase for each in seen}} == set(Phase)

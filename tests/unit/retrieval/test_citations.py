@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 from braid.models import SourceRef, SourceType
-from braid.retrieval.stages.results_and_citations import EXCERPT_CHARACTERS, cite, excerpt
-from hypothesis import given
-from hypothesis import strategies as st
+from braid.retrieval.stages.results_and_citations import cite
 
 from tests.fakes import record
 
@@ -61,19 +59,3 @@ def test_a_record_without_confidence_is_as_reliable_as_its_type(identity: str, r
 def test_the_excerpt_is_of_the_content_or_else_the_title() -> None:
     assert cite(record("a", content=" One\n\ttwo ")).excerpt == "One two"
     assert cite(record("a", content="", name="The guide")).excerpt == "The guide"
-
-
-def test_a_long_text_is_cut_between_words() -> None:
-    cut = excerpt("word " * 100)
-    assert cut.endswith("word…")
-    assert len(cut) <= EXCERPT_CHARACTERS
-    assert excerpt("x" * 300, 10) == "x" * 9 + "…"
-    assert excerpt("twelve chars", 12) == "twelve chars"
-
-
-@given(st.text(), st.integers(2, 60))
-def test_an_excerpt_is_one_line_no_longer_than_its_limit(text: str, limit: int) -> None:
-    cut = excerpt(text, limit)
-    assert len(cut) <= limit
-    assert len(cut.splitlines()) <= 1
-    assert " ".join(text.split()).startswith(cut.removesuffix("…"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import RerankFailed, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import (
     Answer,
+    FacetValue,
     Filters,
     Fusion,
     FusionParameters,
@@ -38,6 +39,11 @@ from tests.fakes import (
     searched,
     walked,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from braid.ports.search_index import SearchRequest
 
 LATER, EARLIER = NOW + timedelta(days=1), NOW - timedelta(days=1)
 LOST = Lost(error="TransientStoreError")
@@ -169,6 +175,7 @@ def test_the_answer_says_what_was_found_where_and_how_long_it_took() -> None:
         "graph": 1,
         "fused": 2,
         "read": 2,
+        "facts": 0,
         "outdated": 0,
     }
     latency = answer.latency_ms
@@ -300,3 +307,44 @@ def test_an_index_that_refuses_the_read_is_lost_text_and_no_error() -> None:
 
 def test_an_answer_without_vectors_because_none_are_stored_in_the_questions_space_says_so() -> None:
     assert fused([record("a")], searched=searched(("a", 0.9), space_empty=True)).degraded == ("space",)
+
+
+def test_what_the_graph_found_outside_the_filters_neither_answers_nor_weighs() -> None:
+    inside = [record(name, metadata={"team": "payments"}) for name in ("a", "in")]
+    outside = [record(f"out{number}", metadata={"team": "gates"}) for number in range(30)]
+    asked = query(filters=Filters(metadata={"team": "payments"}))
+    walks = [walked("seed", one.id, has_record=True) for one in (inside[1], *outside)]
+    answer = fused([*inside, *outside], searched=searched(("a", 0.9)), expanded=found(*walks), query=asked)
+    alone = fused(inside, searched=searched(("a", 0.9)), expanded=found(walks[0]), query=asked)
+    assert [result.id for result in answer.results] == ["a", "in"]
+    assert (answer.weights, answer.counts["graph"]) == (alone.weights, 1)
+
+
+def test_without_filters_the_index_is_not_asked_what_passes() -> None:
+    index = FakeIndex([record("a")])
+    fused(index=index, searched=searched(("a", 0.9)), expanded=found(walked("seed", "a", has_record=True)))
+    assert index.searches == []
+
+
+def test_values_are_counted_where_facets_are_asked_for_and_such_an_answer_is_not_kept() -> None:
+    class Counting(FakeIndex):
+        def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
+            assert request.filters == asked.filters
+            return {field: (FacetValue(value="payments", count=2),) for field in fields}
+
+    asked = query(filters=Filters(metadata={"team": "payments"}), facets=("team",))
+    answer = fused(
+        index=Counting([record("a", metadata={"team": "payments"})]), searched=searched(("a", 0.9)), query=asked
+    )
+    assert answer.facets == {"team": (FacetValue(value="payments", count=2),)}
+    assert answer.holds_until is None
+
+
+def test_values_that_could_not_be_counted_are_lost_and_the_answer_is_not() -> None:
+    class Silent(FakeIndex):
+        def count_values(self, *_: object) -> dict[str, tuple[FacetValue, ...]]:
+            message = "down"
+            raise StoreError(message)
+
+    answer = fused(index=Silent([record("a")]), searched=searched(("a", 0.9)), query=query(facets=("team",)))
+    assert (len(answer.results), answer.facets, answer.degraded) == (1, {}, ("facets",))

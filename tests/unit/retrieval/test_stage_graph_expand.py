@@ -9,6 +9,7 @@ import pytest
 from braid.models import (
     Direction,
     Filters,
+    Fusion,
     GraphConstraint,
     Intent,
     Plan,
@@ -21,8 +22,8 @@ from braid.models import (
 )
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
-from braid.retrieval.stages.graph_expand import Budget, expansion_for
-from braid.retrieval.stages.seeds_and_hits import MAX_LINKS
+from braid.retrieval.stages.graph_expand import MOST_REACHED, Budget, expansion_for
+from braid.retrieval.stages.linking_and_seeds import MAX_LINKS
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
@@ -310,3 +311,14 @@ def test_a_question_for_what_happened_during_something_walks_only_there() -> Non
         plan(Intent.TEMPORAL), query("what happened before the freeze"), ["x"], as_of=NOW, limit=5, fan_out=5
     )
     assert before.types == ("BEFORE", "AFTER")
+
+
+def test_a_question_with_filters_walks_further_as_a_part_is_left_out_afterwards() -> None:
+    asked = {"plain": query(), "filtered": query(filters=Filters(metadata={"team": "payments"}))}
+    limits = {}
+    for name, one in asked.items():
+        graph = FakeGraph(walk=lambda _: Expansion())
+        run(graph, EXPAND, one, plan(fusion=Fusion.WEIGHTED), searched=SEARCHED)
+        run(graph, EXPAND, one, plan(fusion=Fusion.PROPAGATE), searched=SEARCHED)
+        limits[name] = {request.limit for request in (*graph.expanded, *graph.propagated)}
+    assert limits == {"plain": {Budget().limit}, "filtered": {MOST_REACHED}}

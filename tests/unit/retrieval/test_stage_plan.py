@@ -5,28 +5,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.errors import StoreError, TransientStoreError
-from braid.models import EmbeddingType, GraphConstraint, Strategy
+from braid.errors import InvalidRequest, StoreError, TransientStoreError
+from braid.models import EmbeddingType, Filters, GraphConstraint, Strategy, ValueKind
 from braid.ports.knowledge_graph import GraphStats
-from braid.ports.search_index import IndexStats
 from braid.retrieval.stages import plan_and_search
 from braid.retrieval.stages.states import Planned, PlanRequest
 
 from tests.fakes import NOW, FakeGraph, FakeIndex, query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from braid.retrieval.stages.plan_and_search import FieldKinds
 
 MODEL_IDS = dict.fromkeys(EmbeddingType, "all-minilm-l6-v2")
 REQUEST = PlanRequest(query=query("Tell me about Tollgate"), trace_id="t-1", started_at=NOW)
 
 
 def run(
-    graph: FakeGraph, request: PlanRequest = REQUEST, count_records: Callable[[str], IndexStats] | None = None
+    graph: FakeGraph,
+    request: PlanRequest = REQUEST,
+    count_records: Callable[[str], int] | None = None,
+    field_kinds: FieldKinds | None = None,
 ) -> Planned:
-    count_records = count_records or FakeIndex().stats
     return plan_and_search.run_plan(
-        request, graph=graph, model_ids=MODEL_IDS, candidates=50, count_records=count_records
+        request,
+        graph=graph,
+        model_ids=MODEL_IDS,
+        candidates=50,
+        count_records=count_records or (lambda _: 0),
+        field_kinds=field_kinds or FakeIndex().field_kinds,
     )
 
 
@@ -43,6 +51,43 @@ def test_a_graph_without_edges_is_not_walked() -> None:
     assert planned.plan.strategy is Strategy.SEMANTIC
 
 
+def test_fields_are_looked_at_only_where_some_are_named() -> None:
+    assert run(FakeGraph()).plan.unknown_fields == ()
+
+
+def test_conditions_are_typed_as_the_tenants_records_are_and_unknown_fields_are_named() -> None:
+    asked: list[tuple[str, list[str]]] = []
+
+    def kinds(tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+        asked.append((tenant_id, list(fields)))
+        return {"floor": frozenset({ValueKind.NUMBER})}
+
+    filters = Filters(metadata=["floor=3", "owner=x"])
+    request = REQUEST.model_copy(update={"query": query(filters=filters, facets=("floor", "kind"))})
+    planned = run(FakeGraph(), request, field_kinds=kinds)
+    assert asked == [(planned.query.tenant_id, ["floor", "owner", "kind"])]
+    assert planned.query.filters.metadata[0].any_of == (3, 3)
+    assert planned.plan.unknown_fields == ("owner", "kind")
+    assert "no record has the fields 'owner', 'kind'" in planned.plan.reasons
+
+
+def test_a_condition_that_its_field_can_never_meet_ends_the_question() -> None:
+    request = REQUEST.model_copy(update={"query": query(filters=Filters(metadata=["floor>3"]))})
+    with pytest.raises(InvalidRequest, match="field 'floor': records have text there"):
+        run(FakeGraph(), request, field_kinds=lambda *_: {"floor": frozenset({ValueKind.TEXT})})
+
+
+def test_an_index_that_does_not_answer_costs_the_fields_kinds_and_not_the_plan() -> None:
+    def down(*_: object) -> dict[str, frozenset[ValueKind]]:
+        message = "down"
+        raise StoreError(message)
+
+    request = REQUEST.model_copy(update={"query": query(filters=Filters(metadata=["floor>3"]))})
+    planned = run(FakeGraph(), request, field_kinds=down)
+    assert planned.query == request.query
+    assert "the fields' kinds could not be read" in planned.plan.reasons
+
+
 @pytest.mark.parametrize("error", [StoreError("down"), TransientStoreError("slow")])
 def test_a_graph_that_does_not_answer_costs_the_counts_and_not_the_plan(error: StoreError) -> None:
     planned = run(FakeGraph(error=error))
@@ -54,9 +99,9 @@ def test_only_a_question_with_a_graph_constraint_has_the_records_counted() -> No
     graph = GraphStats(vertices=100, records=100, edges=5_000)
     asked: list[str] = []
 
-    def index(tenant_id: str) -> IndexStats:
+    def index(tenant_id: str) -> int:
         asked.append(tenant_id)
-        return IndexStats(records=100)
+        return 100
 
     request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson", depth=2))})
     run(FakeGraph(stats=graph), count_records=index)
@@ -67,7 +112,7 @@ def test_only_a_question_with_a_graph_constraint_has_the_records_counted() -> No
 
 
 def test_records_that_cannot_be_counted_leave_the_graphs_own_count() -> None:
-    def index(tenant_id: str) -> IndexStats:
+    def index(tenant_id: str) -> int:
         raise StoreError(tenant_id)
 
     request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson"))})

@@ -10,7 +10,7 @@ from braid.models import Answer, Fusion, FusionParameters, GraphHit, Intent, Pat
 from braid.ports.knowledge_graph import Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.fuse_rerank import Limits
-from braid.retrieval.stages.seeds_and_hits import Budget, around, propagation_of
+from braid.retrieval.stages.linking_and_seeds import Budget, around, propagation_of
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Lost, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, FakeIndex, found, fused, hits, link, plan, query, record, walked

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from braid.models import EmbeddingType, Intent, Mode, Strategy
+from braid.understanding import intent as understanding
 from braid.understanding import planning
-from braid.understanding import question as understanding
 
 from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
 from tests.stages import NOW

@@ -16,6 +16,8 @@ def found(*contents: str, title: str = "", given: dict[str, str] | None = None) 
     ("text", "names"),
     [
         ("It was Anna Berg who came.", {"anna berg"}),
+        ("It was Anna\x9b Berg and E42\x80 who came.", {"anna berg", "e42"}),
+        ('It was in "Heron\tGates" and "Heron\x1cGates".', {"heron gates"}),
         ("He works at the University of Copenhagen.", {"university of copenhagen"}),
         ("We asked Lothair II of Lotharingia.", {"lothair ii of lotharingia", "lothair ii"}),
         ("The pump failed with E42 on LX-400.", {"e42", "lx 400"}),

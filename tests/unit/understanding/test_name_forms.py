@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.app import Application
 from braid.models import Vertex
-from braid.retrieval.stages.seeds_and_hits import MAX_LOOKED_UP, linked_names
+from braid.retrieval.stages.linking_and_seeds import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
 from braid.understanding.names import FORM_SCORES, inflections, is_whole_name, lookup_keys, stored_forms
 from braid.understanding.tokens import normalise

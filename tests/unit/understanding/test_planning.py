@@ -18,7 +18,6 @@ from braid.models import (
     Weights,
 )
 from braid.ports.knowledge_graph import GraphStats
-from braid.ports.search_index import IndexStats
 from braid.understanding.planning import (
     DEFAULT_STEPS,
     adaptive_weights,
@@ -202,7 +201,7 @@ def test_what_the_caller_or_the_intent_says_comes_before_a_chain(asked: Query, s
     assert make_plan(query(CHAIN), model_ids=MODEL_IDS, candidates=50, stats=None).strategy is Strategy.HYBRID
 
 
-COUNTED = IndexStats(records=20_000)
+COUNTED = 20_000
 STARS = GraphStats(
     vertices=20_000,
     records=20_000,
@@ -224,7 +223,7 @@ def test_a_constraint_is_answered_in_the_cheaper_order_and_the_reason_has_the_nu
     types: tuple[str, ...], strategy: Strategy, because: str
 ) -> None:
     asked = query(graph_constraint=GraphConstraint(entity="Keelson", types=types, direction=Direction.OUT))
-    made = make_plan(asked, model_ids=MODEL_IDS, candidates=50, stats=STARS, index_stats=COUNTED)
+    made = make_plan(asked, model_ids=MODEL_IDS, candidates=50, stats=STARS, records=COUNTED)
     assert made.strategy is strategy
     assert because in made.reasons[0]
     assert made.candidates == (112 if strategy is Strategy.VECTOR_FIRST else 50)

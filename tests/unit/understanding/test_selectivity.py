@@ -7,7 +7,6 @@ import math
 import pytest
 from braid.models import Direction, GraphConstraint
 from braid.ports.knowledge_graph import GraphStats
-from braid.ports.search_index import IndexStats
 from braid.understanding.selectivity import (
     MAX_CANDIDATES,
     MAX_REACH,
@@ -27,12 +26,12 @@ GRAPH = GraphStats(
     sources_by_relationship_type={"PART_OF": 900, "OWNS": 20, "CALLS": 400},
     targets_by_relationship_type={"PART_OF": 10, "OWNS": 100, "CALLS": 400},
 )
-INDEX = IndexStats(records=2_000)
+RECORDS = 2_000
 
 
 def within(*types: str, direction: Direction = Direction.OUT, depth: int = 1) -> Estimate:
     constraint = GraphConstraint(entity="x", types=types, direction=direction, depth=depth)
-    return estimate_reach(constraint, GRAPH, INDEX)
+    return estimate_reach(constraint, GRAPH, RECORDS)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from braid.models import GraphHit, Intent, Path, TemporalContext
-from braid.understanding.question import (
+from braid.understanding.intent import (
     TimeRelation,
     follows_relation,
     time_relation,

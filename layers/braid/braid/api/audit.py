@@ -5,8 +5,9 @@ however many of them a tenant sends, they push none of another's out.
 
 One JSON object a line, each with ``"log": "audit"``. In Lambda the lines go to the function's log group, where a
 subscription or metric filter selects them by that field. Elsewhere they go to :data:`FILE` in the home folder, which
-only its owner can read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept. Unauthenticated requests
-go to :data:`UNKNOWN_FILE`, so that many of them push no other entry out.
+only its owner can read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept; where entries have to go,
+those of whoever has most go first. Unauthenticated requests go to :data:`UNKNOWN_FILE`, so that many of them push no
+other entry out.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import sys
 import threading
+from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 from braid.models import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from braid.settings import Settings
@@ -52,6 +54,7 @@ class AuditEvent(StrEnum):
 _EVENTS: Final[Mapping[tuple[str, str | None], AuditEvent]] = {
     ("POST", "/records"): AuditEvent.WRITE,
     ("GET", "/records"): AuditEvent.LIST,
+    ("POST", "/records:read"): AuditEvent.LIST,
     ("DELETE", "/records/<record_id>"): AuditEvent.DELETE,
     ("POST", "/records:delete"): AuditEvent.DELETE,
     ("POST", "/records:import"): AuditEvent.IMPORT,
@@ -166,9 +169,55 @@ class _File:
 
     def _rename_full(self) -> None:
         files = [self._path, *(self._path.with_name(f"{self._path.stem}.{number}.jsonl") for number in range(1, FILES))]
+        if files[-1].exists():
+            *files, older, oldest = files
+            self._shorten(older, oldest)
+            files.append(older)
         for newer, older in reversed(list(pairwise(files))):
             with suppress(FileNotFoundError):
                 newer.replace(older)
+
+    def _shorten(self, older: Path, oldest: Path) -> None:
+        """Put into the oldest file what is kept of it and the one after it."""
+        there = [file for file in (oldest, older) if file.exists()]
+        both = [line for file in there for line in file.read_bytes().splitlines(keepends=True)]
+        shortened = oldest.with_name(f"{oldest.name}.new")
+        with open(shortened, "wb", opener=_open_private) as file:
+            file.writelines(fair_share(both, FILE_BYTES))
+        shortened.replace(oldest)
+        older.unlink(missing_ok=True)
+
+
+def fair_share(lines: Sequence[bytes], most_bytes: int) -> list[bytes]:
+    """Return the entries that are kept of some, in their order: of whoever has less than an equal share, all.
+
+    Of the others the newest, as many as fit. A refused request counts as its caller's and not as the tenant's that it
+    named, which may be anybody's.
+    """
+    owners = [_owner(line) for line in lines]
+    sizes: Counter[str] = Counter()
+    for owner, line in zip(owners, lines, strict=True):
+        sizes[owner] += len(line)
+    left, share = most_bytes, dict[str, int]()
+    for count, (owner, size) in enumerate(sorted(sizes.items(), key=lambda one: (one[1], one[0]))):
+        share[owner] = min(size, left // (len(sizes) - count))
+        left -= share[owner]
+    kept: list[bytes] = []
+    for owner, line in zip(reversed(owners), reversed(lines), strict=True):
+        share[owner] -= len(line)
+        if share[owner] >= 0:
+            kept.append(line)
+    return kept[::-1]
+
+
+def _owner(line: bytes) -> str:
+    """Return in whose share an entry is."""
+    try:
+        entry = json.loads(line)
+    except ValueError:  # half of a line, of a process that ended
+        return ""
+    refused = entry.get("event") == AuditEvent.REFUSED
+    return f"subject {entry.get('subject')}" if refused else f"tenant {entry.get('tenant_id')}"
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -15,8 +15,8 @@ from braid.models import Answer, Direction, Label, Name, Query, Question, Record
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, GraphResult, QueryStart
 from braid.retrieval.context.selection import Context, ContextQuestion, ContextRequest
-from braid.retrieval.library import Interface
 from braid.retrieval.stages.results_and_citations import cite
+from braid.retrieval.tenant_questions import Interface
 
 if TYPE_CHECKING:
     from braid.api.router import Api

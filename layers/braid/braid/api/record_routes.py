@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -31,7 +32,7 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
-from braid.errors import InvalidRequest
+from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
 from braid.ports.ingestion import POSTED, ImportAsked, ImportStatus, MissingEnds, WriteReport, WriteRequest
@@ -251,14 +252,14 @@ def add_import_routes(api: Api) -> None:
     """Add the routes of imports."""
     library = api.library
 
-    def begin_once(asked: Frozen, key: str | None, prepare: Callable[[], ImportAsked]) -> Response[ImportSummary]:
-        """Begin an import, once for each idempotency key: what is asked, and what makes the object ready for it."""
+    def begin_once(asked: Frozen, key: str | None, start: Callable[[str], None]) -> Response[ImportSummary]:
+        """Begin an import, once for each idempotency key: what is asked, and what starts it by its id."""
         api.counted = 1
 
         def begin() -> ImportSummary:
             library.quotas.take_writes(api.tenant_id, 1)
             import_id = secrets.token_hex(16)
-            library.imports.start(api.tenant_id, import_id, prepare())
+            start(import_id)
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
         begun = run_once(library.cache, api.tenant_id, key, asked=asked, do=begin, shape=ImportSummary)
@@ -275,7 +276,7 @@ def add_import_routes(api: Api) -> None:
     def import_records(asked: ImportRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
         check_object_key(asked.key)
-        return begin_once(asked, key, asked.asked)
+        return begin_once(asked, key, lambda name: library.imports.start(api.tenant_id, name, asked.asked()))
 
     @api.post(
         "/documents",
@@ -286,13 +287,19 @@ def add_import_routes(api: Api) -> None:
     )
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
-        object_key = check_object_key(f"{POSTED}{document.name}")
+        # A key of its own: what is posted under the same name meanwhile is not removed with it.
+        object_key = check_object_key(f"{POSTED}{secrets.token_hex(8)}/{document.name}")
 
-        def put() -> ImportAsked:
+        def start(import_id: str) -> None:
             library.objects.put(api.tenant_id, object_key, document.content)
-            return ImportAsked(key=object_key)
+            try:
+                library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
+            except BraidError:  # nothing else would remove it
+                with suppress(StoreError):
+                    library.objects.delete(api.tenant_id, object_key)
+                raise
 
-        return begin_once(document, key, put)
+        return begin_once(document, key, start)
 
     @api.get("/imports/<import_id>", operation_id="getImport", summary="How far an import is", tags=WRITE)
     def get_import(import_id: ImportId) -> ImportSummary:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
-    from braid.reembedding import Job
+    from braid.reembedding import ReembeddingJob
     from braid.retrieval.context.selection import Context, ContextRequest
     from braid.settings import Settings
 
@@ -80,7 +80,7 @@ class Library(Protocol):
     def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
         """Remove records for good."""
 
-    def reembed(self, tenant_id: str) -> Job:
+    def reembed(self, tenant_id: str) -> ReembeddingJob:
         """Begin or resume re-embedding of a tenant's outdated records."""
 
     @property

@@ -40,7 +40,7 @@ from braid.models import (
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, MissingEnds
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.jobs import Job, Phase, Status
+from braid.reembedding.jobs import Phase, ReembeddingJob, Status
 from braid.retrieval.stages.results_and_citations import beginning
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class ReembedJob(Frozen):
     """Records that were outdated when it began."""
 
     @classmethod
-    def of(cls, job: Job) -> Self:
+    def of(cls, job: ReembeddingJob) -> Self:
         """Return what of a job is its tenant's to know."""
         return cls(name=job.name, status=job.status, phase=job.phase, written=job.written, total=job.total)
 

@@ -13,8 +13,8 @@
 """
 
 from braid.client.asynchronous import AsyncBraid
+from braid.client.braid import Braid
 from braid.client.deployed import ApiError
-from braid.client.face import Braid
 from braid.client.results import Fact, Results
 
 __all__ = ["ApiError", "AsyncBraid", "Braid", "Fact", "Results"]

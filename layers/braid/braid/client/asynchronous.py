@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
-from braid.client.face import Braid
+from braid.client.braid import Braid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

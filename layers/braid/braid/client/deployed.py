@@ -31,7 +31,7 @@ from braid.models import Answer, Frozen, NewRecord, NewRelationship, NewVertex
 from braid.ports.graph_query import GraphResult
 from braid.ports.ingestion import MissingEnds
 from braid.retrieval.context.selection import Context
-from braid.retrieval.library import nothing_called
+from braid.retrieval.tenant_questions import nothing_called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from braid.errors import ModelError
 from braid.ingestion.writing import require_written
 from braid.models import Query
 from braid.retrieval.context.selection import ContextRequest
-from braid.retrieval.library import Interface
+from braid.retrieval.tenant_questions import Interface
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:

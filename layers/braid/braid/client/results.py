@@ -7,13 +7,12 @@ from html import escape
 from typing import TYPE_CHECKING, overload
 
 from braid.models import LIKELY, Frozen, Label, Name, RecordId, Score, in_words
+from braid.understanding.relations import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from braid.models import Answer, Citation, GraphHit, Result
-
-_SHOWN_CHARACTERS = 200
 
 
 class Results(Sequence["Result"]):
@@ -72,7 +71,7 @@ class Results(Sequence["Result"]):
         """Return a table for notebooks, everything from outside escaped."""
         rows = "".join(
             f"<tr><td>{result.rank}</td><td>{result.final:.2f}</td>"
-            f'<td style="text-align:left"><b>{escape(result.title)}</b><br>{escape(shortened(result.content))}<br>'
+            f'<td style="text-align:left"><b>{escape(result.title)}</b><br>{marked(result.citation)}<br>'
             f"<small>{escape(said_of(result))}</small></td></tr>"
             for result in self
         )
@@ -80,10 +79,13 @@ class Results(Sequence["Result"]):
         return f"<p><b>{escape(self.question)}</b></p>{remarks}<table>{rows}</table>"
 
 
-def shortened(text: str) -> str:
-    """Return the beginning of a text, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS].rsplit(' ', 1)[0]} …"
+def marked(citation: Citation) -> str:
+    """Return a citation's excerpt as HTML, the sentence that fits the question best in bold."""
+    first, last = citation.marked or (0, 0)
+    before, sentence, after = map(
+        escape, (citation.excerpt[:first], citation.excerpt[first:last], citation.excerpt[last:])
+    )
+    return f"{before}<b>{sentence}</b>{after}" if sentence else after
 
 
 def said_of(result: Result) -> str:
@@ -121,7 +123,7 @@ def facts_of(hits: Iterable[GraphHit]) -> list[Fact]:
         ends = list(zip(path.ids, path.names or path.ids, strict=True))[-2:]
         (source_id, source), (target_id, target) = reversed(ends) if inward else ends
         fact = Fact(
-            text=f"{source} {path.types[-1].replace('_', ' ').lower()} {target}.",
+            text=f"{sentence(source, path.types[-1], target)}.",
             source=source,
             type=path.types[-1],
             target=target,

@@ -9,7 +9,7 @@ from math import hypot, isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 from braid.errors import InvalidRequest
-from braid.ingestion.found_names import find_names, is_chunk_of_document, stale_mentions, taken_over
+from braid.ingestion.found_names import find_names, heirs_of_names, is_chunk_of_document, stale_mentions
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import too_much
@@ -53,8 +53,8 @@ class Accepted:
     """Found mentions, stored or not."""
     stale: list[Relationship] = field(default_factory=list)
     """Stored mentions that were found in earlier versions of the records, and hold no longer."""
-    replaced: list[str] = field(default_factory=list)
-    """Found names in whose place a given entity comes."""
+    heirs: dict[str, str] = field(default_factory=dict)
+    """Given entities that come in the place of found names, by the ids of these names."""
     supersession: Supersession = field(default_factory=Supersession)
     errors: list[ItemError] = field(default_factory=list)
 
@@ -125,20 +125,25 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     _find_supersession(given, store, accepted)
     if request.supersede_only:
         given.records = {}
-    if store.graph_source is GraphSource.GIVEN or (
-        store.graph_source is GraphSource.AUTO and not any(map(is_chunk_of_document, given.records.values()))
-    ):
-        accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
-    else:
+    if _are_names_found(given, store.graph_source):
         _find_names(given, store, accepted)
+    else:
+        accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
     _join(given, store, accepted)
     return accepted
 
 
+def _are_names_found(given: Given, graph_source: GraphSource) -> bool:
+    if graph_source is GraphSource.AUTO:
+        return given.request.texts_only or any(map(is_chunk_of_document, given.records.values()))
+    return graph_source is not GraphSource.GIVEN
+
+
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     """Add the names found in the records and their mentions to what is given; what is given wins."""
-    passed, accepted.replaced = taken_over(given.request.tenant_id, given.vertices.values(), store)
-    found = find_names(given.records, given.vertices.values(), given.in_graph, store)
+    entities = [vertex for vertex in given.vertices.values() if _is_trusted(vertex, given)]
+    accepted.heirs = heirs_of_names(given.request.tenant_id, entities, store)
+    found = find_names(given.records, entities, given.in_graph, store)
     stated = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
     accepted.stale = found.stale
     accepted.names = len(found.vertices.keys() - found.stored.keys())
@@ -147,7 +152,14 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     given.for_mentions -= {*given.vertices, *(one.id for one in given.records.values() if one.kind is Kind.ENTITY)}
     given.vertices |= found.vertices
     given.in_graph |= found.stored
-    given.edges = passed | found.edges | given.edges
+    given.edges = found.edges | given.edges
+
+
+def _is_trusted(vertex: Vertex, given: Given) -> bool:
+    """Return whether a given vertex will be trusted: its record decides, in the request or stored, if it has one."""
+    stored = given.in_graph.get(vertex.id)
+    decides = given.records.get(vertex.id) or (stored if stored is not None and stored.has_record else vertex)
+    return decides.trusted
 
 
 def _as_trusted_as_evidence(

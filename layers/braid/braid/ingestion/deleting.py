@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from braid.ingestion.turns import turn
+from braid.ingestion.tenant_locks import turn
 from braid.ingestion.unfinished_writes import forget
-from braid.models import MENTIONS, Frozen, TenantId
+from braid.models import Frozen, TenantId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ class DeleteStore(Protocol):
         """The knowledge graph."""
 
     @property
-    def notes(self) -> ObjectStore | None:
+    def intent_log(self) -> ObjectStore | None:
         """The store of the intent log; None where deletes are one transaction, or without a bucket."""
 
     def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
@@ -74,9 +74,8 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     records = vertices = relationships = 0
     for ids in pages:
         with turn(tenant_id), store.transaction(tenant_id):
-            forget(tenant_id, store.notes, ids=ids)
-            mentions = store.graph.relationships(tenant_id, ids=ids, types=(MENTIONS,))
-            named = {edge.source for edge in mentions if edge.found}
+            forget(tenant_id, store.intent_log, ids=ids)
+            named = {edge.source for edge in store.graph.found_mentions(tenant_id, ids)}
             relationships += store.graph.delete_relationships_of(tenant_id, ids)
             vertices += store.graph.delete(tenant_id, ids)
             store.graph.delete_unmentioned(tenant_id, sorted(named))

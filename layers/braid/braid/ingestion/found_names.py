@@ -64,7 +64,7 @@ def find_names(
     records
         Those of a write, changed or not, by id.
     given
-        Vertices of the write.
+        Vertices of the write that are trusted: no other entity gets mentions.
     in_graph
         Stored vertices that have the ids of these records.
     store
@@ -111,9 +111,9 @@ def find_names(
             )
     stored = {vertex.id: vertex for vertex in store.graph.get_many(tenant_id, sorted(vertices))}
     for identity, vertex in stored.items():
-        # The first spelling stays, so that no write of the same name changes it.
-        trusted = vertex.trusted or vertices[identity].trusted
-        vertices[identity] = vertex.model_copy(update={"trusted": trusted})
+        # The first spelling stays, so that no write of the same name changes it; a trusted text's counts before others.
+        if vertex.trusted or not vertex.found or not vertices[identity].trusted:
+            vertices[identity] = vertex
     return FoundNames(vertices, edges, stale_mentions(tenant_id, in_graph, records, edges, store), stored)
 
 
@@ -130,9 +130,10 @@ def _texts(records: Sequence[Record]) -> list[SourceText]:
 
 
 def _given_names(given: Iterable[Vertex], records: Sequence[Record]) -> dict[str, str]:
-    """Return the keys of the entities of a write, by their names and aliases; names win over aliases."""
+    """Return the keys of the trusted entities of a write, by their names and aliases; names win over aliases."""
     entities = [(vertex.id, vertex.name, vertex.aliases) for vertex in given if not vertex.found]
-    entities += [(one.id, one.name or one.source.title, one.aliases) for one in records if one.kind is Kind.ENTITY]
+    told = [one for one in records if one.kind is Kind.ENTITY and one.trusted]
+    entities += [(one.id, one.name or one.source.title, one.aliases) for one in told]
     names: dict[str, str] = {}
     for identity, _, aliases in entities:
         names |= {normalise(alias): _GIVEN + identity for alias in aliases}
@@ -142,13 +143,14 @@ def _given_names(given: Iterable[Vertex], records: Sequence[Record]) -> dict[str
 
 
 def _known(tenant_id: str, names: Sequence[FoundName], store: WriteStore) -> dict[str, str]:
-    """Return the stored entities that were given and have one of these names, where only one has it."""
+    """Return the stored entities that were given, are trusted and have one of these names, where only one has it."""
     keys = {phrase: name.key for name in names for phrase in (name.key, normalise(name.name)) if phrase}
     phrases = sorted(keys)
     entities: dict[str, set[str]] = {}
     for start in range(0, len(phrases), _NAMES_AT_ONCE):
         asked = phrases[start : start + _NAMES_AT_ONCE]
-        for link in store.graph.link(tenant_id, asked, as_of=store.now(), limit=4 * _NAMES_AT_ONCE):
+        links = store.graph.link(tenant_id, asked, as_of=store.now(), limit=4 * _NAMES_AT_ONCE, trusted_only=True)
+        for link in links:
             if not link.entity_id.startswith(PREFIX) and link.entity_type != _DOCUMENT:
                 entities.setdefault(keys[link.phrase], set()).add(link.entity_id)
     return {key: next(iter(ids)) for key, ids in entities.items() if len(ids) == 1}
@@ -165,27 +167,16 @@ def stale_mentions(
     written = [identity for identity in in_graph if identity in records]
     if not written:
         return []
-    stored = store.graph.relationships(tenant_id, ids=written, types=(MENTIONS,))
-    return [edge for edge in stored if edge.found and edge.target in records and edge.identity() not in edges]
+    return [edge for edge in store.graph.found_mentions(tenant_id, written) if edge.identity() not in edges]
 
 
-def taken_over(
-    tenant_id: str, given: Iterable[Vertex], store: WriteStore
-) -> tuple[dict[tuple[str, str, str, str], Relationship], list[str]]:
-    """Return the mentions that pass from found names to given entities of the same name, and the names' ids."""
+def heirs_of_names(tenant_id: str, given: Iterable[Vertex], store: WriteStore) -> dict[str, str]:
+    """Return the trusted entities of a write that stored found names pass their mentions to, by these names' ids."""
     heirs = {
         found_id(name_key(name)): vertex.id
         for vertex in given
         for name in (vertex.name, *vertex.aliases)
         if name and not vertex.found
     }
-    if not heirs:
-        return {}, []
-    replaced = [vertex.id for vertex in store.graph.get_many(tenant_id, sorted(heirs))]
-    mentions = store.graph.relationships(tenant_id, ids=replaced, types=(MENTIONS,)) if replaced else []
-    passed = [
-        edge.model_copy(update={"source": heirs[edge.source]})
-        for edge in mentions
-        if edge.source in heirs and heirs[edge.source] != edge.target
-    ]
-    return {edge.identity(): edge for edge in passed}, replaced
+    stored = store.graph.get_many(tenant_id, sorted(heirs)) if heirs else []
+    return {vertex.id: heirs[vertex.id] for vertex in stored if heirs[vertex.id] != vertex.id}

@@ -56,6 +56,8 @@ class Fault(StrEnum):
     """An edge has as evidence a record that does not exist: the evidence is removed, and the edge if it was found."""
     NO_MENTION = "no_mention"
     """A name that was found in texts has no edge left: its vertex is removed."""
+    OTHER_COUNTS = "other_counts"
+    """The stored counts of the graph are not what is there: they are counted again. Only plans depend on them."""
     NOTE_UNREADABLE = "note_unreadable"
     """The log entry of an interrupted write cannot be read, or not be written: it is left, and the rest is repaired.
 
@@ -136,6 +138,7 @@ def repair(
         cursor = page.cursor
         if cursor is None:
             break
+    work.compare_counts()
     return RepairReport(
         tenant_id=tenant_id,
         records=records,
@@ -157,9 +160,9 @@ class _Repair:
 
     def finish_writes(self) -> None:
         """Write missing edges and vertices of interrupted writes, and delete their log entries."""
-        if self._store.notes is None:
+        if self._store.intent_log is None:
             return
-        for key, begun in unfinished(self._tenant_id, self._store.notes):
+        for key, begun in unfinished(self._tenant_id, self._store.intent_log):
             shown = printable(key)[:_KEY_CHARACTERS]
             if isinstance(begun, UnreadableEntry):
                 self._note(Fault.NOTE_UNREADABLE, shown, f"the note of a write cannot be read: {begun.why}")
@@ -171,7 +174,7 @@ class _Repair:
                 self._note(Fault.NOTE_UNREADABLE, shown, message)
                 continue
             if not self._dry_run:
-                self._store.notes.delete(self._tenant_id, key)
+                self._store.intent_log.delete(self._tenant_id, key)
 
     def _finish(self, begun: UnfinishedWrite) -> None:
         """Write what is missing of one write."""
@@ -261,6 +264,11 @@ class _Repair:
             self._note(Fault.NO_MENTION, identity, "no text mentions the name that was found")
         self._write(vertices, edges)
         self._remove(gone, alone)
+
+    def compare_counts(self) -> None:
+        """Compare the stored counts of the graph with the graph, after everything else is repaired."""
+        if self._store.graph.recount(self._tenant_id, dry_run=self._dry_run):
+            self._note(Fault.OTHER_COUNTS, self._tenant_id, "the stored counts of the graph are not what is there")
 
     def _alone(self, page: GraphPage) -> list[str]:
         """Return the found names of a page that have no edge: what was to remove them broke off."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.turns import turn
+from braid.ingestion.tenant_locks import embedding_turn, turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
@@ -100,6 +100,7 @@ def write(
     version, accepted, embedded = _prepared(request, store, encoding, batch, on_progress)
     if embedded is None:
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
+    encoding.waits = False
     began = time.perf_counter()
     with ExitStack() as held:
         # Twice: after a write of another thread while other tenants can write, and after one of another process.
@@ -111,11 +112,11 @@ def write(
                 return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
         whole = UnfinishedWrite(
             tenant_id=tenant_id,
-            records={record.id: content_hash(record) for record in accepted.records} if store.notes else {},
+            records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
             vertices=tuple(accepted.vertices),
             relationships=tuple(accepted.edges),
         )
-        with logged(whole, request, store.notes):
+        with logged(whole, request, store.intent_log):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
     return WriteReport(
         tenant_id=tenant_id,
@@ -159,8 +160,10 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         store.index.upsert(records[start : start + batch])
     if accepted.vertices or accepted.edges:
         store.graph.upsert(accepted.vertices, accepted.edges)
-    if accepted.replaced:
-        store.graph.delete(tenant_id, accepted.replaced)
+    if accepted.heirs:
+        # By the store itself, as very many texts may have a name.
+        store.graph.pass_mentions(tenant_id, accepted.heirs)
+        store.graph.delete(tenant_id, list(accepted.heirs))
     if accepted.stale:
         store.graph.delete_relationships(tenant_id, accepted.stale)
         store.graph.delete_unmentioned(tenant_id, sorted({edge.source for edge in accepted.stale}))
@@ -201,11 +204,14 @@ class _Encoding:
         Ids of the records that a model embedded.
     seconds
         Time spent in the models.
+    waits
+        Whether a model is run in the tenant's turn. Not while other writes wait for this one.
     """
 
     def __init__(self, store: WriteStore, threads: int | None) -> None:
         self.asked: set[str] = set()
         self.seconds = 0.0
+        self.waits = True
         self._store, self._threads = store, threads
         self._made: dict[tuple[str, str], Embedding] = {}
 
@@ -249,10 +255,11 @@ class _Encoding:
                 same = [embedding for embedding in before.embeddings if embedding.space in made]
             kept = {embedding.model_id: embedding for embedding in (*same, *record.embeddings)}
             prepared.append(_Prepared(record, kept))
-        began = time.perf_counter()
-        for encoder in encoders:
-            self._encode(encoder, [one for one in prepared if not _is_embedded(one, encoder)])
-        self.seconds += time.perf_counter() - began
+        with embedding_turn(records[0].tenant_id) if self.waits else nullcontext():
+            began = time.perf_counter()
+            for encoder in encoders:
+                self._encode(encoder, [one for one in prepared if not _is_embedded(one, encoder)])
+            self.seconds += time.perf_counter() - began
         return [
             one.record.model_copy(
                 update={

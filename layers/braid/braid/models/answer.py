@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, model_validator
 
+from braid.models.metadata_filters import FacetValue
 from braid.models.query import Plan, Weights
 from braid.models.records import SourceType
-from braid.models.scalars import Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
+from braid.models.scalars import Asked, Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,6 +59,10 @@ class Path(Frozen):
     """Whether each edge was walked against its direction, from target to source."""
     evidence: tuple[RecordId | None, ...] = ()
     """The record that each edge is known from; empty where none of them names one."""
+    predicates: Annotated[tuple[str, ...], Field(exclude_if=lambda predicates: not predicates)] = ()
+    """Of a fact: what each edge says beside its type, empty text where nothing."""
+    valid_at: Annotated[Timestamp | None, Field(exclude_if=lambda moment: moment is None)] = None
+    """Of a fact: since when all its edges are valid; None when they always were."""
     invalid_at: Timestamp | None = None
     """When the first of its vertices and edges ceases to be valid; None when none does."""
 
@@ -136,19 +141,49 @@ class Candidate(Frozen):
     paths: tuple[Path, ...] = ()
 
 
-_SHOWN_CHARACTERS: Final = 200
+Span = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+"""Part of a text: its first character, and the one behind its last."""
 
 
 class Citation(Frozen):
-    """Where a result's text can be read; of a long text, the excerpt is from the part nearest to the question."""
+    """Where a result's text can be read, and the stretch of it that has the question's words."""
 
     type: SourceType
     title: str
     page: int | None = None
     chunk_index: int | None = None
     excerpt: str
+    marked: Span | None = None
+    """Where in ``excerpt`` the sentence stands that fits the question best; None if none has any of its words."""
     reliability: Score
     """How far the source is to be believed: what the record states as its confidence, else by the source's type."""
+
+
+class Fact(Frozen):
+    """A relationship, or two that follow one another, said as a sentence; or what stands in no such relation."""
+
+    text: str
+    answer: RecordId
+    name: str
+    """What the answer is called."""
+    entity_type: Label
+    path: Path
+    """From what the question names to the answer; of what stands in no relation, the answer alone."""
+    confidence: Score
+    trusted: bool = True
+    citation: Citation | None = None
+    """Of the record that it is known from; None where it names none."""
+
+
+class FactSet(Frozen):
+    """The facts that answer a question in one way."""
+
+    asked: Asked
+    count: Annotated[int, Field(ge=1)]
+    """Different answers, of which ``facts`` may show fewer."""
+    complete: bool
+    """Whether these are all that the graph holds, so that the count is one of the graph, and not of what was read."""
+    facts: tuple[Fact, ...]
 
 
 class Result(Frozen):
@@ -178,6 +213,8 @@ class Result(Frozen):
     paths: tuple[Path, ...]
     matched_from: Annotated[int, Field(ge=0)] = 0
     """Character of ``content`` at which the part begins that is nearest to the question; 0 of a short text."""
+    marked: Span | None = None
+    """Where in ``content`` the sentence stands that fits the question best; None if none has any of its words."""
     citation: Citation
     schema_version: int
     needs_transformation: bool = False
@@ -191,12 +228,12 @@ class Result(Frozen):
     """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True
     """False of a record that whoever wrote it marked so: its text is not for a model that acts on what it reads."""
+    facts: Annotated[FactSet | None, Field(exclude_if=lambda facts: facts is None)] = None
+    """Of a result that is no record, but relationships of the graph."""
 
     def __str__(self) -> str:
-        """Return score, title, the beginning of the text, and the id that it is cited by."""
-        text = " ".join(self.content.split())
-        if len(text) > _SHOWN_CHARACTERS:
-            text = f"{text[:_SHOWN_CHARACTERS].rsplit(' ', 1)[0]} …"
+        """Return score, title, the excerpt of the text, and the id that it is cited by."""
+        text = self.citation.excerpt if self.content else ""
         title = "" if self.title == self.id else self.title
         return " · ".join(part for part in (f"{self.final:.2f}", title, text, f"[{self.id}]") if part)
 
@@ -255,10 +292,14 @@ class Answer(Frozen):
     """Chance that one of the first five results answers the question; 0 without results."""
     counts: dict[str, int]
     """Candidates by source, after fusion, and read; outdated records met."""
+    set_not_answered: Asked | None = None
+    """What kind of set the question asks for, where the graph did not answer with one."""
     superseded: int
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool
     """Whether a hub's fan-out budget cut the walk short."""
+    facets: dict[str, tuple[FacetValue, ...]] = Field(default_factory=dict)
+    """By field asked for: its most frequent values among all records that meet the filters, with their counts."""
     unknown_entity: Name | None = None
     """The graph constraint's entity, when nothing in the tenant's graph has this name or id."""
     degraded: tuple[str, ...]

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import FailFast, Field, model_validator
 
 from braid.errors import InvalidRequest
+from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName
 from braid.models.scalars import (
+    Asked,
     Direction,
     EmbeddingType,
     Frozen,
@@ -59,6 +61,13 @@ class Filters(Frozen):
     tool_name: Name | None = None
     trusted_only: Annotated[bool, Field(strict=True)] = False
     """Whether records that are marked as not trusted are left out."""
+    metadata: Conditions = ()
+    """Conditions on fields of the metadata; may also be given as an object, by field."""
+
+    @property
+    def restrict(self) -> bool:
+        """Whether they leave out any record, for more than that it is not trusted."""
+        return self.model_copy(update={"trusted_only": False}) != Filters()
 
 
 class TemporalContext(Frozen):
@@ -120,6 +129,8 @@ class Question(Frozen):
     graph_constraint: GraphConstraint | None = None
     hints: Hints = Hints()
     as_of: Timestamp | None = None
+    facets: Annotated[tuple[FieldName, ...], Field(max_length=MAX_FACETS), FailFast()] = ()
+    """Fields of the metadata whose values are counted among all records that meet the filters."""
     explain: Annotated[bool, Field(strict=True)] = False
 
     @model_validator(mode="after")
@@ -211,6 +222,22 @@ class Weights(Frozen):
         return self
 
 
+class FactQuestion(Frozen):
+    """What a question asks of relationships, read from its words and the tenant's labels."""
+
+    asked: Asked = Asked.ONE
+    kinds: tuple[Label, ...] = ()
+    """Entity types of the answers; empty means any."""
+    types: tuple[Label, ...] = ()
+    """Relationship types that the question's words name."""
+    others: tuple[Label, ...] = ()
+    """Types whose predicates may say what the question asks for; read where ``types`` leave words unexplained."""
+    explained: tuple[int, ...] = ()
+    """Places of words that name the kind of the answers, or that ask for a set."""
+    anything: bool = False
+    """Whether any relationship of what is named answers: a graph without texts has nothing else to say."""
+
+
 class Plan(Frozen):
     """How one question is answered, and why."""
 
@@ -227,7 +254,11 @@ class Plan(Frozen):
     something, unless the caller asked for it."""
     candidates: Annotated[int, Field(ge=1, le=200)] = 50
     steps: tuple[PlanStep, ...] = ()
+    facts: FactQuestion | None = None
+    """Which relationships are looked up as answers; None where none are."""
     reasons: tuple[str, ...] = ()
+    unknown_fields: tuple[FieldName, ...] = ()
+    """Fields of the filters and facets that no record has."""
 
 
 def check_reranker(asked: RerankerKind | None, enabled: Collection[RerankerKind]) -> None:

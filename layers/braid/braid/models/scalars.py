@@ -82,7 +82,7 @@ class GraphSource(StrEnum):
     """Where the graph comes from: what is given, names found in the texts, or both."""
 
     AUTO = "auto"
-    """What is given, and names found in chunks of documents: nobody gives a graph with those."""
+    """What is given; names are found where nobody gives a graph: in documents, and in folders of texts alone."""
     GIVEN = "given"
     FOUND = "found"
     """Vertices and relationships that are given are left out."""
@@ -132,6 +132,16 @@ class SchemaWindow(StrEnum):
     """As far as the drift threshold: moderate drift is found, at a discount."""
     STRICT = "strict"
     """To the version before the current one."""
+
+
+class Asked(StrEnum):
+    """How many answers a question asks for."""
+
+    ONE = "one"
+    ALL = "all"
+    COUNT = "count"
+    NOT = "not"
+    """All things of a kind that do not stand in the relation."""
 
 
 class RerankerKind(StrEnum):

@@ -100,6 +100,9 @@ class GraphQuery(GraphQuestion):
     tenant_id: TenantId
     as_of: Timestamp
     """Superseded edges and vertices at this moment are neither walked nor returned."""
+    as_facts: bool = False
+    """Whether paths say predicates and since when they are valid, and those that differ in a predicate alone are
+    kept apart."""
 
 
 class GraphResult(Frozen):

@@ -66,6 +66,8 @@ class WriteRequest(Frozen):
     """Identities of edges that something ends which is not of this request: an end that is stored of them stays."""
     rewrite: bool = False
     """Whether vertices and edges that are stored just so are written again: what a store keeps of them has changed."""
+    texts_only: bool = False
+    """Whether nobody gives a graph with these records, so that ``auto`` finds names in them."""
 
     def place(self, what: str, position: int) -> str:
         """Return where an item stands: ``what`` is ``records``, ``vertices`` or ``relationships``."""
@@ -136,7 +138,7 @@ class WriteStore(Protocol):
         """
 
     @property
-    def notes(self) -> ObjectStore | None:
+    def intent_log(self) -> ObjectStore | None:
         """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
 
     def version(self, tenant_id: str) -> int | None:
@@ -171,7 +173,7 @@ class WriteStore(Protocol):
 ARRIVING: Final = "documents/"
 """Key prefix, after the tenant, of documents that are imported on arrival."""
 POSTED: Final = "posted/"
-"""Key prefix of documents that a request brought, until they are written."""
+"""Key prefix of documents that a request brought, before the id of its import, until they are written."""
 INCOMPLETE: Final = "IngestIncomplete"
 """How it ended when some batches failed as a whole; the workflow calls it so, too."""
 INTERRUPTED: Final = "Interrupted"
@@ -180,7 +182,7 @@ INTERRUPTED: Final = "Interrupted"
 JobName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
-class Job(Frozen):
+class ImportJob(Frozen):
     """One object that is being written; the same for all of its steps."""
 
     name: JobName
@@ -213,7 +215,7 @@ class JobStatus(StrEnum):
 class JobReport(Frozen):
     """What became of an object."""
 
-    job: Job
+    job: ImportJob
     status: JobStatus
     written: int = 0
     unchanged: int = 0

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphQuery, GraphResult
 
 MAX_SEEDS = 100
+PAGE_EDGES = 10_000
+"""Edges after which a page of a scan ends, which holds more only where its one vertex has them."""
 
 Seed = tuple[RecordId, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 
@@ -136,6 +138,23 @@ class GraphStats(Frozen):
     """Different vertices that edges of each type lead to."""
 
 
+@runtime_checkable
+class StoredCounts(Protocol):
+    """Counts of each tenant's graph, by name, beside a graph that cannot count without reading all of it.
+
+    Writes add what they changed, in one step, so that concurrent writers lose nothing.
+    """
+
+    def read(self, tenant_id: TenantId) -> dict[str, int] | None:
+        """Return a tenant's counts, read by one key; None when none are stored."""
+
+    def add(self, tenant_id: TenantId, changes: Mapping[str, int]) -> bool:
+        """Add to a tenant's counts; return False, and change nothing, when none are stored."""
+
+    def replace(self, tenant_id: TenantId, counts: Mapping[str, int]) -> None:
+        """Store these counts; any other of the tenant is 0 then."""
+
+
 class GraphPage(Frozen):
     """Some of a tenant's vertices in the order of their ids, and the edges that lead out of them."""
 
@@ -143,6 +162,24 @@ class GraphPage(Frozen):
     relationships: tuple[Relationship, ...] = ()
     cursor: str | None = None
     """What the next page is asked with; None when there is none."""
+
+
+def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) -> Sequence[Vertex]:
+    """Return the vertices of a page: the first of some that have few enough edges together.
+
+    Parameters
+    ----------
+    edges
+        Number of edges that lead out of each, by its id; none of one that is missing.
+    limit
+        Most vertices of the page.
+    """
+    size = 0
+    for place, vertex in enumerate(vertices[:limit]):
+        size += edges.get(vertex.id, 0)
+        if size > PAGE_EDGES:
+            return vertices[: max(1, place)]
+    return vertices[:limit]
 
 
 @runtime_checkable
@@ -191,7 +228,7 @@ class KnowledgeGraph(Protocol):
         """Answer a declarative query. One traversal whatever its number of steps and starts."""
 
     def stats(self, tenant_id: TenantId) -> GraphStats:
-        """Return stored counts."""
+        """Return stored counts, without reading the graph."""
 
 
 @runtime_checkable
@@ -217,6 +254,18 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """Mark edges as untrusted by the record that is their evidence.
 
         Returns how many were changed; those that were not trusted already are not read.
+        """
+
+    def found_mentions(self, tenant_id: TenantId, texts: Collection[RecordId]) -> list[Relationship]:
+        """Return the mentions that were found in some texts, whole, in the order of their identity.
+
+        Mentions that lead out of one of them, as those of an entity that very many texts name, are not read.
+        """
+
+    def pass_mentions(self, tenant_id: TenantId, heirs: Mapping[RecordId, RecordId]) -> int:
+        """Lead the mentions of some vertices out of others, by their ids; return how many were passed on.
+
+        A mention that the other vertex has already stays as it is, and none leads from a vertex to itself: those go.
         """
 
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:
@@ -245,6 +294,12 @@ class WritableGraph(KnowledgeGraph, Protocol):
             Of all those only these types; empty means any.
         """
 
+    def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:
+        """Count a tenant's whole graph and return whether the stored counts differed.
+
+        They are replaced unless it is a ``dry_run``. Meant for a tenant without concurrent writes.
+        """
+
     def scan(self, tenant_id: TenantId, *, after: str | None = None, limit: int = 500) -> GraphPage:
         """Return the next vertices in the order of their ids, with the edges that lead out of them.
 
@@ -255,7 +310,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         after
             Cursor of the page before, of any process and age; None begins.
         limit
-            Most vertices of the page, 1 to 1,000.
+            Most vertices of the page, 1 to 1,000; there are fewer where they have very many edges.
 
         Raises
         ------

@@ -17,6 +17,8 @@ from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, R
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from braid.models import FacetValue, ValueKind
+
 _FLOAT_BYTES: Final = 4
 
 MAX_OUTDATED = 10
@@ -61,7 +63,7 @@ class SearchHits(Frozen):
 
 
 class IndexStats(Frozen):
-    """Stored counts of one tenant, for the planner."""
+    """Counts of one tenant's records."""
 
     records: int = 0
     by_kind: dict[Kind, int] = Field(default_factory=dict)
@@ -154,8 +156,25 @@ class SearchIndex(Protocol):
             If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
         """
 
+    def count(self, tenant_id: TenantId, *, at_most: int) -> int:
+        """Return the number of a tenant's records, counting no further than ``at_most``."""
+
     def stats(self, tenant_id: TenantId) -> IndexStats:
-        """Return stored counts."""
+        """Count a tenant's records by kind and type. Reads them all: no question asks for it."""
+
+    def passing(self, request: SearchRequest) -> frozenset[RecordId]:
+        """Return which of the request's ``ids`` are records that meet its filters, valid or not."""
+
+    def field_kinds(self, tenant_id: TenantId, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+        """Return the kinds of values that the tenant's records have in each field of their metadata that any has."""
+
+    def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
+        """Return the most frequent values of each field among the records that a search is among, with their counts.
+
+        These are the tenant's that meet the filters and are valid and inside the schema window, whatever their text.
+        At most :data:`~braid.models.metadata_filters.FACET_VALUES` values come, the most frequent first, ties by term;
+        of a long text its beginning.
+        """
 
 
 def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:

@@ -39,6 +39,8 @@ class WalkEdge(NamedTuple):
     evidence: str | None
     trusted: bool = True
     invalid_at: datetime | None = None
+    predicate: str = ""
+    valid_at: datetime | None = None
 
 
 class StoredEdge(NamedTuple):
@@ -77,6 +79,10 @@ class _Walk(NamedTuple):
     """Whether all its edges are."""
     invalid_at: datetime | None = None
     """When the first of its edges ceases to be valid."""
+    predicates: tuple[str, ...] = ()
+    """Of its edges, for facts; else empty."""
+    valid_at: datetime | None = None
+    """Since when all its edges are valid, for facts; else None."""
 
 
 def max_starts(query: GraphQuery) -> int:
@@ -89,7 +95,7 @@ def answer_query(query: GraphQuery, gathered: GatheredGraph) -> GraphResult:
     walks = [_Walk(-1.0, (start,), (), (), (), trusted=True) for start in gathered.starts]
     truncated = gathered.truncated
     for place, edges in enumerate(gathered.edges, start=1):
-        extended = _extend(walks, edges)
+        extended = _extend(walks, edges, as_facts=query.as_facts)
         if place == len(gathered.edges) and query.returns is QueryReturn.NODES:
             walks = _best_to_each(extended)
         else:
@@ -102,12 +108,12 @@ def answer_query(query: GraphQuery, gathered: GatheredGraph) -> GraphResult:
     )
 
 
-def _extend(walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]]) -> Iterable[_Walk]:
+def _extend(walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]], *, as_facts: bool) -> Iterable[_Walk]:
     for walk in checked(walks):
-        seen: set[tuple[str, str, bool]] = set()
+        seen: set[tuple[str | bool, ...]] = set()
         for edge in edges.get(walk.ids[-1], ()):
-            way = edge[:2] + edge[3:4]
-            # Edges that differ in their predicate alone are one way, and the surest of them comes first.
+            way = (edge.target, edge.type, edge.inward, edge.predicate if as_facts else "")
+            # Edges that differ in their predicate alone are one way but for facts; the surest of them comes first.
             if edge.target in walk.ids or way in seen:
                 continue
             seen.add(way)
@@ -119,7 +125,12 @@ def _extend(walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]]) -> 
                 (*walk.evidence, edge.evidence),
                 walk.trusted and edge.trusted,
                 earliest((walk.invalid_at, edge.invalid_at)),
+                *(((*walk.predicates, edge.predicate), _latest(walk.valid_at, edge.valid_at)) if as_facts else ()),
             )
+
+
+def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((moment for moment in (one, other) if moment is not None), default=None)
 
 
 def _best_to_each(walks: Iterable[_Walk]) -> list[_Walk]:
@@ -165,6 +176,8 @@ def _hit(walk: _Walk, rank: int, nodes: Mapping[str, Node]) -> GraphHit:
             names=tuple(nodes[name].name or name for name in walk.ids),
             inward=walk.inward,
             evidence=walk.evidence if any(walk.evidence) else (),
+            predicates=walk.predicates if any(walk.predicates) else (),
+            valid_at=walk.valid_at,
             invalid_at=earliest((walk.invalid_at, *(nodes[name].invalid_at for name in walk.ids))),
         ),
         has_record=node.has_record,

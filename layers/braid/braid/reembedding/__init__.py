@@ -4,7 +4,7 @@ Every step is bounded, persisted and safe to repeat: an interrupted step is simp
 only if nobody changed them since they were read.
 """
 
-from braid.reembedding.jobs import Check, Job, JobKind, Phase, Status
+from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status
 from braid.reembedding.migration import Question, drop_previous, rollback, switch, verify
 from braid.reembedding.planning import MOVE, outdated, pause, plan, status
 from braid.reembedding.services import Budget, Limits, Services, raise_version
@@ -15,11 +15,11 @@ __all__ = [
     "MOVE",
     "Budget",
     "Check",
-    "Job",
     "JobKind",
     "Limits",
     "Phase",
     "Question",
+    "ReembeddingJob",
     "Services",
     "Status",
     "batch",

@@ -72,7 +72,7 @@ class Check(Frozen):
     """Whether the questions were judged ones, rather than derived from the records."""
 
 
-class Job(Frozen):
+class ReembeddingJob(Frozen):
     """A job and its progress."""
 
     name: JobName
@@ -120,13 +120,13 @@ class Job(Frozen):
         return None if self.rate is None else max(0, self.total - self.written) / self.rate
 
 
-def read(jobs: JobStore, name: str) -> Job | None:
+def read(jobs: JobStore, name: str) -> ReembeddingJob | None:
     """Return a job as last saved; None if there is none."""
     record = jobs.get(name)
-    return None if record is None else Job.model_validate_json(record.body)
+    return None if record is None else ReembeddingJob.model_validate_json(record.body)
 
 
-def require(jobs: JobStore, name: str, run: int | None = None) -> Job:
+def require(jobs: JobStore, name: str, run: int | None = None) -> ReembeddingJob:
     """Return a job.
 
     Raises InvalidRequest if there is none, and TakenOver if another worker took it over since ``run``.
@@ -140,9 +140,11 @@ def require(jobs: JobStore, name: str, run: int | None = None) -> Job:
     return job
 
 
-def save(jobs: JobStore, job: Job, *, now: datetime, **changes: object) -> Job:
+def save(jobs: JobStore, job: ReembeddingJob, *, now: datetime, **changes: object) -> ReembeddingJob:
     """Save a job with changes and return it. Raises TakenOver if another worker saved it since it was read."""
-    following = Job.model_validate({**job.model_dump(), **changes, "revision": job.revision + 1, "updated_at": now})
+    following = ReembeddingJob.model_validate(
+        {**job.model_dump(), **changes, "revision": job.revision + 1, "updated_at": now}
+    )
     record = JobRecord(name=job.name, revision=following.revision, body=following.model_dump_json())
     if not jobs.put(record):
         raise TakenOver(f"job {job.name}: somebody else goes on with it")

@@ -10,7 +10,7 @@ from braid.models import Embedding, EmbeddingType, Frozen, RecordId, TenantId, T
 from braid.models.model_profiles import resolve
 from braid.ports.search_index import SearchRequest
 from braid.reembedding import jobs
-from braid.reembedding.jobs import Check, Job, Phase, Status, require, save
+from braid.reembedding.jobs import Check, Phase, ReembeddingJob, Status, require, save
 from braid.reembedding.planning import MOVE
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _ROUNDING: Final = 1e-9
 
 def verify(
     services: Services, name: str, run: int, *, questions: Sequence[Question] = (), tolerance: float | None = None
-) -> Job:
+) -> ReembeddingJob:
     """Verify that the next index is complete and has the recall of the active one.
 
     If records are left, the move returns to filling. If recall is lower by more than the tolerance, it fails, and what
@@ -71,7 +71,7 @@ def verify(
     return save(services.jobs, job, now=services.now(), phase=Phase.SWITCH, check=check)
 
 
-def _left(services: Services, job: Job) -> int:
+def _left(services: Services, job: ReembeddingJob) -> int:
     left, after = 0, None
     spaces = services.spaces_of(job.profile or "")
     while tenants := services.migration.tenants(after=after):
@@ -80,7 +80,7 @@ def _left(services: Services, job: Job) -> int:
     return left
 
 
-def switch(services: Services, name: str, run: int) -> Job:
+def switch(services: Services, name: str, run: int) -> ReembeddingJob:
     """Atomically make a verified move's profile the active one; a sweep of records without its vectors follows.
 
     Raises TakenOver if another worker has taken the job over.

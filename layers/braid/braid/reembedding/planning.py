@@ -8,7 +8,7 @@ from braid.errors import ConfigurationError, InvalidRequest
 from braid.models.model_profiles import AUTO, models_of, space_of
 from braid.ports.reembedding import refresh_job
 from braid.reembedding import jobs
-from braid.reembedding.jobs import Job, JobKind, Phase, Status, require, save
+from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require, save
 
 if TYPE_CHECKING:
     from braid.reembedding.services import Services
@@ -20,7 +20,7 @@ MOVE: Final = "move"
 
 def plan(
     services: Services, *, profile: str | None = None, tenant: str | None = None, resume_paused: bool = True
-) -> Job:
+) -> ReembeddingJob:
     """Begin a job, or take over an open one and resume it where it stopped.
 
     Parameters
@@ -56,7 +56,7 @@ def plan(
             message = "tenant: a move to another profile is of all tenants"
             raise InvalidRequest(message, field="tenant")
         _begin_move(services, profile)
-    started = Job(
+    started = ReembeddingJob(
         name=name,
         kind=JobKind.MOVE if profile else JobKind.REFRESH,
         profile=profile,
@@ -90,7 +90,7 @@ def _begin_move(services: Services, profile: str) -> None:
     services.migration.begin(active, profile, {space_of(model): model.dimension for model in models})
 
 
-def _total(services: Services, job: Job) -> int:
+def _total(services: Services, job: ReembeddingJob) -> int:
     """Count the records to embed, for at most :data:`COUNTED_S`: the count only serves an estimate."""
     began, total, after = services.seconds(), 0, None
     while tenants := tenants_of(services, job, after):
@@ -106,7 +106,7 @@ def _total(services: Services, job: Job) -> int:
     return total
 
 
-def tenants_of(services: Services, job: Job, after: str | None, *, limit: int = 500) -> list[str]:
+def tenants_of(services: Services, job: ReembeddingJob, after: str | None, *, limit: int = 500) -> list[str]:
     """Return the next of a job's tenants."""
     if job.only_tenant is None:
         return services.migration.tenants(after=after, limit=limit)
@@ -125,7 +125,7 @@ def outdated(services: Services, tenant: str) -> dict[str, int]:
     return counts
 
 
-def pause(services: Services, name: str) -> Job:
+def pause(services: Services, name: str) -> ReembeddingJob:
     """Pause a job until it is resumed by hand; its workers stop after their current page."""
     job = require(services.jobs, name)
     if job.status is not Status.RUNNING:
@@ -134,7 +134,7 @@ def pause(services: Services, name: str) -> Job:
     return save(services.jobs, job, now=services.now(), status=Status.PAUSED)
 
 
-def status(services: Services) -> list[Job]:
+def status(services: Services) -> list[ReembeddingJob]:
     """Return every job, open or finished."""
     found = (jobs.read(services.jobs, name) for name in services.jobs.names())
     return [job for job in found if job is not None]

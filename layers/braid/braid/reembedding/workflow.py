@@ -16,7 +16,7 @@ from braid.ports.reembedding import JobName, ProfileName
 from braid.ports.search_index import ScanPage
 from braid.reembedding import writing
 from braid.reembedding.drifted_records import Reembed
-from braid.reembedding.jobs import Check, Job, JobKind, Phase, Status, require, save
+from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, require, save
 from braid.reembedding.migration import switch, verify
 from braid.reembedding.planning import plan, tenants_of
 from braid.reembedding.services import Budget
@@ -36,7 +36,7 @@ _PAGE_CHARACTERS: Final = 1_000_000
 """Text after which a page ends: a page of long texts is as soon embedded as one of many short ones."""
 
 
-def batch(services: Services, name: str, run: int, budget: Budget | None = None) -> Job:
+def batch(services: Services, name: str, run: int, budget: Budget | None = None) -> ReembeddingJob:
     """Work on a job until the budget is spent or its phase is over, saving its progress after every page.
 
     Raises
@@ -61,7 +61,7 @@ def batch(services: Services, name: str, run: int, budget: Budget | None = None)
     return job
 
 
-def _page(services: Services, job: Job) -> tuple[Job, Sequence[Record]]:
+def _page(services: Services, job: ReembeddingJob) -> tuple[ReembeddingJob, Sequence[Record]]:
     """Process one page of one tenant, and advance to the next tenant or phase after its last."""
     if job.tenant is None:
         tenants = tenants_of(services, job, None, limit=1)
@@ -111,7 +111,7 @@ def _fitting(records: Sequence[Record]) -> int:
     return max(1, sum(end <= _PAGE_CHARACTERS for end in ends))
 
 
-def _pending(services: Services, job: Job, tenant: str, limit: int) -> ScanPage:
+def _pending(services: Services, job: ReembeddingJob, tenant: str, limit: int) -> ScanPage:
     """Return the next page of records to embed."""
     if job.phase is Phase.FILL and job.profile:
         return services.migration.pending(tenant, services.spaces_of(job.profile), after=job.cursor, limit=limit)
@@ -129,13 +129,13 @@ def _pending(services: Services, job: Job, tenant: str, limit: int) -> ScanPage:
     return ScanPage(records=page.records, cursor=encode_phase(number + 1, None) if number < len(models) else None)
 
 
-def _lacking(services: Services, job: Job) -> Sequence[ModelConfig] | None:
+def _lacking(services: Services, job: ReembeddingJob) -> Sequence[ModelConfig] | None:
     """Return the model whose vectors the records of the next page lack; None for records of an old schema version."""
     number, _ = decode_phase(job.cursor)
     return None if number == 0 else [services.active_models()[number - 1]]
 
 
-def _phase_over(services: Services, job: Job) -> Job:
+def _phase_over(services: Services, job: ReembeddingJob) -> ReembeddingJob:
     """Save that the phase has finished for every tenant, and the phase that follows."""
     following = {
         (JobKind.MOVE, Phase.FILL): Phase.RECONCILE,
@@ -199,7 +199,7 @@ class Progress(Frozen):
     message: str
 
     @classmethod
-    def of(cls, job: Job) -> Progress:
+    def of(cls, job: ReembeddingJob) -> Progress:
         """Return the progress of a job."""
         return cls(
             job=job.name,
@@ -255,13 +255,13 @@ def work_off(text: str, services: Services) -> None:
 
 def run_to_end(
     services: Services,
-    job: Job,
+    job: ReembeddingJob,
     *,
     budget: Budget | None = None,
-    on_progress: Callable[[Job], None] | None = None,
+    on_progress: Callable[[ReembeddingJob], None] | None = None,
     questions: Sequence[Question] = (),
     tolerance: float | None = None,
-) -> Job:
+) -> ReembeddingJob:
     """Run the remaining steps of a job in this process; the deployed workflow runs the same ones.
 
     Parameters

@@ -83,6 +83,8 @@ _ABBREVIATED_TEXT: Final = """
 _ABBREVIATED: Final = frozenset(_ABBREVIATED_TEXT.split())
 """Words of names behind which a full stop ends no sentence."""
 
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+"""Control characters besides white space, which no name may hold."""
 _PIECE = re.compile(r"\S+")
 _PART = re.compile(r"[^/|\u2013\u2014,;:()\[\]{}<>\"\u201c\u201d]+|[^\s]")
 _CORE = re.compile(r"[^\W_]|[_@]")
@@ -169,7 +171,7 @@ def _names_of_document(
     texts: Sequence[SourceText], given: Mapping[str, str], starts: Mapping[str, int]
 ) -> Iterator[FoundName]:
     tallies: dict[str, _Tally] = {}
-    candidates = [(text, list(_candidates(text.content[:LONGEST_TEXT]))) for text in texts]
+    candidates = [(text, list(_candidates(_CONTROL.sub(" ", text.content[:LONGEST_TEXT])))) for text in texts]
     standing = {each.key for _, found in candidates for each in found if each.sure}
     titles = [(text, name) for text in texts for name in title_names(text.title)]
     standing |= {name_key(name) for _, name in titles}
@@ -250,7 +252,7 @@ def _surnames(names: Iterable[str]) -> dict[str, str]:
 def _candidates(content: str) -> Iterator[_Candidate]:
     """Yield what is written like a name: quoted titles, then what has a form of its own, then words with capitals."""
     for quoted in _QUOTED.finditer(content):
-        name = quoted[1].strip(" ,.!?;:")
+        name = " ".join(quoted[1].split()).strip(" ,.!?;:")
         if name[:1].isupper() and 1 < len(name.split()) <= MOST_NAME_WORDS and (key := name_key(name)):
             yield _Candidate(key, name, NAME_TYPE, quoted.start(1))
     words = list(_words(content))

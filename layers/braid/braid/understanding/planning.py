@@ -17,14 +17,14 @@ from braid.models import (
     Strategy,
     Weights,
 )
+from braid.understanding.facts import read_facts
+from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, walk_direction
 from braid.understanding.multi_hop import describe_steps, parse_steps
-from braid.understanding.question import detect_embedding_type, detect_intent, detect_mode, walk_direction
 from braid.understanding.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_reach, graph_first_ms, vector_first_ms
 
 if TYPE_CHECKING:
     from braid.models import EmbeddingType, GraphConstraint
     from braid.ports.knowledge_graph import GraphStats
-    from braid.ports.search_index import IndexStats
     from braid.understanding.selectivity import Estimate
 
 MODES: Final = {
@@ -98,7 +98,7 @@ def make_plan(
     model_ids: dict[EmbeddingType, str],
     candidates: int,
     stats: GraphStats | None,
-    index_stats: IndexStats | None = None,
+    records: int | None = None,
 ) -> Plan:
     """Plan one question.
 
@@ -110,18 +110,21 @@ def make_plan(
         Smallest number of candidates fetched from a store; ``2 × top_k`` when that is more.
     stats
         Stored counts of the tenant's graph; None when they could not be read.
-    index_stats
-        Those of its records, which only a graph constraint is weighed by.
+    records
+        Number of its records in the index, which only a graph constraint is weighed by.
     """
     mode = detect_mode(query.text)
     intent = query.intent or detect_intent(query.text)
     embedding_type = detect_embedding_type(query.text, intent)
     candidates = min(MAX_CANDIDATES, max(candidates, 2 * query.top_k))
-    within = estimate_reach(query.graph_constraint, stats, index_stats) if query.graph_constraint and stats else None
+    within = estimate_reach(query.graph_constraint, stats, records) if query.graph_constraint and stats else None
     read = parse_steps(query.text, stats) if stats and intent in {Intent.LOOKUP, Intent.EXPLORATORY} else ()
     strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates, steps=read)
     origin = "stated by the caller" if query.intent else "read from the question"
     reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}: {MODES[mode]}"]
+    facts, named = read_facts(query.text, stats, intent) if stats and not query.hints.steps else (None, None)
+    if named:
+        reasons.append(named)
     if stats is None:
         reasons.append("the graph's counts could not be read")
     direction = walk_direction(query.text, intent)
@@ -143,6 +146,7 @@ def make_plan(
         fusion=query.fusion or (Fusion.PROPAGATE if spreads else Fusion.WEIGHTED),
         candidates=candidates,
         steps=steps,
+        facts=facts,
         reasons=tuple(reasons),
     )
 

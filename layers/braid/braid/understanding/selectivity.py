@@ -17,10 +17,12 @@ from braid.models import Direction
 if TYPE_CHECKING:
     from braid.models import GraphConstraint, Label
     from braid.ports.knowledge_graph import GraphStats
-    from braid.ports.search_index import IndexStats
 
 MAX_REACH: Final = 1_000
 """Records of a constraint whose ids the search index is given; of what reaches further the text search begins."""
+MAX_COUNTED: Final = 100_000
+"""Records that are counted for an estimate. What a constraint can usefully reach is a hundredth of them: more records
+make no constraint more selective, and the count no question slow."""
 MAX_CANDIDATES: Final = 200
 """Hits of one strand that one search returns at most."""
 
@@ -56,7 +58,7 @@ class Estimate:
         return min(MAX_CANDIDATES, max(wanted, math.ceil(wanted / self.share)))
 
 
-def estimate_reach(constraint: GraphConstraint, graph: GraphStats, index: IndexStats | None) -> Estimate:
+def estimate_reach(constraint: GraphConstraint, graph: GraphStats, records: int | None) -> Estimate:
     """Return what a constraint is expected to reach.
 
     Parameters
@@ -64,8 +66,10 @@ def estimate_reach(constraint: GraphConstraint, graph: GraphStats, index: IndexS
     constraint
         The walk. Of relationship types that it names, the entity is taken to have edges; of any type, to be an
         average vertex.
-    graph, index
-        Stored counts of the tenant. Without those of the index, the records that the graph knows stand for all.
+    graph
+        Stored counts of the tenant.
+    records
+        Records of the tenant in the index, counted up to :data:`MAX_COUNTED`; None for those that the graph knows.
     """
     degree = _degree(constraint.types, constraint.direction, graph)
     reached, layer = 0.0, 1.0
@@ -74,7 +78,7 @@ def estimate_reach(constraint: GraphConstraint, graph: GraphStats, index: IndexS
         reached += layer
     reached = min(reached, float(_ends(constraint.types, constraint.direction, graph)))
     with_record = graph.records / graph.vertices if graph.vertices else 0.0
-    known = index.records if index is not None else graph.records
+    known = records if records is not None else graph.records
     return Estimate(degree=degree, reach=min(known, round(reached * with_record)), records=known)
 
 

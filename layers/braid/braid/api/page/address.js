@@ -1,7 +1,7 @@
 // The question and the controls are in the address after "#", which a browser sends to no server; the token never is.
 import { byId } from "./elements.js";
 
-const CONTROLS = ["fusion", "intent", "strategy", "ranking", "reranker", "as_of", "within", "k"];
+const CONTROLS = ["fusion", "intent", "strategy", "ranking", "reranker", "as_of", "within", "where", "k"];
 const KEPT = { token: "braid-token", tenant: "braid-tenant" };
 
 /** Read the address, move a token out of it into this tab's memory, and return the rest. */
@@ -84,6 +84,8 @@ export function question() {
   if (value("as_of")) asked.as_of = value("as_of");
   if (value("strategy")) asked.hints = { strategy: value("strategy") };
   if (value("within")) asked.graph_constraint = { entity: value("within"), depth: 2 };
+  const where = value("where").split(";").map((one) => one.trim()).filter(Boolean);
+  if (where.length) asked.filters = { metadata: where };
   return asked;
 }
 

@@ -13,8 +13,16 @@ const LEAST = 3;
 export const telling = (question) =>
   new Set([...question.matchAll(WORD)].map(([word]) => stem(word)).filter((word) => word.length >= LEAST && !EVERYWHERE.has(word)));
 
+/** Return a text in parts: its answering sentence, which begins and ends at `span`, as <strong>, and words as <mark>. */
+export function said(text, span, wanted) {
+  if (!span) return marked(text, wanted);
+  const characters = [...text]; // a span counts characters, and a string is indexed by halves of some
+  const [before, sentence, after] = [[0, span[0]], span, [span[1]]].map((ends) => characters.slice(...ends).join(""));
+  return [...marked(before, wanted), h("strong", { class: "said" }, marked(sentence, wanted)), ...marked(after, wanted)];
+}
+
 /** Return a text in parts, the words among `wanted` as <mark>. */
-export function marked(text, wanted) {
+function marked(text, wanted) {
   const parts = [];
   let end = 0;
   for (const match of text.matchAll(WORD)) {

@@ -15,6 +15,7 @@ const MISSING = {
   space: "No record has a vector of this model: words and graph answer.",
   graph_expand: "The graph did not answer in full: vectors and words count for more.",
   link: "Names in the question could not be looked up in the graph.",
+  facets: "The values of fields could not be counted.",
   rerank: "The reranker did not answer, or is not set up here: the fused order stands.",
   schema: "The schema registry did not answer: versions of schemas were not regarded.",
   text: "The texts could not be read after the search: results are shown without them.",
@@ -76,6 +77,8 @@ const LIKELY = 0.6, UNLIKELY = 0.3;
 const inWords = (confidence) =>
   confidence >= LIKELY ? "Likely answered" : confidence >= UNLIKELY ? "Unsure whether these answer it" : "Nothing here seems to answer this";
 
+const ASKED = { all: "a whole list", count: "a number", not: "what does not stand in a relation" };
+
 /** What the answer lacks, and what whoever reads it should know. */
 export function notices(answer) {
   const known = answer.degraded.map((part) => MISSING[part] ?? `Missing: ${part}.`);
@@ -83,6 +86,8 @@ export function notices(answer) {
   if (answer.superseded) notes.push(`${plural(answer.superseded, "record")} left out that no longer held.`);
   if (answer.truncated) notes.push("A vertex with very many edges was walked along its surest ones only.");
   if (answer.unknown_entity) notes.push(`The graph knows no entity “${apart(answer.unknown_entity)}”, so nothing is reached from it.`);
+  if (answer.set_not_answered) notes.push(`The question asks for ${ASKED[answer.set_not_answered]}, which the graph did not answer.`);
+  for (const field of answer.plan.unknown_fields) notes.push(`No record has the field “${apart(field)}” in its metadata.`);
   const told = answer.results.length ? `${inWords(answer.confidence)} (${answer.confidence.toFixed(2)} of 1).` : "";
   return [
     told && answer.confidence < LIKELY

@@ -1,6 +1,6 @@
 // The ranked answer with its evidence.
 import { STRANDS, day, fill, h, shortened, sized } from "./elements.js";
-import { marked, telling } from "./marks.js";
+import { said, telling } from "./marks.js";
 import { walkedAs } from "./relations.js";
 
 const KINDS = { chunk: "passage", tool_call: "tool call" };
@@ -23,13 +23,13 @@ function item(result, wanted, before, { onEntity, onPoint }) {
       movement(result, before),
     ),
     h("p", { class: "kind" }, [result.entity_type ?? KINDS[result.kind] ?? result.kind, dated(result), `score ${result.final.toFixed(2)}`].filter(Boolean).join(" · ")),
-    result.citation.excerpt ? h("p", { class: "excerpt", dir: "auto" }, marked(result.citation.excerpt, wanted)) : h("p", { class: "quiet" }, "without text"),
-    result.paths.slice(0, 1).map((path) => h("p", { class: "path" }, walked(path, onEntity))),
+    result.facts ? stated(result.facts) : result.citation.excerpt ? h("p", { class: "excerpt", dir: "auto" }, said(result.citation.excerpt, result.citation.marked, wanted)) : h("p", { class: "quiet" }, "without text"),
+    result.facts ? null : result.paths.slice(0, 1).map((path) => h("p", { class: "path" }, walked(path, onEntity))),
     h("p", { class: "chips" }, result.sources.map((source) =>
       h("span", { class: `chip ${source}`, title: `number ${result.ranks[source]} of what ${STRANDS[source]} found` }, `${STRANDS[source]} #${result.ranks[source]}`)),
       result.needs_transformation ? h("span", { class: "chip warn" }, "older schema") : null,
     ),
-    h("p", { class: "cite" }, cited(result)),
+    result.facts ? null : h("p", { class: "cite" }, cited(result)),
     more(result, wanted, onEntity),
   );
 }
@@ -48,6 +48,18 @@ function dated(result) {
   if (result.invalid_at) return `held until ${day(result.invalid_at)}`;
   if (result.valid_at) return `holds since ${day(result.valid_at)}`;
   return result.timestamp ? day(result.timestamp) : "";
+}
+
+/** The facts of an answer, each with when it holds and the record that it is known from. */
+function stated({ facts, count, complete }) {
+  const shown = new Set(facts.map((fact) => fact.answer)).size;
+  return h("ul", { class: "facts" }, facts.map((fact) => h("li", { dir: "auto" }, fact.text,
+    h("span", { class: "quiet" }, [
+      fact.path.valid_at ? ` · since ${day(fact.path.valid_at)}` : "",
+      fact.path.invalid_at ? ` · until ${day(fact.path.invalid_at)}` : "",
+      fact.citation ? [" · from ", h("bdi", {}, shortened(fact.citation.title, TITLE_AT_MOST)), fact.citation.page === null ? "" : `, page ${fact.citation.page}`] : "",
+    ]))),
+    shown < count || !complete ? h("li", { class: "quiet" }, `${complete ? "" : "at least "}${count} in all`) : null);
 }
 
 function cited(result) {
@@ -92,7 +104,7 @@ function more(result, wanted, onEntity) {
     ])),
     result.reasons.length ? h("ul", { class: "reasons" }, result.reasons.map((reason) => h("li", {}, reason))) : null,
     result.paths.length > 1 ? h("div", {}, result.paths.slice(1).map((path) => h("p", { class: "path" }, walked(path, onEntity)))) : null,
-    result.content && result.content !== result.citation.excerpt ? h("div", { class: "whole", dir: "auto", role: "region", "aria-label": "The whole text", tabindex: 0 }, marked(result.content, wanted)) : null,
-    h("button", { type: "button", class: "plain", on: { click: () => onEntity(result.id) } }, "Its relations"),
+    !result.facts && result.content && result.content !== result.citation.excerpt ? h("div", { class: "whole", dir: "auto", role: "region", "aria-label": "The whole text", tabindex: 0 }, said(result.content, result.marked, wanted)) : null,
+    result.facts ? null : h("button", { type: "button", class: "plain", on: { click: () => onEntity(result.id) } }, "Its relations"),
   );
 }

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import code_of, open_client
 from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
+from braid.engines.aws.dynamodb_counts import counts_id
 from braid.engines.retrying import retrying
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
@@ -153,6 +154,8 @@ class DynamoCache(DynamoTable):
             with self._errors():
                 self._client.delete_item(TableName=self._table, Key={"id": item["id"]})
             removed += 1
+        with self._errors():
+            self._client.delete_item(TableName=self._table, Key=counts_id(tenant_id))
         return removed
 
 

@@ -7,9 +7,11 @@ among the rows, and one tenant's rows must not move another's scores.
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import TYPE_CHECKING
 
+from braid.models.metadata_filters import terms_of
 from braid.models.scalars import microseconds, moment_of
 from braid.understanding.tokens import has_ideographs, space_ideographs
 
@@ -18,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 9
+FORMAT = 10
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, 8, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -204,11 +206,27 @@ CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space, start);
 """
 """Where in its record's text the part begins that a vector is of: a long text has a vector for each part."""
 
+ADDED_IN_10 = """
+CREATE TABLE metadata (
+    record INTEGER NOT NULL,
+    tenant INTEGER NOT NULL,
+    term TEXT NOT NULL,
+    PRIMARY KEY (record, term)
+) WITHOUT ROWID;
+CREATE INDEX metadata_by_term ON metadata (tenant, term);
+"""
+"""The terms of each record's metadata, by which filters find it; see :mod:`braid.models.metadata_filters`."""
+_METADATA_SINCE = 10
+_METADATA_OF_RECORDS = (
+    "SELECT r.number AS record, r.tenant AS tenant, t.value AS term"
+    " FROM records AS r, json_each(metadata_terms(r.body)) AS t"
+)
+
 _VECTORS_BEFORE_8 = "CREATE TEMP VIEW vectors AS SELECT *, 0 AS start FROM main.vectors"
 _PARTS_SINCE = 8
 """Format since which a long text has several vectors."""
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7, ADDED_IN_8, ADDED_IN_9)
+_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7, ADDED_IN_8, ADDED_IN_9, ADDED_IN_10)
 """The tables and indexes that each format added."""
 
 _IDEOGRAPHS_SINCE = 4
@@ -253,6 +271,9 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
     if found < _IDEOGRAPHS_SINCE:
         _reindex_ideographs(connection)
+    if found < _METADATA_SINCE:
+        _know_terms(connection)
+        connection.execute(f"INSERT INTO metadata {_METADATA_OF_RECORDS}")
     if found == 0:
         connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
     connection.execute(f"PRAGMA user_version = {FORMAT:d}")
@@ -273,6 +294,18 @@ def read_as_it_is(connection: sqlite3.Connection) -> None:
             )
     if found in range(1, _PARTS_SINCE):
         connection.execute(_VECTORS_BEFORE_8)
+    if found in range(1, _METADATA_SINCE):
+        _know_terms(connection)
+        connection.execute(f"CREATE TEMP VIEW metadata AS {_METADATA_OF_RECORDS}")
+
+
+def _know_terms(connection: sqlite3.Connection) -> None:
+    """Give a connection the function ``metadata_terms``, which returns the terms of a record's body as JSON."""
+
+    def terms(body: str) -> str:
+        return json.dumps(list(dict.fromkeys(terms_of(json.loads(body).get("metadata") or {}))))
+
+    connection.create_function("metadata_terms", 1, terms, deterministic=True)
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:

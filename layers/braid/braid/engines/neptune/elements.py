@@ -12,10 +12,10 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gremlin_python.process.graph_traversal import __
-from gremlin_python.process.traversal import Cardinality, Direction, P, T
+from gremlin_python.process.traversal import Cardinality, Direction, P, T, TextP
 from gremlin_python.statics import long
 
-from braid.models import Relationship, Vertex
+from braid.models import MENTIONS, Relationship, Vertex
 from braid.models.scalars import microseconds, moment_of
 from braid.ranking.graph_walks import Node
 from braid.understanding.names import stored_forms
@@ -53,6 +53,9 @@ IDENTITY = "identity"
 """Source, type, target and predicate of an edge in one text, which sorts like the four."""
 ROW = "row"
 """All values that a walk reads of a vertex or edge, in one text: five properties are five times as slow to fetch."""
+
+SINCE = "since"
+"""Mark of the field of an edge's row that says since when it is valid; a row of an older Braid says nothing."""
 
 EDGES_AT_ONCE = 1_000
 """Edges that are fetched together to be changed."""
@@ -181,6 +184,7 @@ class Step(NamedTuple):
     trusted: bool
     invalid_at: datetime | None
     position: int | None
+    valid_at: datetime | None
 
 
 def read_vertex(row: str) -> Reached:
@@ -194,9 +198,11 @@ def read_vertex(row: str) -> Reached:
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
     source, kind, target, predicate, confidence, evidence, *rest = row.split(_SEPARATOR)
-    trusted, invalid_at, found = _read_rest(rest)
+    since = next((field.removeprefix(SINCE) for field in rest if field.startswith(SINCE)), "")
+    trusted, invalid_at, found = _read_rest([field for field in rest if not field.startswith(SINCE)])
     position = int(found) if found else None
-    return Step(source, kind, target, predicate, float(confidence), evidence, trusted, invalid_at, position)
+    valid_at = _read_moment(since)
+    return Step(source, kind, target, predicate, float(confidence), evidence, trusted, invalid_at, position, valid_at)
 
 
 def node_of(vertex: Reached) -> Node:
@@ -216,7 +222,8 @@ def _vertex_row(vertex: Vertex) -> str:
 def _edge_row(edge: Relationship) -> str:
     fields = (_identity(edge), repr(float(edge.confidence)), edge.evidence or "")
     found = () if edge.position is None else (f"{FOUND}{edge.position}",)
-    return _SEPARATOR.join((*fields, *_rest(edge), *found))
+    since = () if edge.valid_at is None else (f"{SINCE}{_row_moment(edge.valid_at)}",)
+    return _SEPARATOR.join((*fields, *_rest(edge), *found, *since))
 
 
 def _rest(element: Vertex | Relationship) -> tuple[str, ...]:
@@ -273,6 +280,23 @@ def fetch_edges_at(
 ) -> GraphTraversal:
     """Fetch the edges that touch some vertices."""
     return _whole_edges(source.V(*keys).has(TENANT, tenant_id).both_e(*sorted(types)).dedup())
+
+
+def fetch_found_mentions(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Fetch the mentions that lead to some vertices and were found in texts."""
+    into = source.V(*keys).has(TENANT, tenant_id).in_e(MENTIONS)
+    return _whole_edges(into.has(ROW, TextP.containing(f"{_SEPARATOR}{FOUND}")))
+
+
+def fetch_mentions_out_of(source: GraphTraversalSource, key: str, tenant_id: str) -> GraphTraversal:
+    """Fetch mentions that lead out of a vertex, as many as are changed together."""
+    return _whole_edges(source.V(key).has(TENANT, tenant_id).out_e(MENTIONS).limit(EDGES_AT_ONCE))
+
+
+def count_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Count the edges that lead out of each of some vertices, by their stored ids."""
+    counted = source.V(*keys).has(TENANT, tenant_id).project("id", "edges")
+    return counted.by(__.id_()).by(__.out_e().count())
 
 
 def fetch_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:

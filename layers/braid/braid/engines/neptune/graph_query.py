@@ -158,4 +158,14 @@ def _by_vertex(
 
 def _edge(edge: Step, *, inward: bool) -> WalkEdge:
     target, evidence = edge.source if inward else edge.target, edge.evidence or None
-    return WalkEdge(target, edge.type, edge.confidence, inward, evidence, edge.trusted, edge.invalid_at)
+    return WalkEdge(
+        target,
+        edge.type,
+        edge.confidence,
+        inward,
+        evidence,
+        edge.trusted,
+        edge.invalid_at,
+        edge.predicate,
+        edge.valid_at,
+    )

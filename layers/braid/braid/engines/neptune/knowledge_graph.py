@@ -7,6 +7,7 @@ of the number of seeds, names and hops.
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -17,10 +18,11 @@ from gremlin_python.process.traversal import Order, P, T
 from braid import deadline
 from braid.engines.neptune import elements, expansion, graph_query
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
+from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of
 from braid.ranking import graph_walks
 from braid.understanding.names import match_score
 
@@ -33,12 +35,14 @@ if TYPE_CHECKING:
 
     from braid.models import Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
-    from braid.ports.knowledge_graph import PropagateRequest
+    from braid.ports.knowledge_graph import PropagateRequest, StoredCounts
     from braid.settings import Settings
 
 BATCH = 50
 """Vertices or edges per write traversal: for 200, which are 2,000 steps, TinkerPop takes twice as long."""
 _IDS_AT_ONCE = 1_000
+MOST_READ = 50_000
+"""Entities with a name that is looked up of which one look-up chooses; a phrase that more bear names none of them."""
 MOST_LINKED = 10_000
 """Entities that one look-up of names reads, those that bear a name itself before those with an alias or form of it."""
 _T = TypeVar("_T")
@@ -53,13 +57,22 @@ class GremlinGraph:
         Connection to the Gremlin endpoint.
     question_s
         Limit in seconds on all attempts of a question's traversal; the connection's limit when None.
+    counts
+        Where a tenant's counts are stored; when None, they are counted each time, which reads the whole tenant.
     """
 
-    def __init__(self, connection: GremlinConnection, *, question_s: float | None = None) -> None:
+    def __init__(
+        self,
+        connection: GremlinConnection,
+        *,
+        question_s: float | None = None,
+        counts: StoredCounts | None = None,
+    ) -> None:
         self._connection, self._question_s = connection, question_s
+        self._counts = GraphCounts(connection, counts, self.scan)
 
     @classmethod
-    def connect(cls, settings: Settings) -> GremlinGraph:
+    def connect(cls, settings: Settings, *, counts: StoredCounts | None = None) -> GremlinGraph:
         """Return the graph that the settings name; no request is sent yet.
 
         Raises
@@ -82,6 +95,7 @@ class GremlinGraph:
                 headers=iam_headers() if signed else None,
             ),
             question_s=settings.neptune_question_s,
+            counts=counts,
         )
 
     def close(self) -> None:
@@ -102,10 +116,15 @@ class GremlinGraph:
         last_vertices = {elements.vertex_id(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
         last_edges = {elements.edge_id(edge): edge for edge in relationships}
         self._require_ends(set(last_vertices), list(last_edges.values()))
-        for batch in _batches(list(last_vertices.values()), BATCH):
-            self._connection.submit(partial(elements.write_vertices, vertices=batch))
-        for edges in _batches(list(last_edges.values()), BATCH):
-            self._connection.submit(partial(elements.write_edges, edges=edges))
+        with ExitStack() as counting:
+            for tenant in {vertex.tenant_id for vertex in vertices} | {edge.tenant_id for edge in relationships}:
+                ids = [vertex.id for vertex in last_vertices.values() if vertex.tenant_id == tenant]
+                own = [edge for edge in last_edges.values() if edge.tenant_id == tenant]
+                counting.enter_context(self._counts.changing(tenant, ids, own))
+            for batch in _batches(list(last_vertices.values()), BATCH):
+                self._connection.submit(partial(elements.write_vertices, vertices=batch))
+            for edges in _batches(list(last_edges.values()), BATCH):
+                self._connection.submit(partial(elements.write_edges, edges=edges))
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices existed."""
@@ -113,7 +132,9 @@ class GremlinGraph:
         for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
             present = self._stored(batch)
             if present:
-                self._connection.submit(partial(_drop, ids=present, tenant_id=tenant_id))
+                names = [elements.record_id(key) for key in present]
+                with self._counts.changing(tenant_id, names, partial(self.relationships, tenant_id, ids=names)):
+                    self._connection.submit(partial(_drop, ids=present, tenant_id=tenant_id))
             removed += len(present)
         return removed
 
@@ -125,20 +146,23 @@ class GremlinGraph:
                 partial(elements.fetch_unmentioned, tenant_id=tenant_id, keys=batch),
             )
             vertices = (elements.vertex_of(tenant_id, row) for row in rows)
-            found = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices if vertex.found]
+            found = [vertex.id for vertex in vertices if vertex.found]
             if found:
-                self._connection.submit(partial(_drop_unmentioned, ids=found, tenant_id=tenant_id))
+                keys = [elements.vertex_id(tenant_id, name) for name in found]
+                with self._counts.changing(tenant_id, found, []):
+                    self._connection.submit(partial(_drop_unmentioned, ids=keys, tenant_id=tenant_id))
             removed += len(found)
         return removed
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many existed."""
-        keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]
+        edges = {elements.edge_id(edge): edge for edge in relationships if edge.tenant_id == tenant_id}
         removed = 0
-        for batch in _batches(list(dict.fromkeys(keys)), _IDS_AT_ONCE):
+        for batch in _batches(list(edges), _IDS_AT_ONCE):
             present = [str(found) for found in self._connection.submit(partial(_edge_ids, ids=batch))]
             if present:
-                self._connection.submit(partial(_drop_edges, ids=present, tenant_id=tenant_id))
+                with self._counts.changing(tenant_id, [], [edges[key] for key in present]):
+                    self._connection.submit(partial(_drop_edges, ids=present, tenant_id=tenant_id))
             removed += len(present)
         return removed
 
@@ -168,6 +192,32 @@ class GremlinGraph:
             )
             for batch in _batches(sorted(set(evidence)), _IDS_AT_ONCE)
         )
+
+    def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
+        """Return the mentions that were found in some texts."""
+        rows: list[Any] = []
+        for batch in _batches([elements.vertex_id(tenant_id, name) for name in sorted(set(texts))], _IDS_AT_ONCE):
+            rows += self._connection.submit(partial(elements.fetch_found_mentions, tenant_id=tenant_id, keys=batch))
+        edges = (elements.edge_of(tenant_id, row) for row in rows)
+        return sorted((edge for edge in edges if edge.found), key=Relationship.identity)
+
+    def pass_mentions(self, tenant_id: str, heirs: Mapping[str, str]) -> int:
+        """Lead the mentions of some vertices out of others, page by page, and return how many were passed on."""
+        passed = 0
+        for source, heir in heirs.items():
+            fetch = partial(
+                elements.fetch_mentions_out_of, key=elements.vertex_id(tenant_id, source), tenant_id=tenant_id
+            )
+            while rows := self._connection.submit(fetch):
+                edges = [elements.edge_of(tenant_id, row) for row in rows]
+                new = [edge.model_copy(update={"source": heir}) for edge in edges if edge.target != heir]
+                kept = {edge.identity() for edge in self.as_stored(tenant_id, new)}
+                new = [edge for edge in new if edge.identity() not in kept]
+                for batch in _batches(new, BATCH):
+                    self._connection.submit(partial(elements.write_edges, edges=batch))
+                self.delete_relationships(tenant_id, edges)
+                passed += len(new)
+        return passed
 
     def _change(
         self,
@@ -224,16 +274,20 @@ class GremlinGraph:
         rows = self._connection.submit(
             partial(elements.fetch_vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
         )
-        vertices = tuple(elements.vertex_of(tenant_id, row) for row in rows[:limit])
-        if not vertices:
+        found = [elements.vertex_of(tenant_id, row) for row in rows]
+        if not found:
             return GraphPage()
+        keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in found]
+        counted = self._connection.submit(partial(elements.count_edges_out_of, tenant_id=tenant_id, keys=keys))
+        edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
+        vertices = tuple(page_of(found, edges_of, limit))
         keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices]
         edges = self._connection.submit(partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys))
         relationships = sorted((elements.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
-            cursor=encode(tenant_id, vertices[-1].id) if len(rows) > limit else None,
+            cursor=encode(tenant_id, vertices[-1].id) if len(found) > len(vertices) else None,
         )
 
     def link(
@@ -257,6 +311,7 @@ class GremlinGraph:
                     as_of,
                     trusted_only=trusted_only,
                 )
+                .limit(MOST_READ)
                 .order()
                 .by(__.choose(__.has(elements.LINK_NAME, P.within(keys)), __.constant(0), __.constant(1)))
                 .by(T.id, Order.asc)
@@ -299,26 +354,13 @@ class GremlinGraph:
             return graph_walks.answer_query(query, graph_query.gathered(collected, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
-        """Return stored counts."""
-        (vertices,) = self._ask(lambda g: g.V().has(elements.TENANT, tenant_id).group_count().by(elements.ENTITY_TYPE))
-        (records,) = self._ask(lambda g: g.V().has(elements.TENANT, tenant_id).has(elements.HAS_RECORD, True).count())
-        (edges,) = self._ask(lambda g: g.E().has(elements.TENANT, tenant_id).group_count().by(__.label()))
-        (sources,) = self._ask(
-            lambda g: g.E().has(elements.TENANT, tenant_id).group().by(__.label()).by(__.out_v().dedup().count())
-        )
-        (targets,) = self._ask(
-            lambda g: g.E().has(elements.TENANT, tenant_id).group().by(__.label()).by(__.in_v().dedup().count())
-        )
-        by_entity_type, by_relationship_type = _counts(vertices), _counts(edges)
-        return GraphStats(
-            vertices=sum(by_entity_type.values()),
-            records=int(records),
-            edges=sum(by_relationship_type.values()),
-            by_entity_type=by_entity_type,
-            by_relationship_type=by_relationship_type,
-            sources_by_relationship_type=_counts(sources),
-            targets_by_relationship_type=_counts(targets),
-        )
+        """Return the stored counts, read by one key; no question counts a graph."""
+        with self._bounded():
+            return self._counts.read(tenant_id)
+
+    def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:
+        """Count the whole graph page by page, and store the counts if the stored ones differ."""
+        return self._counts.recount(tenant_id, dry_run=dry_run)
 
     def _bounded(self) -> AbstractContextManager[None]:
         """Limit the time of a walk, the evaluation of the server's response included."""
@@ -393,7 +435,3 @@ def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
 
 def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _counts(counted: Mapping[str, int]) -> dict[str, int]:
-    return {str(key): int(count) for key, count in counted.items()}

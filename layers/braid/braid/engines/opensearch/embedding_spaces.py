@@ -55,6 +55,7 @@ class EmbeddingSpaces:
         self._alias = alias
         self._create = create
         self._dimensions: dict[str, int] | None = None
+        self._filters_metadata = True
 
     def forget(self) -> None:
         """Clear the cache."""
@@ -112,7 +113,7 @@ class EmbeddingSpaces:
         spaces = {embedding.space for record in records for embedding in record.embeddings}
         wanted = _with_parts({mapping.vector_field(space): self._expected[space] for space in spaces})
         missing = _missing(wanted, self._known(refresh=False, create=create))
-        if missing:
+        if missing or not self._filters_metadata:
             self._declare(missing)
 
     def _known(self, *, refresh: bool, create: bool) -> dict[str, int]:
@@ -134,6 +135,10 @@ class EmbeddingSpaces:
         for index in answer.values():
             known.update(mapping.dimensions_of(index["mappings"]))
         self._dimensions = known
+        # An index that was made before metadata was filtered lacks the field, until something is written.
+        self._filters_metadata = all(
+            mapping.TERMS in index["mappings"].get("properties", {}) for index in answer.values()
+        )
         return known
 
     def _declare(self, wanted: Mapping[str, int]) -> None:
@@ -141,15 +146,16 @@ class EmbeddingSpaces:
         known = self._known(refresh=True, create=True)
         # A search asks for the parts wherever there are any: no space may lack their field once another one has it.
         missing = _missing({**_with_parts(_without_parts(known)), **wanted}, known)
-        if not missing:
+        if not missing and self._filters_metadata:
             return
         self._call(
             self._client.indices.put_mapping,
             index=self._alias,
-            body={"properties": vector_properties(missing, self._settings)},
+            body={"properties": {**vector_properties(missing, self._settings), **mapping.TERMS_PROPERTY}},
             request_timeout=change_timeout_s(self._settings),
         )
         self._dimensions = {**known, **missing}
+        self._filters_metadata = True
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         with self.forgotten_on_failure():

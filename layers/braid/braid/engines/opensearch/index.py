@@ -27,7 +27,7 @@ from braid.engines.opensearch.client import (
 )
 from braid.engines.opensearch.dual_write import dual_write, indexes_by_alias
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
-from braid.engines.opensearch.multi_search import strands
+from braid.engines.opensearch.multi_search import conditions_clause, filter_clause, strands
 from braid.errors import StoreError
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from opensearchpy import OpenSearch
 
     from braid.engines.retrying import Deadline
-    from braid.models import Record
+    from braid.models import FacetValue, Record, ValueKind
     from braid.settings import Settings
 
 _READ_AT_ONCE = 500
@@ -279,10 +279,38 @@ class OpenSearchIndex:
         more = len(records) > limit
         return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
 
+    def count(self, tenant_id: str, *, at_most: int) -> int:
+        """Return the number of a tenant's records, at most ``at_most``."""
+        (answer,) = self._msearch([query.count(tenant_id, at_most)])
+        return min(at_most, int(answer["hits"]["total"]["value"]))
+
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts."""
         (answer,) = self._msearch([query.stats(tenant_id)])
         return query.stats_of(answer)
+
+    def passing(self, request: SearchRequest) -> frozenset[str]:
+        """Return which of the request's ids are records that meet its filters."""
+        if not request.ids:
+            return frozenset()
+        body = query.ids_of(conditions_clause(request), most=len(request.ids))
+        (answer,) = self._ask([body], question_deadline(self._settings))
+        return frozenset(str(hit["sort"][0]) for hit in answer["hits"]["hits"])
+
+    def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+        """Return the kinds of values that the tenant's records have in each field that any has."""
+        if not fields:
+            return {}
+        (answer,) = self._ask([query.field_kinds(tenant_id, fields)], question_deadline(self._settings))
+        return query.field_kinds_of(answer, fields)
+
+    def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
+        """Return the most frequent values of each field among the records that a search is among."""
+        if not fields or request.ids == ():
+            return {}
+        body = query.count_values(filter_clause(request, valid=True), fields)
+        (answer,) = self._ask([body], question_deadline(self._settings))
+        return query.values_of(answer, fields)
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         with self._spaces.forgotten_on_failure():

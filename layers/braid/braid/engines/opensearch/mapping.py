@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.errors import ConfigurationError
 from braid.models import Embedding, FurtherPart, Record
+from braid.models.metadata_filters import terms_of
 from braid.models.scalars import microseconds
 
 if TYPE_CHECKING:
@@ -39,10 +40,24 @@ TRUSTED = "trusted"
 """Written where it is false only."""
 DOCUMENT = "document"
 """Title of the source, as a keyword."""
+TERMS = "metadata_terms"
+"""Terms of the metadata, by which filters find a record; see :mod:`braid.models.metadata_filters`."""
+TERMS_PROPERTY = {TERMS: {"type": "keyword"}}
 PARTS = "parts"
 """Further parts of a long text: each a nested document with its ``start`` and its vector of one space."""
 PART_START = f"{PARTS}.start"
-_ADDED = (DOCUMENT, "timestamp_us", "valid_from_us", "valid_until_us", "models", SPACES, MODEL_IDS, PARTS, DIGEST)
+_ADDED = (
+    DOCUMENT,
+    "timestamp_us",
+    "valid_from_us",
+    "valid_until_us",
+    "models",
+    SPACES,
+    MODEL_IDS,
+    TERMS,
+    PARTS,
+    DIGEST,
+)
 _PLAIN_SPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -98,6 +113,8 @@ def document(record: Record) -> dict[str, Any]:
     body["valid_until_us"] = microseconds(record.invalid_at) if record.invalid_at else LAST_MOMENT
     if record.source.title:
         body[DOCUMENT] = record.source.title
+    if terms := terms_of(record.metadata):
+        body[TERMS] = terms
     body["models"] = {embedding.space: embedding.model_id for embedding in record.embeddings}
     body[SPACES] = sorted(body["models"])
     body[MODEL_IDS] = sorted(set(body["models"].values()))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from braid.engines.opensearch.mapping import (
     PART_START,
     PARTS,
+    TERMS,
     TRUSTED,
     WORDS,
     floats,
@@ -18,6 +19,7 @@ from braid.engines.opensearch.mapping import (
     vector_field,
 )
 from braid.models import Hit
+from braid.models.metadata_filters import term_tests
 from braid.models.scalars import microseconds, moment_of
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from braid.models import Embedding
+    from braid.models.metadata_filters import TermTest
     from braid.ports.search_index import SearchRequest
 
 _EXPLORED = 100
@@ -160,12 +163,26 @@ def _conditions(request: SearchRequest, *, outdated: bool) -> list[dict[str, Any
             bounds["lt"] = microseconds(filters.time_range.end)
         # Also without bounds: a time range selects records that have a time.
         clauses.append({"range": {"timestamp_us": bounds}} if bounds else {"exists": {"field": "timestamp_us"}})
+    clauses += [_by_terms(test) for test in term_tests(filters.metadata) if test.wanted]
     return clauses
+
+
+def _by_terms(test: TermTest) -> dict[str, Any]:
+    """Return the filter of records with one of some terms, or with one in a range."""
+    if test.span is None:
+        return {"terms": {TERMS: list(test.terms)}}
+    return {"range": {TERMS: {"gte": test.span.start, "lt": test.span.end}}}
 
 
 def _unwanted(request: SearchRequest) -> list[dict[str, Any]]:
     """Return the conditions that no hit may meet, validity aside."""
-    return [{"term": {TRUSTED: False}}] if request.filters.trusted_only else []
+    untrusted = [{"term": {TRUSTED: False}}] if request.filters.trusted_only else []
+    return untrusted + [_by_terms(test) for test in term_tests(request.filters.metadata) if not test.wanted]
+
+
+def conditions_clause(request: SearchRequest) -> dict[str, Any]:
+    """Return the filter of records that meet the request's conditions, valid or not."""
+    return {"bool": {"filter": _conditions(request, outdated=False), "must_not": _unwanted(request)}}
 
 
 def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from braid.engines.opensearch.mapping import (
     MODEL_IDS,
     SOURCE_EXCLUDES,
     SPACES,
+    TERMS,
 )
-from braid.models import Kind
+from braid.models import FacetValue, Kind, ValueKind
+from braid.models.metadata_filters import FACET_VALUES, key_of, span_of, value_of
 from braid.ports.search_index import IndexStats
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _TYPES = 1_000
 """Most entity types counted."""
+_KINDS = "".join(ValueKind)
 
 
 def outdated_clause(
@@ -92,6 +95,16 @@ def any_vector(tenant_id: str, space: str | None = None) -> dict[str, Any]:
     }
 
 
+def count(tenant_id: str, at_most: int) -> dict[str, Any]:
+    """Return the search that counts a tenant's records, and ends in each shard at ``at_most``."""
+    return {
+        "size": 0,
+        "track_total_hits": at_most,
+        "terminate_after": at_most,
+        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}]}},
+    }
+
+
 def stats(tenant_id: str) -> dict[str, Any]:
     """Return the search that counts a tenant's records."""
     return {
@@ -113,6 +126,54 @@ def stats_of(answer: Mapping[str, Any]) -> IndexStats:
         by_kind={Kind(bucket["key"]): bucket["doc_count"] for bucket in aggregations["kinds"]["buckets"]},
         by_entity_type={bucket["key"]: bucket["doc_count"] for bucket in aggregations["types"]["buckets"]},
     )
+
+
+def ids_of(clause: dict[str, Any], *, most: int) -> dict[str, Any]:
+    """Return the search for the ids of the records that a filter lets pass."""
+    return {"size": most, "_source": False, "track_total_hits": False, "sort": [{"id": "asc"}], "query": clause}
+
+
+def field_kinds(tenant_id: str, fields: Sequence[str]) -> dict[str, Any]:
+    """Return the search that counts a tenant's records by the kinds of values in fields of their metadata."""
+    spans = {f"{place}{kind}": span_of(field, kind) for place, field in enumerate(fields) for kind in ValueKind}
+    counted = {name: {"range": {TERMS: {"gte": span.start, "lt": span.end}}} for name, span in spans.items()}
+    return {
+        "size": 0,
+        "track_total_hits": False,
+        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}]}},
+        "aggs": {"kinds": {"filters": {"filters": counted}}},
+    }
+
+
+def field_kinds_of(answer: Mapping[str, Any], fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+    """Return the kinds in a response to :func:`field_kinds`, of the fields that any record has."""
+    counted = answer["aggregations"]["kinds"]["buckets"]
+    kinds = {
+        field: frozenset(kind for kind in ValueKind if counted[f"{place}{kind}"]["doc_count"])
+        for place, field in enumerate(fields)
+    }
+    return {field: found for field, found in kinds.items() if found}
+
+
+def count_values(clause: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    """Return the search that counts the values of fields among the records that a filter lets pass."""
+    counted = {
+        # What a field's terms begin with is hexadecimal, so that it is no pattern; those that order dates are left out.
+        f"field_{place}": {"terms": {"field": TERMS, "size": FACET_VALUES, "include": f"{key_of(field)}[{_KINDS}].*"}}
+        for place, field in enumerate(fields)
+    }
+    return {"size": 0, "track_total_hits": False, "query": clause, "aggs": counted}
+
+
+def values_of(answer: Mapping[str, Any], fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
+    """Return the values in a response to :func:`count_values`."""
+    return {
+        field: tuple(
+            FacetValue(value=value_of(bucket["key"]), count=bucket["doc_count"])
+            for bucket in answer["aggregations"][f"field_{place}"]["buckets"]
+        )
+        for place, field in enumerate(fields)
+    }
 
 
 def by_keys(tenant_id: str, keys: Sequence[str], *, with_vectors: bool = False) -> dict[str, Any]:

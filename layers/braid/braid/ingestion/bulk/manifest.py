@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from braid.ingestion.bulk.step_messages import Phase
-    from braid.ports.ingestion import Job
+    from braid.ports.ingestion import ImportJob
     from braid.ports.object_store import ObjectStore
 
 PAGE_BATCHES = 400
@@ -32,7 +32,7 @@ _PLACES = TypeAdapter(tuple[BatchPlace, ...])
 _T = TypeVar("_T")
 
 
-def folder(job: Job) -> str:
+def folder(job: ImportJob) -> str:
     """Return the folder of a job's objects."""
     return _folder(job.name)
 
@@ -73,7 +73,7 @@ def begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
         raise
 
 
-def forget(job: Job, objects: ObjectStore) -> None:
+def forget(job: ImportJob, objects: ObjectStore) -> None:
     """Delete everything but the report and the errors."""
     for part in ("pages", "results"):
         _forget(job.tenant_id, job.name, part, objects)
@@ -91,7 +91,7 @@ def _report_key(name: str) -> str:
     return f"{_folder(name)}/report.json"
 
 
-def put_places(job: Job, places: Iterable[BatchPlace], objects: ObjectStore) -> Job:
+def put_places(job: ImportJob, places: Iterable[BatchPlace], objects: ObjectStore) -> ImportJob:
     """Store batch offsets, holding one page of them in memory; return the job with its numbers of batches and lines."""
     batches = lines = 0
     page: list[BatchPlace] = []
@@ -106,30 +106,30 @@ def put_places(job: Job, places: Iterable[BatchPlace], objects: ObjectStore) -> 
     return job.model_copy(update={"lines": lines, "batches": batches})
 
 
-def pages(job: Job) -> int:
+def pages(job: ImportJob) -> int:
     """Return the number of pages of batch offsets."""
     return -(-job.batches // PAGE_BATCHES)
 
 
-def places(job: Job, page: int, objects: ObjectStore) -> tuple[BatchPlace, ...]:
+def places(job: ImportJob, page: int, objects: ObjectStore) -> tuple[BatchPlace, ...]:
     """Return a page of batch offsets."""
     return _PLACES.validate_json(read_object(objects, job.tenant_id, _page_key(job, page)))
 
 
-def _put_page(job: Job, page: int, places: list[BatchPlace], objects: ObjectStore) -> None:
+def _put_page(job: ImportJob, page: int, places: list[BatchPlace], objects: ObjectStore) -> None:
     objects.put(job.tenant_id, _page_key(job, page), _PLACES.dump_json(tuple(places)))
 
 
-def _page_key(job: Job, page: int) -> str:
+def _page_key(job: ImportJob, page: int) -> str:
     return f"{folder(job)}/pages/{page:06}.json"
 
 
-def put_fingerprints(job: Job, fingerprints: bytes, objects: ObjectStore) -> Job:
+def put_fingerprints(job: ImportJob, fingerprints: bytes, objects: ObjectStore) -> ImportJob:
     """Store the sorted fingerprints of a job's edges; return the job with their object."""
     return job.model_copy(update={"marks": objects.put(job.tenant_id, f"{folder(job)}/pages/marks", fingerprints)})
 
 
-def fingerprints(job: Job, objects: ObjectStore) -> bytes:
+def fingerprints(job: ImportJob, objects: ObjectStore) -> bytes:
     """Return the sorted fingerprints of the object's edges.
 
     Raises
@@ -142,13 +142,13 @@ def fingerprints(job: Job, objects: ObjectStore) -> bytes:
     return objects.read(job.tenant_id, job.marks, 0, job.marks.size_bytes)
 
 
-def put_result(job: Job, phase: Phase, place: BatchPlace, out: BatchResult, objects: ObjectStore) -> BatchCounts:
+def put_result(job: ImportJob, phase: Phase, place: BatchPlace, out: BatchResult, objects: ObjectStore) -> BatchCounts:
     """Store the result of a batch in a phase."""
     objects.put(job.tenant_id, _result_key(job, phase, place), out.model_dump_json().encode())
     return BatchCounts(written=out.written, errors=len(out.errors))
 
 
-def result(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchResult:
+def result(job: ImportJob, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchResult:
     """Return the result of a batch in a phase; a batch without one is lost."""
     try:
         # A repeated step may store its result again at this very moment.
@@ -158,7 +158,7 @@ def result(job: Job, phase: Phase, place: BatchPlace, objects: ObjectStore) -> B
     return BatchResult.model_validate_json(text)
 
 
-def results(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchResult]]:
+def results(job: ImportJob, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchResult]]:
     """Yield the result of every batch in every phase, in order, holding one page of them in memory.
 
     Raises
@@ -177,7 +177,7 @@ def results(job: Job, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchR
             yield from ((place, out) for (_, place), out in zip(tasks, pool.map(read, tasks), strict=True))
 
 
-def _result_key(job: Job, phase: Phase, place: BatchPlace) -> str:
+def _result_key(job: ImportJob, phase: Phase, place: BatchPlace) -> str:
     return f"{folder(job)}/results/{place.number:08}-{phase.value}.json"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from braid.models import Frozen, TenantId
-from braid.ports.ingestion import ItemError, Job, JobName, JobReport, WriteReport
+from braid.ports.ingestion import ImportJob, ItemError, JobName, JobReport, WriteReport
 
 
 class Phase(StrEnum):
@@ -57,7 +57,7 @@ class Page(Frozen):
     """Request for the next batches."""
 
     name: Literal["page"] = "page"
-    job: Job
+    job: ImportJob
     cursor: Cursor
 
 
@@ -65,7 +65,7 @@ class Batch(Frozen):
     """Request to write one batch in one phase."""
 
     name: Literal["batch"] = "batch"
-    job: Job
+    job: ImportJob
     phase: Phase
     batch: BatchPlace
 
@@ -74,7 +74,7 @@ class Lost(Frozen):
     """Request to record that a batch could not be written."""
 
     name: Literal["lost"] = "lost"
-    job: Job
+    job: ImportJob
     phase: Phase
     batch: BatchPlace
     error: str
@@ -85,7 +85,7 @@ class Finish(Frozen):
     """Request to gather the results of all batches."""
 
     name: Literal["finish"] = "finish"
-    job: Job
+    job: ImportJob
 
 
 class PageResult(Frozen):
@@ -132,4 +132,4 @@ class Task(Frozen):
     task: Annotated[Split | Page | Batch | Lost | Finish | InlineWrite, Field(discriminator="name")]
 
 
-TaskResult = Job | PageResult | BatchCounts | JobReport | WriteReport
+TaskResult = ImportJob | PageResult | BatchCounts | JobReport | WriteReport

@@ -38,7 +38,7 @@ from braid.ingestion.documents.ingesting import DocumentStore
 from braid.ingestion.inline_writes import write_body
 from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, write
-from braid.ports.ingestion import Job, JobReport, JobStatus
+from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class FileStore(DocumentStore, Protocol):
         """Holds the object and the job's manifest."""
 
 
-def split(task: Split, store: FileStore) -> Job:
+def split(task: Split, store: FileStore) -> ImportJob:
     """Read an object once, and store the offsets of its batches. A document is made lines first.
 
     Of lines memory holds one, and eight bytes for each edge that another edge ends or that ends a record.
@@ -94,9 +94,9 @@ def split(task: Split, store: FileStore) -> Job:
             try:
                 lines = uploads.as_lines(tenant_id, path, lines.info, store, to=to)
             except Unreadable as error:
-                refused, lines = str(error), uploads.refused(tenant_id, path, str(error), store, to=to)
+                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, to=to)
         try:
-            job = Job(
+            job = ImportJob(
                 name=task.job,
                 tenant_id=tenant_id,
                 object=lines.info,
@@ -109,7 +109,7 @@ def split(task: Split, store: FileStore) -> Job:
         return _split(job, lines, store)
 
 
-def _split(job: Job, lines: ObjectLines, store: FileStore) -> Job:
+def _split(job: ImportJob, lines: ObjectLines, store: FileStore) -> ImportJob:
     fingerprints = Fingerprints()
     read = _collecting_fingerprints(iter(lines), job.tenant_id, fingerprints)
     job = manifest.put_places(job, _places(read, lines.info.size_bytes), store.objects)
@@ -263,7 +263,7 @@ def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
         yield place()
 
 
-def _gathered(job: Job, store: FileStore) -> JobReport:
+def _gathered(job: ImportJob, store: FileStore) -> JobReport:
     """Write the object of errors, and return the report of all batches."""
     totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
     errors, causes = 0, list[str]()

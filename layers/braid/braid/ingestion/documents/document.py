@@ -17,6 +17,10 @@ class Unreadable(BraidError):
     """A file cannot be read as a document; the message says why in one line, and what would help."""
 
 
+class UnreadableNow(Unreadable):
+    """The same content may be readable at another time: it took too long here, or a package is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a document under one heading: a page, a slide, a row of a mapped table, a function."""
@@ -114,12 +118,14 @@ def bounded(sections: Iterable[Section], limits: Limits) -> tuple[Section, ...]:
     Raises
     ------
     Unreadable
-        If there are none, or more of them or of their text than the limits allow.
+        If there are none, or more of them or of their text, headings and metadata than the limits allow.
     """
     kept: list[Section] = []
     characters = 0
     for section in sections:
-        characters += len(section.text)
+        # What stands above many sections is stored with each, so it counts as often.
+        characters += len(section.text) + sum(map(len, section.heading))
+        characters += sum(len(name) + len(str(value)) for name, value in section.metadata.items())
         if characters > limits.characters:
             raise Unreadable(f"holds more than {limits.characters:,} characters of text; split it")
         if len(kept) == limits.sections:

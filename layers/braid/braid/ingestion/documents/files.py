@@ -99,10 +99,10 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _refuse_link(path: str, entry: os.DirEntry[str], inside: Path, found: Found) -> None:
-    target = Path(os.path.realpath(entry.path))
-    if not target.is_relative_to(inside):
+    target = os.path.realpath(entry.path)
+    if not Path(target).is_relative_to(inside):
         found.refused[path] = "is a link that leads out of the folder"
-    elif not target.exists():
+    elif not os.path.exists(target):  # noqa: PTH110 - the one of pathlib raises where a name is too long
         found.refused[path] = "is a link that leads nowhere"
     # What a link inside of the folder leads to is read where it stands.
 

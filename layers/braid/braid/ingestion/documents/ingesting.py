@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteStore, delete_records
 from braid.ingestion.documents.chunking import Chunker
-from braid.ingestion.documents.document import Limits, Unreadable
+from braid.ingestion.documents.document import Limits, Unreadable, too_long
 from braid.ingestion.documents.files import FoundFile, find
 from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, FolderBegun, FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
@@ -141,6 +141,8 @@ class _Read(NamedTuple):
 
     state: FileState
     records: list[Record]
+    skipped: str = ""
+    """Why it could not be read this time."""
 
 
 class _Folder:
@@ -244,8 +246,8 @@ class _Folder:
             for file, reading in readings:
                 read = self._read(file, reading, chunker, fingerprint)
                 estimate.read(file, len(read.records))
-                if read.state.skipped:
-                    yield self._skipped(file.path, read.state.skipped)
+                if read.skipped:
+                    yield self._skipped(file.path, read.skipped)
                 page.append(read)
                 if sum(len(one.records) for one in page) >= _PAGE_CHUNKS[min(pages, len(_PAGE_CHUNKS) - 1)]:
                     self._write(page)
@@ -291,7 +293,11 @@ class _Folder:
             else:
                 title = records[0].source.title or ""
                 return _Read(replace(state, chunks=len(records), title=title, format=document.format), records)
-        return _Read(replace(state, skipped=reason), [])
+        known = self._state.files.get(file.path)
+        if not reading.lasting and known is not None and known.chunks:
+            # What was stored before is kept: the file may be as readable as it was, at another time or place.
+            return _Read(replace(known, sha256=""), [], f"{reason}; what was read of it before is kept")
+        return _Read(replace(state, skipped=reason), [], reason)
 
     def _write(self, page: Sequence[_Read]) -> None:
         """Write the chunks of whole files, and remove those that they no longer have."""
@@ -328,7 +334,7 @@ class _Folder:
             written=self._report.written + report.written,
             embedded=self._report.embedded + report.embedded,
             embed_seconds=self._report.embed_seconds + report.embed_seconds,
-            unchanged=self._report.unchanged + sum(not one.records and not one.state.skipped for one in page),
+            unchanged=self._report.unchanged + sum(not one.records and not one.skipped for one in page),
         )
 
     def _remove_gone(self, paths: Iterable[str]) -> None:
@@ -358,7 +364,7 @@ def _read_ahead(
     files: Sequence[FoundFile], known: Mapping[str, str], options: Options
 ) -> Generator[tuple[FoundFile, Reading], None, None]:
     """Yield what came of reading each file; the next ones are read meanwhile."""
-    done: queue.Queue[Reading] = queue.Queue(_AHEAD)
+    done: queue.Queue[Reading | Exception] = queue.Queue(_AHEAD)
     stopped = threading.Event()
     with ReaderProcess(options.limits, options.mapping) as reader:
 
@@ -366,13 +372,11 @@ def _read_ahead(
             for file in files:
                 if stopped.is_set():
                     return
-                if file.size > options.limits.file_bytes:
-                    reading = Reading(
-                        unreadable=f"is {file.size:,} bytes long, of at most {options.limits.file_bytes:,}"
-                    )
-                else:
-                    name = file.path or Path(file.where).name
-                    reading = reader.read(file.where, name, known.get(file.path, ""))
+                reading: Reading | Exception
+                try:
+                    reading = _reading(file, reader, known.get(file.path, ""))
+                except Exception as error:  # noqa: BLE001 - raised where the reading is waited for
+                    reading = error
                 while not stopped.is_set():
                     try:
                         done.put(reading, timeout=0.2)
@@ -384,8 +388,17 @@ def _read_ahead(
         thread.start()
         try:
             for file in files:
-                yield file, done.get()
+                reading = done.get()
+                if isinstance(reading, Exception):
+                    raise reading
+                yield file, reading
         finally:
             stopped.set()
             reader.close()
             thread.join()
+
+
+def _reading(file: FoundFile, reader: ReaderProcess, known_sha256: str) -> Reading:
+    if file.size > reader.limits.file_bytes:
+        return Reading(unreadable=too_long(file.size, reader.limits))
+    return reader.read(file.where, file.path or Path(file.where).name, known_sha256)

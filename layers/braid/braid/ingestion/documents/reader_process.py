@@ -16,9 +16,10 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from errno import EFBIG
 from typing import TYPE_CHECKING, Any, Self
 
-from braid.ingestion.documents.document import Document, Limits, Source, Unreadable
+from braid.ingestion.documents.document import Document, Limits, Source, Unreadable, UnreadableNow
 from braid.ingestion.documents.reading import read
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES = 8
 _PART_BYTES = 1024 * 1024
+_ANSWER_BYTES = 8
+"""Most bytes of an answer for each character that a document may have, and for each byte of ``_ANSWER_SPARE``."""
+_ANSWER_SPARE = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +71,13 @@ class ReaderProcess:
         known_sha256
             Of the content that was read before: if it is still that, no document is made of it.
         """
-        process = self._started()
         request = {"path": os.fsencode(path).hex(), "name": name, "known": known_sha256}
         try:
+            process = self._started()
             _stream(process.stdin).write(json.dumps(request).encode() + b"\n")
             _stream(process.stdin).flush()
-            answer = self._answer(process, time.monotonic() + self.limits.seconds)
+            most = _ANSWER_BYTES * (self.limits.characters + _ANSWER_SPARE)
+            answer = self._answer(process, time.monotonic() + self.limits.seconds, most)
         except TimeoutError:
             self.close()
             return Reading(unreadable=f"takes longer than {self.limits.seconds:g} seconds to read", lasting=False)
@@ -107,15 +112,15 @@ class ReaderProcess:
         return self._process
 
     @staticmethod
-    def _answer(process: subprocess.Popen[bytes], until: float) -> dict[str, Any]:
+    def _answer(process: subprocess.Popen[bytes], until: float, most: int) -> dict[str, Any]:
         """Return the next answer.
 
         Raises
         ------
         TimeoutError
             If it is not there in time.
-        EOFError
-            If the process ended.
+        OSError
+            If the process ended, or its answer is longer than ``most`` bytes.
         """
         stream = _stream(process.stdout)
         content = bytearray()
@@ -131,7 +136,10 @@ class ReaderProcess:
                 content += part
                 if len(content) == length == _LENGTH_BYTES:
                     length += int.from_bytes(content, "big")
-        return dict(json.loads(content[_LENGTH_BYTES:]))
+                    if length > most:
+                        raise OSError(EFBIG, os.strerror(EFBIG))
+        del content[:_LENGTH_BYTES]
+        return dict(json.loads(content))
 
 
 def _stream(stream: Any) -> Any:  # noqa: ANN401 - a pipe that was asked for
@@ -155,7 +163,7 @@ def read_file(path: str | bytes, name: str, known_sha256: str, limits: Limits, m
             return Reading(sha256)
         return Reading(sha256, read(Source(name, content, limits, mapping)))
     except Unreadable as error:
-        return Reading(sha256, unreadable=str(error), lasting="install braid" not in str(error))
+        return Reading(sha256, unreadable=str(error), lasting=not isinstance(error, UnreadableNow))
     except OSError as error:
         return Reading(unreadable=f"cannot be opened: {error.strerror}", lasting=False)
     except MemoryError:
@@ -175,7 +183,7 @@ def main() -> None:
         answer = {"sha256": reading.sha256, "unreadable": reading.unreadable, "lasting": reading.lasting}
         if reading.document is not None:
             answer["document"] = reading.document.as_json()
-        content = json.dumps(answer).encode()
+        content = json.dumps(answer, ensure_ascii=False).encode()
         out.write(len(content).to_bytes(_LENGTH_BYTES, "big") + content)
         out.flush()
 

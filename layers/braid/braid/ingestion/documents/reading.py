@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import struct
 import zlib
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from braid.ingestion.documents.document import Unreadable, too_long
+from braid.ingestion.documents.document import Unreadable, UnreadableNow, bounded, too_long
 from braid.ingestion.documents.readers.code import LANGUAGES, read_code, read_python
 from braid.ingestion.documents.readers.html import read_html
 from braid.ingestion.documents.readers.mail import read_mail
@@ -16,13 +18,18 @@ from braid.ingestion.documents.readers.notebook import read_notebook
 from braid.ingestion.documents.readers.office import check_archive, read_docx, read_pptx, read_xlsx
 from braid.ingestion.documents.readers.pdf import read_pdf
 from braid.ingestion.documents.readers.tables import read_csv, read_json, read_json_lines
-from braid.ingestion.documents.readers.text import read_text
+from braid.ingestion.documents.readers.text import one_line, read_text, tidied
+from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_METADATA_KEYS, MAX_METADATA_VALUE_BYTES, MAX_WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from braid.ingestion.documents.document import Document, Source
+    from braid.ingestion.documents.document import Document, Plain, Section, Source
 
+_HEADING_CHARACTERS: Final = 500
+"""Of a title, and of each heading above a text."""
+_HEADINGS: Final = 16
+"""Above a text, the innermost ones."""
 
 READERS: Final[dict[str, Callable[[Source], Document]]] = {
     **dict.fromkeys((".md", ".markdown", ".mdx"), read_markdown),
@@ -76,11 +83,14 @@ def read(source: Source) -> Document:
         raise Unreadable(too_long(len(source.content), source.limits))
     reader = reader_of(source)
     try:
-        return reader(source)
+        document = reader(source)
+        sections = bounded(map(_plain_section, document.sections), source.limits)
+        title, metadata = _plain_heading(document.title), _plain_metadata(document.metadata)
+        return replace(document, title=title or source.stem, sections=sections, metadata=metadata)
     except Unreadable:
         raise
     except ModuleNotFoundError as error:
-        raise Unreadable(f"needs the package {error.name}: install braid[documents]") from None
+        raise UnreadableNow(f"needs the package {error.name}: install braid[documents]") from None
     except MemoryError:
         raise Unreadable("needs more memory than one file may take") from None
     except RecursionError:
@@ -89,6 +99,29 @@ def read(source: Source) -> Document:
         raise Unreadable("is broken: it ends early or was damaged") from None
     except Exception as error:  # noqa: BLE001 - what the libraries raise about broken files has no common base
         raise Unreadable(f"is broken, or no {reader.__name__.removeprefix('read_').upper()}: {_line(error)}") from None
+
+
+def _plain_section(section: Section) -> Section:
+    return replace(
+        section,
+        text=tidied(section.text),
+        heading=tuple(filter(None, map(_plain_heading, section.heading[-_HEADINGS:]))),
+        metadata=_plain_metadata(section.metadata),
+    )
+
+
+def _plain_heading(text: str) -> str:
+    return one_line(tidied(text[:_HEADING_CHARACTERS]))
+
+
+def _plain_metadata(found: Mapping[str, Plain]) -> dict[str, Plain]:
+    """Return what of metadata can be stored, as far as it is not longer than a record's may be."""
+    plain = ((tidied(name), value) for name, value in found.items() if len(name) <= MAX_METADATA_KEY_BYTES)
+    return {
+        name: tidied(value[:MAX_METADATA_VALUE_BYTES]) if isinstance(value, str) else value
+        for name, value in islice(plain, MAX_METADATA_KEYS)
+        if not isinstance(value, int) or abs(value) <= MAX_WHOLE
+    }
 
 
 def reader_of(source: Source) -> Callable[[Source], Document]:

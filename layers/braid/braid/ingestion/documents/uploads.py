@@ -1,8 +1,8 @@
 """Documents in the object store: made lines of records, which are imported as any other lines are.
 
-What is put under ``documents/`` is imported when it arrives; what a caller posts lies under ``posted/``, where nothing
-starts by itself. Beside the lines the state of the document is kept, so that chunks which a newer version no
-longer has are removed when that is written.
+What is put under ``documents/`` is imported when it arrives; what a caller posts lies under ``posted/`` in a folder of
+its own until it is written, where nothing starts by itself. Beside the lines the state of the document is kept, so that
+chunks which a newer version no longer has are removed when that is written.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import hashlib
 import json
 from dataclasses import asdict, replace
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from braid.errors import ObjectMissing
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.documents.document import Limits, Unreadable, too_long
+from braid.ingestion.documents.document import Limits, Unreadable, UnreadableNow, too_long
 from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.records import chunk_ids, document_id, records_of
@@ -31,11 +31,16 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectInfo, ObjectLines
 
 
+_MEMORY_BYTES: Final = 1024 * 1024 * 1024
+"""Of the process that reads: beside it the smallest function has room for the encoder."""
+
+
 def path_of(key: str) -> str | None:
     """Return the path of the document under a key; None of an object that is lines."""
-    for prefix in (ARRIVING, POSTED):
-        if key.startswith(prefix) and len(key) > len(prefix):
-            return key.removeprefix(prefix)
+    if key.startswith(ARRIVING):
+        return key.removeprefix(ARRIVING) or None
+    if key.startswith(POSTED):
+        return key.removeprefix(POSTED).partition("/")[2] or None
     return None
 
 
@@ -66,9 +71,13 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     return store.objects.open(tenant_id, to)
 
 
-def refused(tenant_id: str, path: str, reason: str, store: DocumentStore, *, to: str) -> ObjectLines:
-    """Store that a document cannot be read, and no lines of it; return them."""
-    state = FileState(path, document_id(COLLECTION, path), skipped=reason)
+def refused(tenant_id: str, path: str, reason: Unreadable, store: DocumentStore, *, to: str) -> ObjectLines:
+    """Store that a document cannot be read, and no lines of it; return them.
+
+    What was stored of it before is removed then, unless the same content may be readable at another time.
+    """
+    before = read_upload(store.objects, tenant_id, path) if isinstance(reason, UnreadableNow) else None
+    state = before or FileState(path, document_id(COLLECTION, path), skipped=str(reason))
     _begin(tenant_id, state, store, to=to)
     store.objects.put(tenant_id, to, b"")
     return store.objects.open(tenant_id, to)
@@ -90,7 +99,7 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, to: str) -> None:
 
 
 def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> tuple[Document, str]:
-    limits = Limits()
+    limits = Limits(memory_bytes=_MEMORY_BYTES)
     if info.size_bytes > limits.file_bytes:
         raise Unreadable(too_long(info.size_bytes, limits))
     content = store.objects.read(tenant_id, info, 0, info.size_bytes)
@@ -99,7 +108,7 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
         file.flush()
         reading = reader.read(file.name, path)
     if reading.document is None:
-        raise Unreadable(reading.unreadable)
+        raise Unreadable(reading.unreadable) if reading.lasting else UnreadableNow(reading.unreadable)
     return reading.document, hashlib.sha256(content).hexdigest()
 
 

@@ -229,7 +229,9 @@ def semantic(
             "timestamp": result.timestamp.isoformat() if result.timestamp else None,
             "trusted": result.trusted,
         }
-        items.append(_item(ContextSource.SEMANTIC, text, about, scores, wrapping))
+        item = _item(ContextSource.SEMANTIC, text, about, scores, wrapping)
+        item.message["metadata"]["excerpt"] = result.citation.excerpt
+        items.append(item)
     return items
 
 

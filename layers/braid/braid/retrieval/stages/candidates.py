@@ -7,10 +7,11 @@ of the question's words, without the names in it, stand beside the mention.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from braid.models import Candidate, Filters, Query, Record, Source, earliest
+from braid.models.metadata_filters import meet
 from braid.ranking import scoring
 from braid.ranking.scoring import DRIFT_FACTORS, clamp
 from braid.understanding.names import without_brackets
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink
+    from braid.models import EntityLink, TimeRange
     from braid.ports.search_index import SearchIndex
     from braid.ranking.scoring import Drift
 
@@ -57,6 +58,8 @@ class Hydrated:
     """Dropped: older than the schema window."""
     moderate: tuple[str, ...] = ()
     """Kept, and to be transformed."""
+    evidence: dict[str, Record] = field(default_factory=dict)
+    """The records that facts are known from, as far as there are any."""
 
 
 def hydrate(
@@ -69,6 +72,7 @@ def hydrate(
     drift_threshold: int,
     reach: int | None = None,
     space: str | None = None,
+    evidence: Sequence[str] = (),
 ) -> Hydrated:
     """Read the candidates in one call, drop what may not be an answer, and apply drift.
 
@@ -81,6 +85,8 @@ def hydrate(
         How many schema versions the window goes back; as far as ``drift_threshold`` when None.
     space
         The embedding space that was searched, if any was.
+    evidence
+        Ids of records that facts are known from, which are read in the same call.
 
     Raises
     ------
@@ -89,7 +95,8 @@ def hydrate(
     """
     as_of = query.as_of or now
     candidates = fused[:MAX_HYDRATED]
-    found = index.get_many(query.tenant_id, [candidate.id for candidate in candidates])
+    wanted = dict.fromkeys([*(candidate.id for candidate in candidates), *evidence])
+    found = index.get_many(query.tenant_id, list(wanted))
     records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
     ranked: list[Ranked] = []
     superseded = 0
@@ -115,7 +122,8 @@ def hydrate(
         ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
     moderate = [item.record.id for item in ranked if item.drift is scoring.Drift.MODERATE]
-    return Hydrated(ranked, superseded, earliest(begins), tuple(outdated), tuple(moderate))
+    known = {identity: records[identity] for identity in evidence if identity in records}
+    return Hydrated(ranked, superseded, earliest(begins), tuple(outdated), tuple(moderate), known)
 
 
 def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:
@@ -142,19 +150,18 @@ def valid(record: Record, as_of: datetime) -> bool:
 
 def meets(record: Record, filters: Filters) -> bool:
     """Whether a record from the graph meets the filters, which the search index applied to its own hits."""
-    if filters.kinds and record.kind not in filters.kinds:
-        return False
-    if filters.entity_types and record.entity_type not in filters.entity_types:
-        return False
-    if filters.task_id is not None and record.task_id != filters.task_id:
-        return False
-    if filters.tool_name is not None and record.tool_name != filters.tool_name:
-        return False
-    if filters.trusted_only and not record.trusted:
-        return False
-    if filters.time_range is None:
-        return True
-    at, span = record.timestamp, filters.time_range
+    return (
+        (not filters.kinds or record.kind in filters.kinds)
+        and (not filters.entity_types or record.entity_type in filters.entity_types)
+        and filters.task_id in {None, record.task_id}
+        and filters.tool_name in {None, record.tool_name}
+        and (record.trusted or not filters.trusted_only)
+        and (filters.time_range is None or _is_within(record.timestamp, filters.time_range))
+        and (not filters.metadata or meet(record.metadata, filters.metadata))
+    )
+
+
+def _is_within(at: datetime | None, span: TimeRange) -> bool:
     if at is None:
         return False
     return (span.start is None or at >= span.start) and (span.end is None or at < span.end)

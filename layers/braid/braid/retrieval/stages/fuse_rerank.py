@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Fusion, Mode, Source, Strategy, earliest
+from braid.models import Answer, Fusion, Mode, Result, Source, Strategy, earliest
+from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import fuse
 from braid.ranking.scoring import (
@@ -24,6 +25,8 @@ from braid.ranking.scoring import (
 )
 from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
+from braid.retrieval.stages.excerpts import Excerpts
+from braid.retrieval.stages.facts import evidence_of, fact_results, set_not_answered
 from braid.retrieval.stages.results_and_citations import (
     Placed,
     aged_from,
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from braid.models import FusionParameters, GraphHit, Hit, Result, Weights
+    from braid.models import FacetValue, FusionParameters, GraphHit, Hit, Weights
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import DriftedRecords
     from braid.ports.search_index import SearchIndex
@@ -91,6 +94,7 @@ def run(
         stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
         why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
         raise StoresUnavailable(why, lasting=stores <= LASTING)
+    request = within_filters(request, index, now)
     vector, lexical, graph = strands(request)
     weights = weigh(request, vector, lexical, graph, limits.parameters)
     how = method(request)
@@ -105,6 +109,8 @@ def run(
         propagated=request.expanded.hits if request.expanded and request.expanded.propagated else (),
         trust=trust,
     )
+    searched, linked, expanded = request.searched, request.linked, request.expanded
+    groups = next((found.facts for found in (linked, expanded) if found and found.facts), ())
     text_lost = False
     try:
         kept = hydrate(
@@ -116,12 +122,12 @@ def run(
             drift_threshold=limits.drift_threshold,
             reach=limits.reach,
             space=request.embedded.embedding.space if request.embedded else None,
+            evidence=evidence_of(groups),
         )
     except StoreError:
         kept = Hydrated(without_text(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
         degraded.append("text")
         text_lost = True
-    searched, linked, expanded = request.searched, request.linked, request.expanded
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
     sending = None
     if drifted and schema_version and outdated:
@@ -137,15 +143,17 @@ def run(
     if sending:
         sending.wait()
     rerank_ms = watch.ms()
-    results, order, steady = _results(request, ranked, now)
-    degraded = list(dict.fromkeys(degraded))
+    facts = fact_results(groups, request.query, request.plan.facts, kept.evidence, now=now)
+    results, left, steady = _results(request, ranked, facts, now)
+    facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
+    degraded = list(dict.fromkeys([*degraded, *facets_lost]))
     related = related_entities(request, results)
     answer = Answer(
         trace_id=request.trace_id,
         results=tuple(results),
         sources=tuple(dict.fromkeys(result.citation for result in results)),
         related_entities=related,
-        considered=runners_up(order, shown=len(results)) if request.query.explain else (),
+        considered=runners_up(left, shown=len(results)) if request.query.explain else (),
         plan=request.plan,
         weights=weights,
         fusion=how,
@@ -157,14 +165,18 @@ def run(
             "graph": sum(hit.source is Source.GRAPH for hit in graph),
             "fused": len(fused),
             "read": len(ranked),
+            "facts": sum(fact.facts.count for fact in facts if fact.facts),
             "outdated": len(outdated),
         },
+        set_not_answered=set_not_answered(request.plan.facts, results),
         superseded=(searched.superseded if searched else 0) + kept.superseded,
+        facets=facets,
         unknown_entity=unknown_entity(request),
         truncated=any(found.truncated for found in (linked, expanded) if found),
         degraded=tuple(degraded),
         answered_at=now,
-        holds_until=None if degraded else earliest((steady, *_changes(request, kept, results))),
+        # Counts change as records begin and cease to be valid, which nothing here tells.
+        holds_until=None if degraded or facets else earliest((steady, *_changes(request, kept, results))),
         latency_ms={
             **_latencies(request),
             "fuse": fuse_ms,
@@ -176,6 +188,51 @@ def run(
     return shortened(answer)
 
 
+def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> FuseRequest:
+    """Drop what the graph found that does not meet the question's filters, as the index did with what it found.
+
+    Vertices without records stay: they are no answers. Where the index does not answer, all stay until texts are read.
+    """
+    query, found = request.query, [part for part in (request.linked, request.expanded) if part]
+    ids = dict.fromkeys(hit.id for part in found for hit in part.hits if hit.has_record)
+    if not ids or not query.filters.restrict:
+        return request
+    asked = SearchRequest(
+        tenant_id=query.tenant_id, k=1, filters=query.filters, ids=tuple(ids), as_of=query.as_of or now
+    )
+    try:
+        out = ids.keys() - index.passing(asked)
+    except StoreError:
+        return request
+    kept = {
+        name: part.model_copy(update={"hits": tuple(hit for hit in part.hits if hit.id not in out)})
+        for name, part in (("linked", request.linked), ("expanded", request.expanded))
+        if part
+    }
+    return request.model_copy(update=kept)
+
+
+def count_facets(
+    request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: Limits
+) -> tuple[dict[str, tuple[FacetValue, ...]], tuple[str, ...]]:
+    """Count the values of the fields asked for among all records that may be answers; return what was lost, too."""
+    query = request.query
+    if not query.facets:
+        return {}, ()
+    reach = limits.drift_threshold if limits.reach is None else limits.reach
+    among = SearchRequest(
+        tenant_id=query.tenant_id,
+        k=1,
+        filters=query.filters,
+        as_of=query.as_of or now,
+        min_schema_version=1 if schema_version is None else scoring.oldest_searched(schema_version, reach),
+    )
+    try:
+        return index.count_values(among, query.facets), ()
+    except StoreError:
+        return {}, ("facets",)
+
+
 def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
     """Yield when validity ends what the answer shows, or begins what it nearly did."""
     if request.query.as_of:
@@ -183,6 +240,8 @@ def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) ->
     yield kept.begins_at
     yield from (item.record.invalid_at for item in kept.ranked)
     yield from (path.invalid_at for result in results for path in result.paths)
+    yield from (fact.path.invalid_at for result in results if result.facts for fact in result.facts.facts)
+    yield from (record.invalid_at for record in kept.evidence.values())
     if request.searched:
         yield request.searched.begins_at
     for found in (request.linked, request.expanded):
@@ -305,12 +364,17 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
 
 
 def _results(
-    request: FuseRequest, ranked: Sequence[Ranked], now: datetime
+    request: FuseRequest, ranked: Sequence[Ranked], facts: Sequence[Result], now: datetime
 ) -> tuple[list[Result], list[Placed], datetime]:
-    """Score by the ranking profile; return the first ``top_k``, all in order, and until when age keeps that order."""
+    """Score by the ranking profile; return the first ``top_k``, the rest in order, and until when age keeps that order.
+
+    Facts are ranked among the records by their score, and before those that have the same.
+    """
     query = request.query
     most_read = max((item.record.access_count for item in ranked), default=0)
-    scored = []
+    scored: list[tuple[float, int, float, Ranked | Result]] = [
+        (-fact.final, place - len(facts), fact.recency, fact) for place, fact in enumerate(facts)
+    ]
     for position, item in enumerate(ranked):
         record, candidate = item.record, item.candidate
         at = aged_from(record)
@@ -330,16 +394,37 @@ def _results(
         scored.append((-value, position, fresh, item))
     scored.sort(key=lambda entry: entry[:2])
     steady = order_stable_until(
-        [ScoredCandidate(-negative, item.record.kind.value, aged_from(item.record)) for negative, _, _, item in scored],
+        [
+            ScoredCandidate(-negative, item.kind.value, item.aged_from)
+            if isinstance(item, Result)
+            else ScoredCandidate(-negative, item.record.kind.value, aged_from(item.record))
+            for negative, _, _, item in scored
+        ],
         shown=query.top_k,
         ranking=query.ranking,
         now=now,
     )
+    shown = scored[: query.top_k]
+    links = [link for found in (request.linked, request.expanded) if found for link in found.links]
+    excerpts = Excerpts(
+        query.text,
+        names=((link.phrase, link.name) for link in links),
+        on_paths=(
+            name
+            for *_, item in shown
+            for path in (item.paths if isinstance(item, Result) else item.candidate.paths)
+            for name in path.names
+        ),
+        results=len(shown),
+    )
     results = [
-        result_of(item, rank=rank, fresh=fresh, final=-negative)
-        for rank, (negative, _, fresh, item) in enumerate(scored[: query.top_k], start=1)
+        item.model_copy(update={"rank": rank})
+        if isinstance(item, Result)
+        else result_of(item, excerpts, rank=rank, fresh=fresh, final=-negative)
+        for rank, (negative, _, fresh, item) in enumerate(shown, start=1)
     ]
-    return results, [Placed(item, -negative) for negative, _, _, item in scored], steady
+    left = [Placed(item, -negative) for negative, _, _, item in scored[query.top_k :] if isinstance(item, Ranked)]
+    return results, left, steady
 
 
 def _latencies(request: FuseRequest) -> dict[str, float]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from braid.deadline import Stopwatch
+from braid.deadline import Stopwatch, within
 from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
-from braid.retrieval.stages import graph_constraint, seeds_and_hits
-from braid.retrieval.stages.seeds_and_hits import Budget, around, linked_names, propagation_of, walk_seeds
+from braid.retrieval.stages import graph_constraint, linking_and_seeds
+from braid.retrieval.stages.facts import find_facts
+from braid.retrieval.stages.linking_and_seeds import Budget, around, linked_names, propagation_of, walk_seeds
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
-from braid.understanding import question
-from braid.understanding.question import CAUSAL_TYPES, TEMPORAL_TYPES
+from braid.understanding import intent
+from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,13 +24,17 @@ if TYPE_CHECKING:
 
     from braid.models import GraphConstraint, Plan, Query
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.stages.states import Searched
+    from braid.retrieval.stages.states import FactGroup, Searched
 
 _LOG = logging.getLogger(__name__)
 
 TIME_FOR_MORE_MS = 500
 """Most milliseconds after which the stage still asks the graph for optional hits: one more question of the graph
 (``BRAID_NEPTUNE_QUESTION_S``) then still ends within the workflow's limit on the stage."""
+MOST_REACHED = 200
+"""Most hits of a walk or of propagation where the question has filters."""
+FACTS_UNTIL_S = 4.0
+"""Seconds of the stage until which facts are looked up; the rest is for handing on what was found without them."""
 _WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
 
 
@@ -46,7 +52,8 @@ def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: 
             found = walk.check(request)
         case GraphOperation.STEP:
             found = walk.step(request)
-    if request.operation in _WALKS and len(hits := seeds_and_hits.fitting(found.hits)) < len(found.hits):
+    taken = sum(len(group.model_dump_json().encode()) for group in found.facts)
+    if request.operation in _WALKS and len(hits := linking_and_seeds.fitting(found.hits, taken)) < len(found.hits):
         kept = {hit.id for hit in hits}
         frontier = tuple(one for one in found.frontier if one in kept)
         found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
@@ -88,7 +95,7 @@ def expansion_for(
             "by_time": True,
             "time_range": time_range,
             # Each vertex is reached by one path, and a longer one along other edges would hide the one asked for.
-            **question.relation_bounds(question.time_relation(query.text, context)),
+            **intent.relation_bounds(intent.time_relation(query.text, context)),
         }
     else:
         changes = {"direction": Direction.BOTH, "max_hops": 2}
@@ -99,6 +106,8 @@ class _Walk:
     """One tenant's graph, asked for one question."""
 
     def __init__(self, graph: KnowledgeGraph, query: Query, plan: Plan, as_of: datetime, budget: Budget) -> None:
+        # Of what is reached, filters leave out a part that nobody knows before: so more is asked for.
+        budget = replace(budget, limit=MOST_REACHED) if query.filters.restrict else budget
         self.graph, self.query, self.plan, self.as_of, self.budget = graph, query, plan, as_of, budget
         self.watch = Stopwatch()
 
@@ -114,20 +123,32 @@ class _Walk:
         mentioning = {hit.id for hit in mentioned.hits}
         # A walk along the same mention is no second finding, and would hide the name that led there.
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
-        further = self._preference.keep(seeds_and_hits.weighted(further, weights))
+        further = self._preference.keep(linking_and_seeds.weighted(further, weights))
         answering = [hit for hit in further if self._preference.answers(hit)]
         # Of the names in a question for causes none is the answer once a walk from one of them is.
         begun = {hit.path.ids[0] for hit in answering}
         begun = set(names) if begun and self.plan.intent is Intent.CAUSAL else begun
-        further += seeds_and_hits.evidence(answering)
+        further += linking_and_seeds.evidence(answering)
         hits = [
-            *seeds_and_hits.named(links, begun),
-            *seeds_and_hits.mentioning(mentioned.hits, links, begun),
+            *linking_and_seeds.named(links, begun),
+            *linking_and_seeds.mentioning(mentioned.hits, links, begun),
             *further,
         ]
-        ranked = seeds_and_hits.ranked(hits)
-        truncated = mentioned.truncated or walked.truncated
-        return GraphFound(links=tuple(links), hits=ranked, truncated=truncated, frontier=_ids(ranked), took_ms=0)
+        ranked = linking_and_seeds.ranked(hits)
+        facts, lost = self._facts(links)
+        truncated = mentioned.truncated or walked.truncated or lost
+        return GraphFound(
+            links=tuple(links), hits=ranked, facts=facts, truncated=truncated, frontier=_ids(ranked), took_ms=0
+        )
+
+    def _facts(self, links: Sequence[EntityLink]) -> tuple[tuple[FactGroup, ...], bool]:
+        """Return the relationships that answer the question, and whether they were lost."""
+        try:
+            with within(max(0.0, FACTS_UNTIL_S - self.watch.ms() / 1_000.0)):
+                return find_facts(self.graph, self.query, self.plan.facts, links, as_of=self.as_of), False
+        except StoreError as error:
+            _LOG.warning("facts are lost: %s", error)
+            return (), True
 
     def expand(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
         """Walk from the first text hits by intent, or spread them and the names over their neighbourhood.
@@ -156,14 +177,14 @@ class _Walk:
         if not weights:
             return GraphFound(took_ms=0)
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
-        ranked = seeds_and_hits.ranked(self._preference.keep(seeds_and_hits.weighted(expansion.hits, weights)))
+        ranked = linking_and_seeds.ranked(self._preference.keep(linking_and_seeds.weighted(expansion.hits, weights)))
         if self.plan.intent is Intent.TEMPORAL:
-            ranked = seeds_and_hits.in_time(ranked)
+            ranked = linking_and_seeds.in_time(ranked)
         return _found(ranked, truncated=expansion.truncated)
 
     def _around(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
         """Add the neighbourhood of a walk's answers and the first hits: records of a cause, or of a measure taken."""
-        reached = seeds_and_hits.ranked(filter(seeds_and_hits.ends_there, answers))
+        reached = linking_and_seeds.ranked(filter(linking_and_seeds.ends_there, answers))
         request = around(self.query, reached, searched, as_of=self.as_of, budget=self.budget)
         if request is None:
             return found
@@ -176,12 +197,12 @@ class _Walk:
             _LOG.warning("what lies around a walk's answers is lost: %s", error)
             return found.model_copy(update={"truncated": True})
         known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
-        hits = seeds_and_hits.ranked([*found.hits, *seeds_and_hits.beyond(nearby.hits, reached, known)])
+        hits = linking_and_seeds.ranked([*found.hits, *linking_and_seeds.beyond(nearby.hits, reached, known)])
         return _found(hits[: self.budget.limit], truncated=found.truncated or nearby.truncated)
 
     @cached_property
-    def _preference(self) -> question.WalkPreference:
-        return question.walk_preference(self.query.text, self.plan.intent, self.query.temporal_context)
+    def _preference(self) -> intent.WalkPreference:
+        return intent.walk_preference(self.query.text, self.plan.intent, self.query.temporal_context)
 
     def _propagate(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
         """Spread the names and the first text hits over their neighbourhood."""
@@ -237,13 +258,17 @@ class _Walk:
                 trusted_only=self.query.filters.trusted_only,
             )
         )
-        found = _found(expansion.hits, truncated=expansion.truncated).model_copy(update={"links": tuple(links)})
+        # What a later step found replaces what one before did: facts are looked up by the last.
+        last = self.plan.facts is not None and self.plan.steps[-1:] == (step,)
+        facts, lost = self._facts(links or self._links()) if last else ((), False)
+        found = _found(expansion.hits, truncated=expansion.truncated or lost)
+        found = found.model_copy(update={"links": tuple(links), "facts": facts})
         if not found.hits or any(hit.has_record for hit in found.hits):
             return found
         # No vertex reached has a record, so records that mention them answer; the next step starts at the vertices.
         mentioned = self.graph.expand(self._mentions(found.frontier))
-        reached = [seeds_and_hits.as_link(hit) for hit in found.hits]
-        mentions = map(seeds_and_hits.with_reason, seeds_and_hits.mentioning(mentioned.hits, reached))
+        reached = [linking_and_seeds.as_link(hit) for hit in found.hits]
+        mentions = map(linking_and_seeds.with_reason, linking_and_seeds.mentioning(mentioned.hits, reached))
         truncated = found.truncated or mentioned.truncated
         return found.model_copy(update={"hits": (*found.hits, *mentions), "truncated": truncated})
 
@@ -273,7 +298,7 @@ class _Walk:
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
-    found = tuple(seeds_and_hits.with_reason(hit) for hit in hits)
+    found = tuple(linking_and_seeds.with_reason(hit) for hit in hits)
     return GraphFound(hits=found, truncated=truncated, frontier=_ids(found), took_ms=0)
 
 

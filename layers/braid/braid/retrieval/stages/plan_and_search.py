@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from braid.deadline import Stopwatch
 from braid.errors import ModelError, StoreError
 from braid.models import Embedding
+from braid.models.metadata_filters import typed
 from braid.models.model_profiles import embedded_text
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
@@ -23,15 +24,18 @@ from braid.retrieval.stages.states import (
 from braid.understanding.planning import make_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
+    from typing import TypeAlias
 
-    from braid.models import EmbeddingType, Filters, Hit, PlanStep
+    from braid.models import EmbeddingType, Filters, Hit, Plan, PlanStep, Query, ValueKind
     from braid.models.model_profiles import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.knowledge_graph import GraphStats, KnowledgeGraph
-    from braid.ports.search_index import IndexStats, SearchIndex
+    from braid.ports.search_index import SearchIndex
     from braid.retrieval.caches.namespace import EmbeddingCache
+
+    FieldKinds: TypeAlias = Callable[[str, Sequence[str]], dict[str, frozenset[ValueKind]]]
 
 
 def run_plan(
@@ -40,15 +44,23 @@ def run_plan(
     graph: KnowledgeGraph,
     model_ids: dict[EmbeddingType, str],
     candidates: int,
-    count_records: Callable[[str], IndexStats],
+    count_records: Callable[[str], int],
+    field_kinds: FieldKinds,
 ) -> Planned:
     """Return the question with its plan. A store that does not answer costs its counts, not the plan.
 
     Parameters
     ----------
     count_records
-        Returns the search index's counts of a tenant; called only for a question with a graph constraint, whose plan
-        alone depends on them.
+        Returns the number of a tenant's records in the search index, counted as far as a plan depends on it;
+        called only for a question with a graph constraint, whose plan alone depends on it.
+    field_kinds
+        Returns the kinds of values in fields of a tenant's metadata; called only for a question that names fields.
+
+    Raises
+    ------
+    InvalidRequest
+        If a condition on the metadata is not of its field's kind.
     """
     watch = Stopwatch()
     stats: GraphStats | None
@@ -56,18 +68,37 @@ def run_plan(
         stats = graph.stats(request.query.tenant_id)
     except StoreError:
         stats = None
-    records: IndexStats | None = None
+    records: int | None = None
     if request.query.graph_constraint:
         with suppress(StoreError):
             records = count_records(request.query.tenant_id)
-    plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, index_stats=records)
+    plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, records=records)
+    query, plan = _with_known_fields(request.query, plan, field_kinds)
     return Planned(
-        query=request.query,
+        query=query,
         plan=plan,
         trace_id=request.trace_id,
         started_at=request.started_at,
         plan_ms=watch.ms(),
     )
+
+
+def _with_known_fields(query: Query, plan: Plan, field_kinds: FieldKinds) -> tuple[Query, Plan]:
+    """Return the question with the values of its filters as its fields have them, and the plan with unknown fields."""
+    conditions = query.filters.metadata
+    fields = list(dict.fromkeys((*(condition.field for condition in conditions), *query.facets)))
+    if not fields:
+        return query, plan
+    try:
+        kinds = field_kinds(query.tenant_id, fields)
+    except StoreError:
+        return query, plan.model_copy(update={"reasons": (*plan.reasons, "the fields' kinds could not be read")})
+    filters = query.filters.model_copy(update={"metadata": typed(conditions, kinds)})
+    unknown = tuple(field for field in fields if field not in kinds)
+    if unknown:
+        why = f"no record has the field{'' if len(unknown) == 1 else 's'} {', '.join(map(repr, unknown))}"
+        plan = plan.model_copy(update={"reasons": (*plan.reasons, why), "unknown_fields": unknown})
+    return query.model_copy(update={"filters": filters}), plan
 
 
 def run_embed(

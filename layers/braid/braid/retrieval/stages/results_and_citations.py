@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.models import Citation, Considered, Kind, RelatedEntity, Result, SourceType, Strategy
 from braid.ranking.scoring import Drift
+from braid.retrieval.stages.excerpts import EXCERPT_CHARACTERS, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from braid.models import Answer, Record
     from braid.retrieval.stages.candidates import Ranked
+    from braid.retrieval.stages.excerpts import Excerpt, Excerpts
     from braid.retrieval.stages.states import FuseRequest
 
 
@@ -27,6 +29,8 @@ MAX_ANSWER_BYTES: Final = 240 * 1024
 execution, which nothing in it can catch."""
 METADATA_BYTES: Final = 2 * 1024
 """Largest metadata of one result, where something has to be shortened."""
+_JSON_ESCAPE = 12
+"""Most bytes of a character as JSON of ASCII alone."""
 _LAST_WORD = 100
 """Most characters given up so that no word is cut."""
 
@@ -36,7 +40,7 @@ def aged_from(record: Record) -> datetime | None:
     return record.updated_at or record.timestamp or record.created_at
 
 
-def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
+def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, final: float) -> Result:
     """Return a candidate as the caller sees it, with its citation.
 
     Parameters
@@ -46,7 +50,9 @@ def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
     """
     record, candidate = item.record, item.candidate
     matched_from = record.content_from(candidate.part_start)
-    citation = cite(record, matched_from)
+    sentence = excerpts.sentence(record, matched_from)
+    words = excerpts.within(record.content, sentence) if sentence else ()
+    citation = cite(record, excerpt(record.content, sentence, words, start=matched_from))
     return Result(
         id=record.id,
         rank=rank,
@@ -69,6 +75,7 @@ def result_of(item: Ranked, *, rank: int, fresh: float, final: float) -> Result:
         reasons=candidate.reasons,
         paths=candidate.paths,
         matched_from=matched_from,
+        marked=sentence,
         citation=citation,
         schema_version=record.schema_version,
         needs_transformation=item.drift is Drift.MODERATE,
@@ -120,15 +127,15 @@ class Placed:
     final: float
 
 
-def runners_up(order: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]:
+def runners_up(left: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]:
     """Return the candidates behind the results that some strand ranks within :data:`RUNNERS_UP_FROM`, in order.
 
     Parameters
     ----------
-    order
-        Every candidate that was read, best first.
+    left
+        The candidates that are no results, best first.
     shown
-        How many of them are results.
+        How many results there are before them.
     """
     return tuple(
         Considered(
@@ -139,7 +146,7 @@ def runners_up(order: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]
             ranks=placed.item.candidate.ranks,
             final=placed.final,
         )
-        for rank, placed in enumerate(order[shown:], start=shown + 1)
+        for rank, placed in enumerate(left, start=shown + 1)
         if min(placed.item.candidate.ranks.values()) <= RUNNERS_UP_FROM
     )
 
@@ -187,12 +194,18 @@ def _with_short_metadata(result: Result) -> Result:
 def _with_short_text(result: Result, size: int, longest: int) -> Result:
     if size <= longest:
         return result
-    shown, matched_from = beginning(result.content, longest), result.matched_from
-    if matched_from and matched_from + EXCERPT_CHARACTERS > len(shown):  # else the part that was found is not shown
-        room, rest = longest - len(json.dumps("…")), result.content[matched_from:]
+    shown, matched_from, marked = beginning(result.content, longest), result.matched_from, result.marked
+    first, last = marked or (matched_from, matched_from + EXCERPT_CHARACTERS)
+    if last > len(shown) and first:  # else what was found is not shown
+        # From the nearest part on, if that shows the sentence too.
+        first = matched_from if matched_from < first and last - matched_from < longest // _JSON_ESCAPE else first
+        room, rest = longest - len(json.dumps("…")), result.content[first:]
         shown = "…" + (rest if _size(rest[:longest]) <= room else beginning(rest, room))
-        matched_from = 1
-    return result.model_copy(update={"content": shown, "matched_from": matched_from, "shortened": True})
+        matched_from = max(0, matched_from - first + 1) if first else matched_from
+        marked = marked and (marked[0] - first + 1, min(len(shown), marked[1] - first + 1))
+    return result.model_copy(
+        update={"content": shown, "matched_from": matched_from, "marked": marked, "shortened": True}
+    )
 
 
 def beginning(text: str, most_bytes: int) -> str:
@@ -225,7 +238,6 @@ def _size(value: object) -> int:
     return len(json.dumps(value))
 
 
-EXCERPT_CHARACTERS = 240
 RELIABILITY: Final = {SourceType.QA: 0.95, SourceType.CHAT: 0.90, SourceType.DOCUMENT: 0.85}
 
 _CHUNK = re.compile(r"^(?P<file>.+?)#chunk-(?P<index>\d{1,9})$")
@@ -234,8 +246,8 @@ _QA = re.compile(r"^qa-response-")
 _CHAT = re.compile(r"^chat-fact-")
 
 
-def cite(record: Record, start: int = 0) -> Citation:
-    """Say where a record's text can be read; the excerpt begins at a character of its content.
+def cite(record: Record, shown: Excerpt | None = None) -> Citation:
+    """Say where a record's text can be read; the excerpt is the beginning of its text, unless another is given.
 
     Names and ids of the forms ``file.pdf#chunk-7``, ``qa-response-…`` and ``chat-fact-…`` and descriptions that
     contain ``Page 5`` are read; fields that the record states itself win, and its name wins over its id.
@@ -246,6 +258,7 @@ def cite(record: Record, start: int = 0) -> Citation:
     page = _PAGE.search(source.description or "")
     kind = source.type or _type_of(name) or _type_of(record.id) or SourceType.DOCUMENT
     title = source.title or (named_chunk["file"] if named_chunk else name) or (chunk["file"] if chunk else record.id)
+    shown = shown or excerpt(record.content)
     chunk_index = source.chunk_index
     if chunk_index is None and chunk:
         chunk_index = int(chunk["index"])
@@ -257,7 +270,8 @@ def cite(record: Record, start: int = 0) -> Citation:
         title=title,
         page=page_number,
         chunk_index=chunk_index,
-        excerpt=excerpt(record.content[start:] or title, cut=start > 0),
+        excerpt=shown.text or excerpt(title).text,
+        marked=shown.marked,
         reliability=RELIABILITY[kind] if record.confidence is None else record.confidence,
     )
 
@@ -266,22 +280,6 @@ def _type_of(identity: str) -> SourceType | None:
     if _QA.match(identity):
         return SourceType.QA
     return SourceType.CHAT if _CHAT.match(identity) else None
-
-
-def excerpt(text: str, limit: int = EXCERPT_CHARACTERS, *, cut: bool = False) -> str:
-    """Return the beginning of a text on one line, cut between words.
-
-    Parameters
-    ----------
-    cut
-        Whether the text is itself the end of a longer one, which an ellipsis then says.
-    """
-    # So many words are longer than the limit: of a megabyte no more is taken apart.
-    line = ("…" if cut else "") + " ".join(text.split(maxsplit=limit))
-    if len(line) <= limit:
-        return line
-    head = line[: limit - 1]
-    return f"{head[: head.rfind(' ')] if ' ' in head else head}…"
 
 
 def slow_answer_fields(answer: Answer, limit_ms: float, *, with_text: bool) -> dict[str, object] | None:

@@ -108,11 +108,25 @@ class GraphOperation(StrEnum):
     """Take one step of a multi-hop plan."""
 
 
+class FactGroup(Frozen):
+    """Relationships that answer a question in one way."""
+
+    score: Score
+    count: Annotated[int, Field(ge=1)]
+    """Different answers, of which ``hits`` may hold fewer."""
+    complete: bool
+    """Whether no bound of the look-up kept any out."""
+    hits: tuple[GraphHit, ...]
+    """Their paths lead from what the question names to the answer."""
+
+
 class GraphFound(Frozen):
     """Hits of the graph, and the links of the question's names that led there."""
 
     links: tuple[EntityLink, ...] = ()
     hits: tuple[GraphHit, ...] = ()
+    facts: tuple[FactGroup, ...] = ()
+    """Relationships that answer the question, the best first."""
     truncated: bool = False
     propagated: bool = False
     """Whether the hits are of propagation, which includes the text hits."""

@@ -6,6 +6,7 @@ comparing ids, and ties do not depend on the order of writing.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,6 +69,8 @@ class Adjacency:
     edge_until: Numbers
     evidence: list[str | None]
     """Each edge's evidence."""
+    predicates: list[str]
+    """Each edge's predicate; empty where it has none."""
     found: Mask
     """Whether each edge was found in a text."""
     edge_trusted: NDArray[np.bool_]
@@ -176,6 +179,7 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
         edge_from=_moments([row[5] for row in edges], ALWAYS_FROM),
         edge_until=_moments([row[6] for row in edges], ALWAYS_UNTIL),
         evidence=[row[7] for row in edges],
+        predicates=[sys.intern(row[3] or "") for row in edges],
         edge_trusted=np.array([row[8] for row in edges], dtype=np.bool_),
         found=np.array([row[9] for row in edges], dtype=np.bool_),
     )
@@ -193,6 +197,12 @@ def moment_of(until: Numbers, place: int) -> datetime | None:
     """Return the end of a vertex's or an edge's validity; None where there is none."""
     end = int(until[place])
     return None if end == ALWAYS_UNTIL else from_microseconds(end)
+
+
+def begin_of(begins: Numbers, place: int) -> datetime | None:
+    """Return the beginning of an edge's validity; None where there is none."""
+    begin = int(begins[place])
+    return None if begin == ALWAYS_FROM else from_microseconds(begin)
 
 
 def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Numbers, Numbers]:

@@ -13,7 +13,7 @@ from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats
+from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, page_of
 from braid.ranking.graph_walks import answer_query
 
 if TYPE_CHECKING:
@@ -95,6 +95,16 @@ class EmbeddedKnowledgeGraph:
         """Mark the edges of which these records are the evidence as untrusted, and return how many there were."""
         return change(self._store, Generation.GRAPH, tenant_id, evidence, rows.distrust_edges)
 
+    def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
+        """Return the mentions that were found in some texts."""
+        with self._store.read() as connection:
+            tenant = self._store.tenant_number(connection, tenant_id)
+            return [] if tenant is None else rows.read_found_mentions(connection, tenant, tenant_id, texts)
+
+    def pass_mentions(self, tenant_id: str, heirs: Mapping[str, str]) -> int:
+        """Lead the mentions of some vertices out of others, and return how many were passed on."""
+        return change(self._store, Generation.GRAPH, tenant_id, heirs, rows.pass_mentions)
+
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
         with self._store.read() as connection:
@@ -127,9 +137,9 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return GraphPage()
             found = rows.read_vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
-            vertices = tuple(found[:limit])
+            vertices = tuple(page_of(found, rows.count_edges_out_of(connection, tenant, found), limit))
             edges = rows.read_edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
-        more = len(found) > limit
+        more = len(found) > len(vertices)
         return GraphPage(
             vertices=vertices,
             relationships=tuple(edges),
@@ -209,6 +219,10 @@ class EmbeddedKnowledgeGraph:
         with self._store.read() as connection:
             tenant = self._store.tenant_number(connection, tenant_id)
             return GraphStats() if tenant is None else self._stats.get(connection, tenant, _count)
+
+    def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:  # noqa: ARG002 - the port's
+        """Return False: the counts are those of the rows, at each generation."""
+        return False
 
     def _adjacency(self, connection: sqlite3.Connection, tenant: int) -> Adjacency:
         from braid.engines.embedded.graph.adjacency import load

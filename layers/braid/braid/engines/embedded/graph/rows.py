@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
-from braid.models import EntityLink, Relationship, Vertex
+from braid.models import MENTIONS, EntityLink, Relationship, Vertex
 from braid.understanding.names import match_score, stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
 _WRITE_VERTEX = """
@@ -24,7 +24,6 @@ ON CONFLICT (tenant, id) DO UPDATE SET
     entity_type = excluded.entity_type, name = excluded.name, aliases = excluded.aliases,
     has_record = excluded.has_record, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
     invalid_at = excluded.invalid_at, trusted = excluded.trusted, found = excluded.found
-RETURNING number
 """
 _VERTEX_COLUMNS = (
     "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted, v.found"
@@ -35,38 +34,48 @@ _EDGE_COLUMNS = (
 )
 
 
-def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Iterable[Vertex]) -> None:
+def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Sequence[Vertex]) -> None:
     """Insert or replace vertices of one tenant, with the normalised names by which they are linked."""
-    for vertex in vertices:
-        row = (
-            tenant,
-            vertex.id,
-            vertex.entity_type,
-            vertex.name,
-            json.dumps(vertex.aliases, ensure_ascii=False),
-            vertex.has_record,
-            to_microseconds(vertex.timestamp),
-            to_microseconds(vertex.valid_at),
-            to_microseconds(vertex.invalid_at),
-            vertex.trusted,
-            vertex.found,
-        )
-        number = connection.execute(_WRITE_VERTEX, row).fetchall()[0][0]
-        connection.execute("DELETE FROM names WHERE vertex = ?", (number,))
-        # The name last: it wins over an alias that is normalised alike.
-        phrases = {normalise(alias): True for alias in vertex.aliases}
-        if vertex.name is not None:
-            phrases[normalise(vertex.name)] = False
-        phrases.pop("", None)
-        phrases.update(dict.fromkeys((form for name in _names(vertex) for form in stored_forms(name)), True))
-        connection.executemany(
-            "INSERT INTO names (tenant, phrase, vertex, is_alias) VALUES (?, ?, ?, ?)",
-            [(tenant, phrase, number, is_alias) for phrase, is_alias in phrases.items()],
-        )
+    connection.executemany(
+        _WRITE_VERTEX,
+        [
+            (
+                tenant,
+                vertex.id,
+                vertex.entity_type,
+                vertex.name,
+                json.dumps(vertex.aliases, ensure_ascii=False),
+                vertex.has_record,
+                to_microseconds(vertex.timestamp),
+                to_microseconds(vertex.valid_at),
+                to_microseconds(vertex.invalid_at),
+                vertex.trusted,
+                vertex.found,
+            )
+            for vertex in vertices
+        ],
+    )
+    numbers = _numbers(connection, tenant, [vertex.id for vertex in vertices])
+    connection.executemany("DELETE FROM names WHERE vertex = ?", [(number,) for number in numbers.values()])
+    connection.executemany(
+        "INSERT INTO names (tenant, phrase, vertex, is_alias) VALUES (?, ?, ?, ?)",
+        [
+            (tenant, phrase, numbers[vertex.id], is_alias)
+            for vertex in vertices
+            for phrase, is_alias in _phrases(vertex).items()
+        ],
+    )
 
 
-def _names(vertex: Vertex) -> list[str]:
-    return [*([vertex.name] if vertex.name else []), *vertex.aliases]
+def _phrases(vertex: Vertex) -> dict[str, bool]:
+    """Return what a vertex is linked by, and whether that is an alias or a form of a name."""
+    # The name last: it wins over an alias that is normalised alike.
+    phrases = {normalise(alias): True for alias in vertex.aliases}
+    if vertex.name is not None:
+        phrases[normalise(vertex.name)] = False
+    phrases.pop("", None)
+    names = [*([vertex.name] if vertex.name else []), *vertex.aliases]
+    return phrases | dict.fromkeys((form for name in names for form in stored_forms(name)), True)
 
 
 def _numbers(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, int]:
@@ -256,6 +265,23 @@ def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collec
     ).rowcount
 
 
+def pass_mentions(connection: sqlite3.Connection, tenant: int, heirs: Mapping[str, str]) -> int:
+    """Lead the mentions of some vertices of one tenant out of others, and return how many were passed on."""
+    numbers = _numbers(connection, tenant, {*heirs, *heirs.values()})
+    mentions = [
+        {"tenant": tenant, "source": numbers[source], "heir": numbers[heir], "type": MENTIONS}
+        for source, heir in heirs.items()
+        if source in numbers and heir in numbers
+    ]
+    of_these = "WHERE tenant = :tenant AND source = :source AND type = :type"
+    passed = connection.executemany(
+        f"UPDATE OR IGNORE edges SET source = :heir {of_these} AND target <> :heir",  # noqa: S608 - a condition from above
+        mentions,
+    ).rowcount
+    connection.executemany(f"DELETE FROM edges {of_these}", mentions)  # noqa: S608 - as above
+    return passed
+
+
 def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
     """Return the vertices that exist, in the order of ``ids``."""
     rows = connection.execute(
@@ -283,6 +309,19 @@ def read_edges_out_of(
     """Return the outgoing edges of some vertices."""
     numbers = sorted(_numbers(connection, tenant, ids).values())
     return _edges(connection, tenant_id, "source", numbers, tenant=tenant)
+
+
+def count_edges_out_of(connection: sqlite3.Connection, tenant: int, vertices: Sequence[Vertex]) -> dict[str, int]:
+    """Return how many edges lead out of each of some vertices, by their ids."""
+    numbers = _numbers(connection, tenant, [vertex.id for vertex in vertices])
+    counts = dict(
+        connection.execute(
+            "SELECT source, count(*) FROM edges WHERE tenant = ? AND source IN (SELECT value FROM json_each(?))"
+            " GROUP BY source",
+            (tenant, json.dumps(sorted(numbers.values()))),
+        ).fetchall()
+    )
+    return {identity: counts.get(number, 0) for identity, number in numbers.items()}
 
 
 def read_edges_by_identity(
@@ -323,6 +362,14 @@ def read_edges(
     return [found[identity] for identity in sorted(found)]
 
 
+def read_found_mentions(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, texts: Collection[str]
+) -> list[Relationship]:
+    """Return the mentions that were found in some texts, in the order of their identity."""
+    numbers = sorted(_numbers(connection, tenant, texts).values())
+    return _edges(connection, tenant_id, "target", numbers, tenant=tenant, types=(MENTIONS,), found_only=True)
+
+
 def _edges(
     connection: sqlite3.Connection,
     tenant_id: str,
@@ -331,6 +378,7 @@ def _edges(
     *,
     tenant: int,
     types: Collection[str] = (),
+    found_only: bool = False,
 ) -> list[Relationship]:
     rows = connection.execute(
         f"SELECT {_EDGE_COLUMNS}"  # noqa: S608 - a column's name from above
@@ -339,6 +387,7 @@ def _edges(
         f" WHERE e.tenant = ? AND e.{column} IN (SELECT value FROM json_each(?))"
         # Not after they are read: a hub has many edges of other types.
         f"{' AND e.type IN (SELECT value FROM json_each(?))' if types else ''}"
+        f"{' AND e.position IS NOT NULL' if found_only else ''}"
         " ORDER BY s.id, e.type, t.id, e.predicate",
         (tenant, json.dumps(values), *([json.dumps(sorted(types))] if types else [])),
     )

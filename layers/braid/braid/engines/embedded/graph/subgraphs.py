@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from braid.deadline import check, checked
-from braid.engines.embedded.graph.adjacency import edges_of, moment_of, place_in_group
+from braid.engines.embedded.graph.adjacency import begin_of, edges_of, moment_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
 from braid.models import Direction
 from braid.ports.graph_query import MAX_FRONTIER
@@ -166,6 +166,8 @@ def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers
                 evidence=graph.evidence[edge],
                 trusted=bool(graph.edge_trusted[edge]),
                 invalid_at=moment_of(graph.edge_until, edge),
+                predicate=graph.predicates[edge],
+                valid_at=begin_of(graph.edge_from, edge),
             )
         )
     return found

@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.engines.embedded.tables import UNTRUSTED, to_microseconds
+from braid.models.metadata_filters import term_tests
 
 if TYPE_CHECKING:
+    from braid.models.metadata_filters import FieldCondition, TermTest
     from braid.ports.search_index import SearchRequest
 
 VALID = "((r.valid_at IS NULL OR r.valid_at <= :as_of) AND (r.invalid_at IS NULL OR r.invalid_at > :as_of))"
@@ -53,8 +55,26 @@ def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Ro
             if moment is not None:
                 clauses.append(f"r.timestamp {comparison} :{bound}")
                 values[bound] = moment
+    clauses += _by_metadata(filters.metadata, values)
     narrow = len(clauses) > 1
     if request.min_schema_version > 1:
         clauses.append(f"r.schema_version {'<' if outdated else '>='} :min_schema_version")
         values["min_schema_version"] = request.min_schema_version
     return RowFilter(" AND ".join(clauses), values, narrow or outdated)
+
+
+def _by_metadata(conditions: tuple[FieldCondition, ...], values: dict[str, str | int]) -> list[str]:
+    tests = term_tests(conditions) if conditions else ()
+    return [_by_terms(test, number, values) for number, test in enumerate(tests)]
+
+
+def _by_terms(test: TermTest, number: int, values: dict[str, str | int]) -> str:
+    """Return the condition that a row's metadata meets a test, and bind what the test compares with."""
+    if test.span is None:
+        values[f"terms_{number}"] = json.dumps(test.terms)
+        held = f"m.term IN (SELECT value FROM json_each(:terms_{number}))"  # noqa: S608 - a number
+    else:
+        values |= {f"term_from_{number}": test.span.start, f"term_until_{number}": test.span.end}
+        held = f"m.term >= :term_from_{number} AND m.term < :term_until_{number}"
+    which = "IN" if test.wanted else "NOT IN"
+    return f"r.number {which} (SELECT m.record FROM metadata AS m WHERE m.tenant = :tenant AND {held})"  # noqa: S608 - as above

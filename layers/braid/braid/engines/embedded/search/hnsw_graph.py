@@ -55,13 +55,15 @@ _ROWS_OF_KEYS = (
 
 
 class NearestKeys(NamedTuple):
-    """Keys of the approximately nearest vectors, nearest first."""
+    """Keys of the nearest vectors, nearest first; of many vectors approximately."""
 
     keys: list[int]
     cosines: list[float]
     """Within ``hnsw_segments.COSINE_ERROR`` of those of the stored vectors."""
     size: int
     """How many distinct vectors the graph has."""
+    exact: bool
+    """Whether no other vector is nearer, by these cosines."""
 
 
 class HnswGraph:
@@ -115,12 +117,12 @@ class HnswGraph:
             size = self._size - len(self._removed)
             parts = [segment for segment in self._segments if len(segment)]
             if not parts:
-                return NearestKeys([], [], 0)
+                return NearestKeys([], [], 0, exact=True)
             keys, cosines = hnsw_segments.nearest(parts, query, count)
             if len(self._removed):
                 live = ~np.isin(keys, self._removed)
                 keys, cosines = keys[live], cosines[live]
-            return NearestKeys(keys.tolist(), cosines.tolist(), size)
+            return NearestKeys(keys.tolist(), cosines.tolist(), size, exact=hnsw_segments.is_exact(parts))
 
     def bring_up_to_date(self, connection: sqlite3.Connection, dimension: int) -> None:
         """Add the rows that are missing and save the segments that changed."""

@@ -34,6 +34,9 @@ CONNECTIVITY: Final = 32
 EXPANSION_ADD: Final = 128
 COSINE_ERROR: Final = 0.001
 """A graph keeps 11 significant bits: of two unit vectors each product is off by at most 2 × 2**-11 of itself."""
+EXACT_VECTORS: Final = 65_536
+"""Vectors of which a search compares every one: 2.2 ms for 32,768 of 384 dimensions. What it returns then depends on
+nothing but them, whereas edges depend on the order in which vectors were added."""
 EXPANSION_ALONE: Final = 128
 EXPANSION_EACH: Final = 48
 """Neighbours looked at by a search of one segment alone, and of each of several: what one misses others do not have."""
@@ -184,10 +187,17 @@ class Segment:
         self._index.add(keys, vectors, threads=1)
         self._file = None
 
-    def nearest(self, query: NDArray[np.float32], count: int, expansion: int) -> tuple[Keys, Cosines]:
-        """Return the keys of about the ``count`` nearest vectors, nearest first, and their cosines."""
-        self._index.expansion_search = expansion
-        found = self._index.search(query, min(count, len(self)), threads=1)
+    def nearest(self, query: NDArray[np.float32], count: int, expansion: int | None) -> tuple[Keys, Cosines]:
+        """Return the keys of about the ``count`` nearest vectors, nearest first, and their cosines.
+
+        Parameters
+        ----------
+        expansion
+            Neighbours looked at; None compares all vectors, and finds the nearest exactly.
+        """
+        if expansion is not None:
+            self._index.expansion_search = expansion
+        found = self._index.search(query, min(count, len(self)), threads=1, exact=expansion is None)
         return found.keys, 1.0 - found.distances
 
     def write(self, folder: Path, stem: str) -> None:
@@ -222,15 +232,25 @@ class Segment:
         return SegmentFile(file=self._file or "", crc32=self._crc32, size=len(self))
 
 
+def is_exact(segments: Sequence[Segment]) -> bool:
+    """Return whether all vectors of the segments are compared."""
+    return sum(map(len, segments)) <= EXACT_VECTORS
+
+
 def nearest(segments: Sequence[Segment], query: NDArray[np.float32], count: int) -> tuple[Keys, Cosines]:
     """Return the keys of about the ``count`` nearest vectors of all segments, nearest first, and their cosines.
 
-    Each segment is asked for its share first; one whose answers are all among the best is asked for twice as many.
+    Of up to :data:`EXACT_VECTORS` these are the nearest by the graph's cosines. Of more, each segment is asked for its
+    share first; one whose answers are all among the best is asked for twice as many.
     """
     import numpy as np
 
-    expansion = EXPANSION_ALONE if len(segments) == 1 else EXPANSION_EACH
-    share = count if len(segments) == 1 else max(_LEAST_EACH, 2 * count // len(segments))
+    if is_exact(segments):
+        expansion, share = None, count
+    elif len(segments) == 1:
+        expansion, share = EXPANSION_ALONE, count
+    else:
+        expansion, share = EXPANSION_EACH, max(_LEAST_EACH, 2 * count // len(segments))
     found: dict[int, tuple[Keys, Cosines]] = {}
     asked = list(range(len(segments)))
     while asked:

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from braid.deadline import within
+from braid.engines.embedded.files import interrupted_in_time
 from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.search import bm25, rows
 from braid.engines.embedded.search.filters import to_sql
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.hnsw_graph import HnswGraph
     from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.models import Embedding, Record
+    from braid.models import Embedding, FacetValue, Record, ValueKind
     from braid.ports.search_index import SearchRequest, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
@@ -211,11 +212,46 @@ class EmbeddedSearchIndex:
         more = len(found) > limit
         return ScanPage(records=records, cursor=encode(tenant_id, records[-1].id) if more else None)
 
+    def count(self, tenant_id: str, *, at_most: int) -> int:
+        """Return the number of a tenant's records, at most ``at_most``."""
+        with self._store.read() as connection:
+            tenant = self._store.tenant_number(connection, tenant_id)
+            counted = connection.execute(
+                "SELECT count(*) FROM (SELECT 1 FROM records WHERE tenant = ? LIMIT ?)", (tenant, at_most)
+            ).fetchone()
+            return int(counted[0])
+
     def stats(self, tenant_id: str) -> IndexStats:
         """Return counts of a tenant's records, counted again only after a write."""
         with self._store.read() as connection:
             tenant = self._store.tenant_number(connection, tenant_id)
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
+
+    def passing(self, request: SearchRequest) -> frozenset[str]:
+        """Return which of the request's ids are records that meet its filters."""
+        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
+            tenant = self._store.tenant_number(connection, request.tenant_id)
+            if tenant is None or not request.ids:
+                return frozenset()
+            return rows.passing(connection, to_sql(request, tenant))
+
+    def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+        """Return the kinds of values that the tenant's records have in each field that any has."""
+        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
+            tenant = self._store.tenant_number(connection, tenant_id)
+            if tenant is None:
+                return {}
+            kinds = {field: rows.field_kinds(connection, tenant, field) for field in fields}
+        return {field: found for field, found in kinds.items() if found}
+
+    def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
+        """Return the most frequent values of each field among the records that a search is among."""
+        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
+            tenant = self._store.tenant_number(connection, request.tenant_id)
+            if tenant is None or request.ids == ():
+                return {}
+            row_filter = to_sql(request, tenant)
+            return {field: rows.count_values(connection, row_filter, field) for field in fields}
 
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not; optional."""

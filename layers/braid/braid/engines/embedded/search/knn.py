@@ -27,7 +27,8 @@ EXACT_ROWS = 1_000
 _OVERFETCH = 4
 _MIN_FETCH = 100
 _MAX_FETCH = 4_096
-_DIGITS = 6  # float32 leaves about seven; without rounding two equal vectors may differ by their place in the matrix
+_DIGITS = 6  # what float32 values leave; without rounding two equal vectors may differ by their place in the matrix
+_SCORED_AT_ONCE = 1_024
 
 
 class NearRecord(NamedTuple):
@@ -64,8 +65,9 @@ def search(
 ) -> tuple[list[NearRecord], set[str]]:
     """Return the best ``k`` valid records, and the ids of superseded ones among the first ``k`` of all.
 
-    Few rows are scored exactly. Otherwise the graph is asked for more than ``k``, and for more again until ``k`` pass
-    the filter; when too few do, all rows that pass it are scored, so that a filter never costs hits.
+    Few rows are scored as they are read. Otherwise the graph is asked for more than ``k``, and for more again until
+    ``k`` pass the filter; when too few do, all rows that pass it are scored, so that a filter never costs hits. As long
+    as the graph compares all of its vectors, the result is exact: the same whoever wrote the rows in which order.
 
     Parameters
     ----------
@@ -131,14 +133,18 @@ def _through_graph(
     space: str,
     k: int,
 ) -> ScoredRows | None:
-    """Return rows of at least ``k`` valid records, or None when the graph finds too few of them."""
+    """Return rows of at least ``k`` valid records, or None when the graph finds too few of them.
+
+    A graph that compares all vectors is asked until no other vector can be among the best, whatever rounding hides.
+    """
     fetch = max(_OVERFETCH * k, _MIN_FETCH)
     while True:
         nearest = graph.nearest(connection, query, fetch)
         if nearest is None:
             return None
-        rows = _rows_of_nearest(connection, nearest, row_filter, space, k)
-        if len({row[0] for row in rows if row[1]}) >= k:
+        rows, complete = _rows_of_nearest(connection, nearest, row_filter, space, k)
+        enough = len({row[0] for row in rows if row[1]}) >= k
+        if complete or (enough and not nearest.exact):
             return _score(rows, query)
         if fetch >= min(nearest.size, _MAX_FETCH):
             return None
@@ -147,10 +153,11 @@ def _through_graph(
 
 def _rows_of_nearest(
     connection: sqlite3.Connection, nearest: NearestKeys, row_filter: RowFilter, space: str, k: int
-) -> list[VectorRow]:
+) -> tuple[list[VectorRow], bool]:
     """Return the rows of the nearest vectors, nearest first, as far as any could be of the ``k`` best valid records.
 
-    Reading rows is most of a search, and most of these keys are fetched only in case the filter refuses others.
+    Beside them: whether no key that was not read could be. Reading rows is most of a search, and most of these keys are
+    fetched only in case the filter refuses others.
     """
     statement = (
         f"SELECT r.id, {VALID}, v.start, v.vector, n.key FROM json_each(:keys) AS n"  # noqa: S608 - as above
@@ -165,7 +172,7 @@ def _rows_of_nearest(
         if len(valid) >= k:
             kth = list(valid.values())[k - 1]
             if nearest.cosines[start] < nearest.cosines[kth] - 2 * COSINE_ERROR:
-                break
+                return rows, True
         keys = nearest.keys[start : start + at_once]
         for record_id, is_valid, part_start, vector, place in connection.execute(
             statement, {**row_filter.values, "space": space, "keys": json.dumps(keys)}
@@ -173,14 +180,19 @@ def _rows_of_nearest(
             rows.append((record_id, is_valid, part_start, vector))
             if is_valid:
                 valid.setdefault(record_id, start + place)
-    return rows
+    return rows, len(nearest.keys) == nearest.size
 
 
 def _score(rows: list[VectorRow], query: NDArray[np.float32]) -> ScoredRows:
     if not rows:
         return ScoredRows(np.empty(0), [], [], [])
-    matrix = np.frombuffer(b"".join(row[3] for row in rows), dtype="<f4").reshape(len(rows), -1)
-    cosines = np.round((matrix @ query).astype(np.float64), _DIGITS).astype(np.float64)
+    cosines = np.empty(len(rows))
+    for start in range(0, len(rows), _SCORED_AT_ONCE):
+        vectors = b"".join(row[3] for row in rows[start : start + _SCORED_AT_ONCE])
+        matrix = np.frombuffer(vectors, dtype="<f4").reshape(-1, len(query))
+        # In double precision, so that no rounding of a sum, whose order the matrix's shape decides, is seen.
+        cosines[start : start + len(matrix)] = matrix.astype(np.float64) @ query.astype(np.float64)
+    cosines = np.round(cosines, _DIGITS)
     return ScoredRows(cosines, [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
 

@@ -11,15 +11,19 @@ from math import hypot, isfinite
 from typing import TYPE_CHECKING
 
 from braid.deadline import checked
+from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import forget_words, from_microseconds, to_microseconds, words_table, write_words
 from braid.errors import InvalidRequest, StoreError
-from braid.models import Embedding, FurtherPart, Record
+from braid.models import Embedding, FacetValue, FurtherPart, Record, ValueKind
+from braid.models.metadata_filters import FACET_VALUES, MOMENT_KIND, span_of, terms_of, value_of
 from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
+
+    from braid.engines.embedded.search.filters import RowFilter
 
 _WRITE = """
 INSERT INTO records (tenant, id, kind, entity_type, schema_version, valid_at, invalid_at, timestamp, task_id, tool_name,
@@ -99,6 +103,12 @@ def _write(
     # fetchall: a statement that returns rows has written only when it was read to its end.
     number = int(connection.execute(_WRITE, row).fetchall()[0][0])
     write_words(connection, words, (number, title, aliases, record.content))
+    if old is not None:
+        connection.execute("DELETE FROM metadata WHERE record = ?", (number,))
+    terms = dict.fromkeys(terms_of(record.metadata))
+    connection.executemany(
+        "INSERT INTO metadata (record, tenant, term) VALUES (?, ?, ?)", [(number, tenant, term) for term in terms]
+    )
     return number
 
 
@@ -185,6 +195,7 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
     forget_words(connection, words_table(tenant), rows)
     numbers = [(row[0],) for row in rows]
     connection.executemany("DELETE FROM vectors WHERE record = ?", numbers)
+    connection.executemany("DELETE FROM metadata WHERE record = ?", numbers)
     connection.executemany("DELETE FROM records WHERE number = ?", numbers)
     if rows and not connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
         # Rows that are removed one by one leave their words in the index until it is next merged.
@@ -326,6 +337,42 @@ def _vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, li
         embedding = Embedding(space=space, model_id=model_id, vector=vector, further=further)
         found.setdefault(number, []).append(embedding)
     return found
+
+
+def passing(connection: sqlite3.Connection, row_filter: RowFilter) -> frozenset[str]:
+    """Return the ids of the records that pass a filter."""
+    statement = f"SELECT r.id FROM records AS r WHERE {row_filter.where}"  # noqa: S608 - bound values only
+    return frozenset(row[0] for row in connection.execute(statement, row_filter.values))
+
+
+def field_kinds(connection: sqlite3.Connection, tenant: int, field: str) -> frozenset[ValueKind]:
+    """Return the kinds of values that any record has in a field of its metadata."""
+    statement = "SELECT EXISTS (SELECT 1 FROM metadata WHERE tenant = ? AND term >= ? AND term < ?)"
+    return frozenset(
+        kind for kind in ValueKind if connection.execute(statement, (tenant, *span_of(field, kind))).fetchone()[0]
+    )
+
+
+def count_values(connection: sqlite3.Connection, row_filter: RowFilter, field: str) -> tuple[FacetValue, ...]:
+    """Return the most frequent values of a field among the valid records that pass a filter."""
+    start, end = span_of(field)
+    # No kind sorts between the terms that order dates: they are one range to leave out.
+    moments = span_of(field, MOMENT_KIND)
+    counted = connection.execute(
+        "SELECT m.term, count(*) FROM metadata AS m CROSS JOIN records AS r ON r.number = m.record"  # noqa: S608 - bound values only
+        " WHERE m.tenant = :tenant AND m.term >= :start AND m.term < :end"
+        f" AND NOT (m.term >= :first_moment AND m.term < :after_moments) AND {row_filter.where} AND {VALID}"
+        " GROUP BY m.term ORDER BY count(*) DESC, m.term LIMIT :most",
+        {
+            **row_filter.values,
+            "start": start,
+            "end": end,
+            "first_moment": moments.start,
+            "after_moments": moments.end,
+            "most": FACET_VALUES,
+        },
+    ).fetchall()
+    return tuple(FacetValue(value=value_of(term), count=count) for term, count in counted)
 
 
 def first_to_begin(

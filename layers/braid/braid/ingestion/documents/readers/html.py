@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from html import unescape
 from typing import TYPE_CHECKING
 
@@ -59,13 +60,18 @@ def html_document(html: str, source: Source) -> Document:
 
 def _check_depth(html: str) -> None:
     """Refuse elements inside of elements without end, with which parsing takes the square of their number."""
-    depth = 0
+    depth, opened = 0, Counter[str]()
     for found in _TAG.finditer(html):
-        closes, name, empty = found.groups()
-        if name.lower() not in _UNCLOSED and not empty:
-            depth = max(0, depth - 1) if closes else depth + 1
+        closes, name, empty = found[1], found[2].lower(), found[3]
+        # A block is opened by its tag even where the tag ends as an empty one of XML does.
+        if name in _UNCLOSED or (empty and name not in _BLOCKS):
+            continue
+        if not closes:
+            depth, opened[name] = depth + 1, opened[name] + 1
             if depth > _DEPTH:
                 raise Unreadable(f"nests its elements more than {_DEPTH:,} deep")
+        elif opened[name]:
+            depth, opened[name] = depth - 1, opened[name] - 1
 
 
 def text_of(html: str) -> str:

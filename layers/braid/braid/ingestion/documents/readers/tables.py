@@ -58,11 +58,13 @@ def rows_of(lines: Iterable[Sequence[object]], limits: Limits) -> Iterator[Row]:
 
 def _distinct(cells: Sequence[str]) -> list[str]:
     """Return names of columns, those without one or with another's numbered."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for number, cell in enumerate(cells, start=1):
         name = one_line(cell) or f"column {number}"
-        names.append(name if name not in names else f"{name} {number}")
-    return names
+        while name in names:
+            name = f"{name} {number}"
+        names[name] = None
+    return list(names)
 
 
 def table_sections(rows: Iterable[Row], mapping: Mapping[str, str], heading: tuple[str, ...] = ()) -> list[Section]:

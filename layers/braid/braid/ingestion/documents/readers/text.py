@@ -24,7 +24,7 @@ _SAMPLE_BYTES = 64 * 1024
 _WESTERN = "cp1252"
 _NEARLY = 0.1
 """Difference of two encodings' share of odd characters that says nothing of a short text."""
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _UNDERLINE = re.compile(r"^(={3,}|-{3,}|\*{3,}|~{3,}|#{3,})\s*$")
 _HEADING_CHARACTERS = 120
 

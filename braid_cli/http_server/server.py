@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl
 from braid.api.auth import InvalidToken, is_open, sign, verify
 from braid.api.problems import Problem, too_large, too_many, unavailable
 
-from braid_cli.serving.connections import TENANT, WORKED_ON
+from braid_cli.http_server.connections import TENANT, WORKED_ON
 from braid_cli.state_machine.invoke_endpoint import LocalContext
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from braid.errors import ConfigurationError
 
-from braid_cli.servers.maven import cache_folder
-from braid_cli.servers.process import Launch, free_port
+from braid_cli.local_servers.maven import cache_folder
+from braid_cli.local_servers.process import Launch, free_port
 
 VERSION = "4.14.0"
 SERVICES = ("events", "iam", "lambda", "logs", "s3", "scheduler", "sqs", "stepfunctions", "sts")

@@ -188,9 +188,9 @@ MAX_HITS_BYTES = 56 * 1024
 """Largest hits as JSON. A state may have 256 KiB: names and walks this much each, the search's ids and the question."""
 
 
-def fitting(hits: Sequence[GraphHit]) -> tuple[GraphHit, ...]:
-    """Return the best hits that fit within :data:`MAX_HITS_BYTES`, in their order."""
-    size, kept = 0, set[int]()
+def fitting(hits: Sequence[GraphHit], taken: int = 0) -> tuple[GraphHit, ...]:
+    """Return the best hits that fit within :data:`MAX_HITS_BYTES`, of which facts have taken some, in their order."""
+    size, kept = taken, set[int]()
     for place in sorted(range(len(hits)), key=lambda place: hits[place].rank):
         size += len(hits[place].model_dump_json().encode()) + 1
         if size > MAX_HITS_BYTES:

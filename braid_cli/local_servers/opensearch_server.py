@@ -11,8 +11,8 @@ import urllib.request
 import zipfile
 from typing import TYPE_CHECKING
 
-from braid_cli.servers import java, maven
-from braid_cli.servers.process import Launch, free_port
+from braid_cli.local_servers import java, maven
+from braid_cli.local_servers.process import Launch, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

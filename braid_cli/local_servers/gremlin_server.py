@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from braid_cli.servers import java, maven
-from braid_cli.servers.process import Launch, free_port
+from braid_cli.local_servers import java, maven
+from braid_cli.local_servers.process import Launch, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

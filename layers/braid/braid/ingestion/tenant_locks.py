@@ -1,7 +1,8 @@
 """Lock of a tenant's writes and deletes in this process.
 
 Embedded stores have one writer at a time for all tenants. What a tenant's own writes make each other do again is done
-in this turn, before the store's transaction, so that no other tenant waits for it.
+in this turn, before the store's transaction, so that no other tenant waits for it. Few of a tenant's writes embed at
+the same time, so that long texts leave other tenants' questions their share of the processor.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+EMBEDDING_AT_ONCE: Final = 2
+"""Writes of one tenant that run a model at the same time."""
+
+
 class _Turn:
-    """A lock that can be referred to weakly."""
+    """Locks that can be referred to weakly."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.embedding = threading.BoundedSemaphore(EMBEDDING_AT_ONCE)
 
 
 _TURNS: Final[WeakValueDictionary[str, _Turn]] = WeakValueDictionary()
@@ -29,8 +35,21 @@ _FINDING: Final = threading.Lock()
 @contextmanager
 def turn(tenant_id: str) -> Iterator[None]:
     """Wait for this tenant's other writes and deletes; entered before a transaction of the store, never inside one."""
+    own = _turn_of(tenant_id)
+    with own.lock:
+        yield
+
+
+@contextmanager
+def embedding_turn(tenant_id: str) -> Iterator[None]:
+    """Wait until few other writes of this tenant run a model; entered while no lock of the store is held."""
+    own = _turn_of(tenant_id)
+    with own.embedding:
+        yield
+
+
+def _turn_of(tenant_id: str) -> _Turn:
     with _FINDING:
         own = _TURNS.get(tenant_id) or _Turn()
         _TURNS[tenant_id] = own
-    with own.lock:
-        yield
+    return own

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from braid.models import Direction, EmbeddingType, Intent, Mode
-from braid.understanding.question import detect_embedding_type, detect_intent, detect_mode, walk_direction
+from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, walk_direction
 
 L, X, T, C = Intent.LOOKUP, Intent.EXPLORATORY, Intent.TEMPORAL, Intent.CAUSAL
 GENERAL, CODE, DOCUMENT = EmbeddingType.GENERAL, EmbeddingType.CODE, EmbeddingType.DOCUMENT

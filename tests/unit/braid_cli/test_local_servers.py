@@ -11,9 +11,9 @@ import psutil
 import pytest
 from braid.errors import ConfigurationError
 
-from braid_cli.servers import __main__ as command
-from braid_cli.servers import java, localstack_server, maven, process, state
-from braid_cli.servers.process import Launch, ServerFailed
+from braid_cli.local_servers import __main__ as command
+from braid_cli.local_servers import java, localstack_server, maven, process, state
+from braid_cli.local_servers.process import Launch, ServerFailed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,13 +9,15 @@ has one at a time, and of the tenant with the most the oldest are dropped when t
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import h11
 import uvicorn
 from braid.api.problems import Problem
+from braid.errors import InvalidRequest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
@@ -181,8 +183,32 @@ class Connection(H11Protocol):
             self.transport.abort()
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound, so that a port in use is said before anything is loaded."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen()  # whoever reads the address may connect at once
+    except OSError as error:
+        message = f"--host {host} --port {port}: {error.strerror or error}"
+        raise InvalidRequest(message) from error
+    return listening
+
+
+def address_of(listening: socket.socket) -> str:
+    """Return where a socket is reached."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def configured(
-    application: Callable[..., Any], *, at_once: int = 16, kind: type[Connection] = Connection
+    application: Callable[..., Any],
+    *,
+    at_once: int = 16,
+    kind: type[Connection] = Connection,
+    lifespan: Literal["on", "off"] = "off",
 ) -> uvicorn.Config:
     """Return how uvicorn serves an application by these connections: at least six for each request at once."""
     bounded = type(kind.__name__, (kind,), {"most": max(kind.most, 6 * at_once)})
@@ -190,7 +216,7 @@ def configured(
         application,
         http=bounded,
         ws="none",
-        lifespan="off",
+        lifespan=lifespan,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -1,4 +1,4 @@
-"""``python -m braid_cli.servers up|down|status``: start, stop and name the servers."""
+"""``python -m braid_cli.local_servers up|down|status``: start, stop and name the servers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from braid.errors import BraidError
 
-from braid_cli.servers import gremlin_server, localstack_server, opensearch_server, process, state
+from braid_cli.local_servers import gremlin_server, localstack_server, opensearch_server, process, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid_cli.servers.process import Launch
+    from braid_cli.local_servers.process import Launch
 
 SERVERS: dict[str, tuple[Callable[[Path], Launch], Callable[[str], bool]]] = {
     "opensearch": (opensearch_server.prepare, opensearch_server.answers),
@@ -75,7 +75,7 @@ def _stop(server: state.Running) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m braid_cli.servers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m braid_cli.local_servers", description=__doc__)
     parser.add_argument("command", choices=["up", "down", "status"])
     parser.add_argument("names", nargs="*", help=f"which: {', '.join(SERVERS)}; the stores when none is named")
     parser.add_argument("--state", type=Path, default=state.default_folder(), help="folder for addresses and logs")

@@ -1,5 +1,0 @@
-"""OpenSearch, Gremlin Server and LocalStack on loopback ports, from packages, without Docker.
-
-``python -m braid_cli.servers up`` starts them and writes their addresses to the state folder; ``down`` stops them.
-They are what the deployed engines are tested on.
-"""

@@ -1,0 +1,88 @@
+"""Counts of each tenant's graph in the cache's table: one item a tenant, which does not expire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from braid.engines.aws.clients import code_of, open_client
+from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
+from braid.engines.retrying import retrying
+from braid.ports.keys import check_tenant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from braid.engines.aws.dynamodb import DynamoClient
+    from braid.settings import Settings
+
+_COUNTS = "counts"
+_AT_ONCE = 100
+"""Counts changed by one request: an expression has at most 4 KB and 300 operands."""
+
+
+class DynamoCounts(DynamoTable):
+    """Counts as attributes of an item; implements :class:`braid.ports.knowledge_graph.StoredCounts`."""
+
+    def __init__(self, client: DynamoClient, table: str, *, attempts: int = 3) -> None:
+        super().__init__(client, table)
+        self._attempts = attempts
+
+    @classmethod
+    def connect(cls, settings: Settings) -> DynamoCounts:
+        """Return the counts in the table of the cache that the settings name. No request is sent yet."""
+        client = open_client("dynamodb", timeout_s=settings.cache_timeout_s, attempts=settings.cache_attempts)
+        return cls(client, settings.cache_table)
+
+    def read(self, tenant_id: str) -> dict[str, int] | None:
+        """Return the tenant's counts, read consistently; None when none are stored."""
+        with self._errors():
+            item = self._client.get_item(TableName=self._table, Key=counts_id(tenant_id), ConsistentRead=True).get(
+                "Item"
+            )
+        return None if item is None else {name: int(value["N"]) for name, value in item.items() if name != "id"}
+
+    def add(self, tenant_id: str, changes: Mapping[str, int]) -> bool:
+        """Add to the tenant's counts, each request in one step; False, and nothing changed, when none are stored."""
+        changed = [(name, amount) for name, amount in sorted(changes.items()) if amount]
+        for start in range(0, len(changed), _AT_ONCE):
+            if not self._update(tenant_id, "ADD", " ", changed[start : start + _AT_ONCE], only_stored=True):
+                return False
+        return True
+
+    def replace(self, tenant_id: str, counts: Mapping[str, int]) -> None:
+        """Store these counts, and 0 for every other that is stored."""
+        stored = dict.fromkeys(self.read(tenant_id) or {}, 0)
+        values = sorted({"records": 0, **stored, **counts}.items())
+        for start in range(0, len(values), _AT_ONCE):
+            self._update(tenant_id, "SET", " = ", values[start : start + _AT_ONCE], only_stored=False)
+
+    def _update(
+        self, tenant_id: str, verb: str, between: str, values: list[tuple[str, int]], *, only_stored: bool
+    ) -> bool:
+        parts = ", ".join(f"#n{place}{between}:v{place}" for place in range(len(values)))
+        condition = {"ConditionExpression": "attribute_exists(id)"} if only_stored else {}
+        for attempt in retrying(self._attempts):
+            with attempt, self._errors():
+                try:
+                    self._client.update_item(
+                        TableName=self._table,
+                        Key=counts_id(tenant_id),
+                        UpdateExpression=f"{verb} {parts}",
+                        ExpressionAttributeNames={f"#n{place}": name for place, (name, _) in enumerate(values)},
+                        ExpressionAttributeValues={
+                            f":v{place}": {"N": str(number)} for place, (_, number) in enumerate(values)
+                        },
+                        **condition,
+                    )
+                except ClientError as error:
+                    if code_of(error) != CONDITION_FAILED:
+                        raise
+                    return False
+        return True
+
+
+def counts_id(tenant_id: str) -> dict[str, dict[str, str]]:
+    """Return the key of a tenant's counts, which no value of the cache has."""
+    return {"id": {"S": f"{check_tenant(tenant_id)}#{_COUNTS}"}}

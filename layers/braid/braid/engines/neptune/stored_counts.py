@@ -1,0 +1,201 @@
+"""Counts of a tenant's graph, stored beside it: what a write changes of them, and counting everything again.
+
+A question reads them by one key instead of counting. What a write changes is the difference of what is there of its
+vertices and edges before and after it, so that a repeated write changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from gremlin_python.process.graph_traversal import __
+
+from braid import deadline
+from braid.engines.neptune import elements
+from braid.errors import StoreError
+from braid.ports.knowledge_graph import GraphStats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
+
+    from braid.engines.neptune.connection import GremlinConnection
+    from braid.models import Relationship
+    from braid.ports.knowledge_graph import GraphPage, StoredCounts
+
+_VERTICES, _EDGES, _SOURCES, _TARGETS = "vertices/", "edges/", "sources/", "targets/"
+"""What the name of a count begins with; the entity or relationship type follows."""
+_RECORDS: Final = "records"
+_IDS_AT_ONCE: Final = 500
+_ENDS_AT_ONCE: Final = 200
+
+
+class GraphCounts:
+    """The stored counts of each tenant's graph, and how writes keep them.
+
+    Parameters
+    ----------
+    stored
+        Where they are stored; when None, everything is counted whenever they are asked for.
+    scan
+        Returns the pages of a tenant's graph.
+    """
+
+    def __init__(
+        self, connection: GremlinConnection, stored: StoredCounts | None, scan: Callable[..., GraphPage]
+    ) -> None:
+        self._connection, self._stored, self._scan = connection, stored, scan
+
+    def read(self, tenant_id: str) -> GraphStats:
+        """Return the stored counts.
+
+        Raises
+        ------
+        StoreError
+            If none are stored of a tenant that has a graph: a question does not wait until it is counted.
+        """
+        if self._stored is None:
+            return _stats(self._count(tenant_id))
+        counts = self._stored.read(tenant_id)
+        if counts is None and self._connection.submit(partial(_any_vertex, tenant_id=tenant_id)):
+            message = f"the counts of tenant {tenant_id!r} are not stored; `braid repair` counts its graph"
+            raise StoreError(message)
+        return _stats(counts or {})
+
+    def recount(self, tenant_id: str, *, dry_run: bool) -> bool:
+        """Count everything, and return whether the stored counts differed; they are replaced unless ``dry_run``."""
+        if self._stored is None:
+            return False
+        counted, stored = self._count(tenant_id), self._stored.read(tenant_id)
+        if _stats(counted) == _stats(stored or {}) and (stored is not None or not counted):
+            return False
+        if not dry_run:
+            self._stored.replace(tenant_id, counted)
+        return True
+
+    @contextmanager
+    def changing(
+        self,
+        tenant_id: str,
+        ids: Sequence[str],
+        edges: Sequence[Relationship] | Callable[[], Sequence[Relationship]],
+    ) -> Iterator[None]:
+        """Add to the stored counts what the write of these vertices and edges in the block changes of them."""
+        if self._stored is None:
+            yield
+            return
+        concerned = edges() if callable(edges) else edges
+        before = _count_among(self._connection, tenant_id, ids, concerned)
+
+        def add() -> None:
+            changes = _count_among(self._connection, tenant_id, ids, concerned)
+            changes.subtract(before)
+            if self._stored is not None and not self._stored.add(tenant_id, changes):
+                self._stored.replace(tenant_id, self._count(tenant_id))
+
+        try:
+            yield
+        except StoreError:
+            with suppress(StoreError):  # the error of the write is raised; a repair finds what is not counted
+                add()
+            raise
+        add()
+
+    def _count(self, tenant_id: str) -> Counter[str]:
+        """Count everything that is stored of a tenant, page by page."""
+        counts: Counter[str] = Counter()
+        cursor: str | None = None
+        while True:
+            deadline.check()
+            page = self._scan(tenant_id, after=cursor, limit=_IDS_AT_ONCE)
+            counts += _count_page(self._connection, tenant_id, page)
+            cursor = page.cursor
+            if cursor is None:
+                return counts
+
+
+def _stats(counts: Mapping[str, int]) -> GraphStats:
+    """Return the stored counts as the planner reads them."""
+
+    def by_type(prefix: str) -> dict[str, int]:
+        return {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix) and n > 0}
+
+    vertices, edges = by_type(_VERTICES), by_type(_EDGES)
+    return GraphStats(
+        vertices=sum(vertices.values()),
+        records=max(0, counts.get(_RECORDS, 0)),
+        edges=sum(edges.values()),
+        by_entity_type=vertices,
+        by_relationship_type=edges,
+        sources_by_relationship_type=by_type(_SOURCES),
+        targets_by_relationship_type=by_type(_TARGETS),
+    )
+
+
+def _count_among(
+    connection: GremlinConnection, tenant_id: str, ids: Collection[str], edges: Sequence[Relationship]
+) -> Counter[str]:
+    """Count what is stored of some vertices and edges, and which ends of these have an edge of their types."""
+    counts: Counter[str] = Counter()
+    for keys in _batches(sorted({elements.vertex_id(tenant_id, name) for name in ids}), _IDS_AT_ONCE):
+        for row in connection.submit(partial(_vertices, tenant_id=tenant_id, keys=keys)):
+            counts[_VERTICES + row["type"]] += 1
+            counts[_RECORDS] += bool(row["record"])
+    for keys in _batches(sorted({elements.edge_id(edge) for edge in edges}), _IDS_AT_ONCE):
+        (by_type,) = connection.submit(partial(_edges, tenant_id=tenant_id, keys=keys))
+        counts.update({_EDGES + kind: int(number) for kind, number in by_type.items()})
+    types = sorted({edge.type for edge in edges})
+    ends = sorted({elements.vertex_id(tenant_id, end) for edge in edges for end in (edge.source, edge.target)})
+    for keys in _batches(ends, max(1, _ENDS_AT_ONCE // max(1, len(types)))):
+        for row in connection.submit(partial(_ends, tenant_id=tenant_id, keys=keys, types=types)):
+            counts.update(row)
+    return counts
+
+
+def _count_page(connection: GremlinConnection, tenant_id: str, page: GraphPage) -> Counter[str]:
+    """Count some vertices and all edges that lead out of them; each target counts with its own vertex."""
+    counts = Counter(_VERTICES + vertex.entity_type for vertex in page.vertices)
+    counts[_RECORDS] += sum(vertex.has_record for vertex in page.vertices)
+    counts.update(_EDGES + edge.type for edge in page.relationships)
+    counts.update(_SOURCES + kind for _, kind in {(edge.source, edge.type) for edge in page.relationships})
+    keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in page.vertices]
+    for kinds in connection.submit(partial(_types_in, tenant_id=tenant_id, keys=keys)) if keys else ():
+        counts.update(_TARGETS + str(kind) for kind in kinds)
+    return counts
+
+
+def _any_vertex(source: GraphTraversalSource, *, tenant_id: str) -> GraphTraversal:
+    return source.V().has(elements.TENANT, tenant_id).limit(1).id_()
+
+
+def _vertices(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    own = source.V(*keys).has(elements.TENANT, tenant_id)
+    return own.project("type", "record").by(elements.ENTITY_TYPE).by(elements.HAS_RECORD)
+
+
+def _edges(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    return source.E(*keys).has(elements.TENANT, tenant_id).group_count().by(__.label())
+
+
+def _ends(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str], types: Sequence[str]) -> GraphTraversal:
+    """Return for each vertex 1 or 0 for each type: whether an edge of it leads out, and whether one leads in.
+
+    One edge of each is read, however many there are.
+    """
+    names = [prefix + kind for kind in types for prefix in (_SOURCES, _TARGETS)]
+    steps: Any = source.V(*keys).has(elements.TENANT, tenant_id).project(*names)
+    for kind in types:
+        steps = steps.by(__.out_e(kind).limit(1).count()).by(__.in_e(kind).limit(1).count())
+    return steps
+
+
+def _types_in(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    return source.V(*keys).has(elements.TENANT, tenant_id).map(__.in_e().label().dedup().fold())
+
+
+def _batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

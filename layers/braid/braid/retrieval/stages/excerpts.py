@@ -1,0 +1,291 @@
+"""Excerpts of texts: the sentence that most probably answers the question, and what stands around it.
+
+A sentence counts by the question's words in it, each the more the fewer sentences of the text have it; words of the
+title count little, since the whole text is about them. Names that the question meant and that lie on the path to the
+result count as well, and so does what the question asks for: a number where it asks when or how many, a name where it
+asks who or where.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from braid.understanding.tokens import FUNCTION_WORDS, has_ideographs, normalise, search_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from braid.models import Record, Span
+
+EXCERPT_CHARACTERS: Final = 240
+MAX_READ: Final = 400_000
+"""Most characters of an answer's texts in which sentences are compared; of a longer text, around its rarest word."""
+MAX_TERMS: Final = 64
+"""Most words that are looked for, the question's first."""
+_SHORTEST_STEM: Final = 3
+_ENDINGS: Final = r"(?:ations?|ings?|ers?|ors?|ed|es|e|s|ions?|ies|y)?"
+_ENDING: Final = re.compile(r"(?:ations?|ings?|ers?|ors?|ed|es|e|s|ions?|ies|y)$")
+_SENTENCE_END: Final = re.compile(
+    r"[.!?…](?<!\b[A-Z]\.)(?<!\b(?:Mr|Dr|St|Jr|Mt|vs)\.)(?<!\bMrs\.)[.!?…]{0,8}[\"'”’»)\]]{0,4}\s+"
+    r"|[。\uff01\uff1f]+|\n\s*"
+)
+_NUMBER: Final = re.compile(r"\d")
+_NAME: Final = re.compile(r"(?<=[^.!?\s]\s)[A-Z\u00c0-\u00de][^\W\d_]+")
+_ASKS_NUMBER: Final = re.compile(r"(?i)\b(?:when|year|date|how (?:many|much|long|old|far|often)|number|wann|quand)\b")
+_ASKS_NAME: Final = re.compile(r"(?i)\b(?:who|whom|whose|where|which|wer|wo|qui|où)\b")
+_PART_CHARACTERS: Final = 1_200
+"""About as many characters as an encoder's window has."""
+_BEFORE_WORDS: Final = 40
+"""Most characters that an excerpt of a long sentence has before the first of its words."""
+_FOLDED_KEPT: Final = 4_096
+_MOST_WORDS: Final = 1_000
+_OF_TITLE, _OF_PATH, _ASKED_FOR, _IN_PART, _LEADS = 0.25, 0.5, 0.5, 1.25, 1.0
+_ALIKE: Final = (
+    ("born", "birth", "birthplace"),
+    ("die", "died", "dies", "death", "dead"),
+    ("wife", "husband", "spouse", "married", "marry"),
+    ("begin", "began", "begun", "start", "started"),
+    ("buy", "bought"),
+    ("build", "built"),
+    ("lead", "led"),
+    ("make", "made"),
+    ("write", "wrote", "written"),
+    ("win", "won"),
+)
+"""Words that no ending tells to be of one meaning."""
+
+
+class Excerpt(NamedTuple):
+    """A stretch of a text on one line."""
+
+    text: str
+    marked: Span | None = None
+    """Where in it the sentence stands that has the question's words; None where no sentence has any."""
+
+
+class Excerpts:
+    """Finds the excerpts of one answer's results.
+
+    Parameters
+    ----------
+    question
+        What was asked.
+    names
+        Names in the question, each as the question has it and as its entity is called; each counts as a whole.
+    on_paths
+        Names on the paths to the results.
+    results
+        How many texts will be read at most, which bounds how much is read of each.
+    """
+
+    def __init__(
+        self, question: str, names: Iterable[tuple[str, str]] = (), on_paths: Iterable[str] = (), *, results: int = 1
+    ) -> None:
+        left = f" {normalise(question)} "
+        called: list[str] = []
+        for phrase, name in sorted(names, key=lambda pair: len(pair[0]), reverse=True):
+            left = left.replace(f" {normalise(phrase)} ", " ")
+            called += normalise(phrase), normalise(name)
+        words = [word for word in search_words(_folded(left)) if not called or word not in FUNCTION_WORDS]
+        asked = list(dict.fromkeys(map(_stem, words)))
+        weighted = [(called, 1.0), (asked, 1.0), (map(normalise, on_paths), _OF_PATH)]
+        terms = ((term, weight) for group, weight in weighted for term in group if term)
+        self._weights: dict[str, float] = {}
+        for term, weight in islice(terms, MAX_TERMS):
+            self._weights.setdefault(term, weight)
+        # The longest first: of two that fit, the alternation takes the first.
+        stems = sorted({form for stem in self._weights for form in _FORMS.get(stem, (stem,))}, key=len, reverse=True)
+        spaced = "|".join(re.escape(stem).replace(r"\ ", r"[\W_]+") for stem in stems if not has_ideographs(stem))
+        others = "|".join(re.escape(stem.replace(" ", "")) for stem in stems if has_ideographs(stem))
+        spaced = rf"\b(?:{spaced}){_ENDINGS}\b" if spaced else ""
+        pattern = "|".join(filter(None, (spaced, others)))
+        self._pattern = re.compile(pattern) if pattern else None
+        self._number, self._name = _ASKS_NUMBER.search(question), _ASKS_NAME.search(question)
+        self._room = max(EXCERPT_CHARACTERS, MAX_READ // max(1, results))
+
+    def sentence(self, record: Record, part_start: int = 0) -> Span | None:
+        """Return where in a record's content the sentence stands that fits the question best; None if none has a word.
+
+        Parameters
+        ----------
+        part_start
+            Character of the content at which the part begins that is nearest to the question.
+        """
+        if self._pattern is None or not record.content:
+            return None
+        begin, end = self._stretch(record.content, part_start)
+        content = record.content[begin:end]
+        ends = [0, *(found.end() for found in _SENTENCE_END.finditer(content)), len(content)]
+        found: dict[int, set[str]] = defaultdict(set)
+        for match in self._pattern.finditer(_folded(content)):
+            found[bisect_right(ends, match.start()) - 1].add(_term(match.group()))
+        if not found:
+            return None
+        title = {_stem(word) for word in search_words(_folded(record.heading()))}
+        among = Counter(stem for stems in found.values() for stem in stems)
+
+        def score(place: int) -> float:
+            total = 0.0
+            for stem in found[place]:
+                weight = self._weights.get(stem, _OF_PATH) * (_OF_TITLE if stem in title else 1.0)
+                total += weight * math.log(1 + len(ends) / among[stem])
+            text = content[ends[place] : ends[place + 1]]
+            if begin + place == 0 and not found[place] <= title:
+                total += _LEADS * math.log(1 + len(ends))
+            if self._number and _NUMBER.search(text):
+                total += _ASKED_FOR * math.log(1 + len(ends))
+            if self._name and _NAME.search(text):
+                total += _ASKED_FOR
+            inside = part_start and 0 <= begin + ends[place] - part_start < _PART_CHARACTERS
+            return total * (_IN_PART if inside else 1.0)
+
+        best = max(sorted(found), key=score)
+        first, last = ends[best], ends[best + 1]
+        stripped = content[first:last].rstrip()
+        first += len(stripped) - len(stripped.lstrip())
+        return begin + first, begin + ends[best] + len(stripped)
+
+    def within(self, text: str, sentence: Span) -> list[Span]:
+        """Return where the words looked for stand in a sentence of a text."""
+        first, last = sentence
+        found = self._pattern.finditer(_folded(text[first:last])) if self._pattern else iter(())
+        return [(first + match.start(), first + match.end()) for match in islice(found, _MOST_WORDS)]
+
+    def _stretch(self, content: str, part_start: int) -> Span:
+        """Return the stretch of a content in which sentences are compared."""
+        if len(content) <= self._room:
+            return 0, len(content)
+        around = part_start
+        if not around:
+            lowered = _folded(content)
+            places = [lowered.find(stem.replace(" ", "")) for stem in self._weights]
+            around = max(places, default=0)  # the word that comes last at first is the rarest
+        begin = max(0, min(around - self._room // 4, len(content) - self._room))
+        return begin, begin + self._room
+
+
+def excerpt(text: str, sentence: Span | None = None, words: Sequence[Span] = (), *, start: int = 0) -> Excerpt:
+    """Return a stretch of a text on one line of at most :data:`EXCERPT_CHARACTERS`, cut between words.
+
+    It holds the sentence, and as much around it as fits: all before it if that leaves room for it, else what follows.
+    Of a longer sentence it begins before the words. Without one it begins at ``start``.
+    """
+    limit = EXCERPT_CHARACTERS
+    if sentence is None:
+        return Excerpt(_line(text[start:], limit, cut=start > 0))
+    first, last = sentence
+    given = text[first:last]
+    first, last = last - len(given.lstrip()), first + len(given.rstrip())
+    said = _one_line(given)
+    before = _one_line(text[max(0, first - 2 * limit) : first])
+    whole = first <= 2 * limit and len(before) + 1 + len(said) <= limit
+    apart = " " if text[:first][-1:].isspace() else ""
+    head = before + apart if whole and before else ""
+    if not whole and first:
+        head = "…"
+    if len(head) + len(said) > limit:
+        head, first = _cut_to_words(text, sentence, words, limit)
+        said = _line(text[first:last], limit - len(head))
+        return Excerpt(head + said, (len(head), len(head) + len(said)))
+    after = text[last : last + 2 * limit]
+    room = limit - len(head) - len(said)
+    follows = _line(after, room - 1, more=len(text) > last + len(after)).strip() if room > 1 else ""
+    if follows in {"", "…"}:
+        follows = "…" if room and after.strip() else ""
+    else:
+        follows = (" " if after[:1].isspace() else "") + follows
+    if head == "…" and (room := limit - len(said) - len(follows)) > _BEFORE_WORDS:
+        head = f"…{_end_of(text[max(0, first - 2 * limit) : first], room - 2)}{apart}"
+    return Excerpt(f"{head}{said}{follows}", (len(head), len(head) + len(said)))
+
+
+def _end_of(text: str, room: int) -> str:
+    """Return the end of a text on one line, from the beginning of a sentence where there is one, else of a word."""
+    line = _one_line(text)[-room:]
+    begins = next((found.end() for found in _SENTENCE_END.finditer(line) if found.end() < len(line)), None)
+    return line[begins:] if begins is not None else line[line.find(" ") + 1 :]
+
+
+def _cut_to_words(text: str, sentence: Span, words: Sequence[Span], limit: int) -> tuple[str, int]:
+    """Return how an excerpt of a long sentence begins, and where: where most of its words follow."""
+    first, _ = sentence
+    ends = [end for _, end in words]
+
+    def held(place: int) -> int:
+        return bisect_right(ends, words[place][0] + limit - _BEFORE_WORDS) - place
+
+    place = max(range(len(words)), key=held, default=0)
+    if not words or words[place][0] - first < limit // 2:
+        return ("…" if first else "", first)
+    near = words[place][0]
+    return "…", text.rfind(" ", near - _BEFORE_WORDS + 2, near - 1) + 1 or near
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _line(text: str, limit: int, *, cut: bool = False, more: bool = False) -> str:
+    """Return the beginning of a text on one line.
+
+    Parameters
+    ----------
+    cut, more
+        Whether the text is the end of a longer one, or its beginning, which an ellipsis then says.
+    """
+    # So many words are longer than the limit: of a megabyte no more is taken apart.
+    line = ("…" if cut else "") + " ".join(text.split(maxsplit=limit))
+    if len(line) <= limit and not more:
+        return line
+    head = line[: limit - 1]
+    return f"{head[: head.rfind(' ')] if ' ' in head else head}…"
+
+
+class _Folding(dict[int, str]):
+    """Characters in lower case and without accents, one for one, so that places in a text stay what they are."""
+
+    def __missing__(self, code: int) -> str:
+        lower = chr(code).lower()
+        apart = unicodedata.normalize("NFKD", lower)
+        base = (apart if all(map(unicodedata.combining, apart[1:])) else lower)[0]
+        if len(self) < _FOLDED_KEPT:
+            self[code] = base
+        return base
+
+
+_FOLDING: Final = _Folding()
+
+
+def _folded(text: str) -> str:
+    return text.lower() if text.isascii() else text.translate(_FOLDING)
+
+
+@lru_cache(maxsize=4_096)
+def _term(found: str) -> str:
+    """Return a stretch of a text that the pattern matched as the term that it is of."""
+    words = normalise(found)
+    return words if " " in words else _stem(words)
+
+
+def _stem(word: str) -> str:
+    """Return a word without its commonest endings; of words that are alike, that of the first."""
+    bare = _ENDING.sub("", word)
+    bare = bare if len(bare) >= _SHORTEST_STEM else word
+    return _FIRST_ALIKE.get(bare, bare)
+
+
+_FIRST_ALIKE: Final = {
+    form: words[0]
+    for words in _ALIKE
+    for word in words
+    for form in (word, _ENDING.sub("", word))
+    if len(form) >= _SHORTEST_STEM
+}
+_FORMS: Final = {words[0]: words for words in _ALIKE}

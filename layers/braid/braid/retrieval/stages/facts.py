@@ -1,0 +1,329 @@
+"""Relationships as answers: looked up from the question's names, and said as results with their evidence.
+
+At most three bounded queries of the graph: along two relationships where a question says two, else along one; and all
+things of a kind where it asks which do not stand in the relation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from braid.models import (
+    Asked,
+    Citation,
+    Direction,
+    Fact,
+    FactSet,
+    GraphHit,
+    Kind,
+    Path,
+    Result,
+    Source,
+    SourceType,
+)
+from braid.models.scalars import can_be_id
+from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
+from braid.ranking.facts import RankedFacts, rank_facts
+from braid.ranking.scoring import final_score, recency
+from braid.retrieval.stages.candidates import meets, valid
+from braid.retrieval.stages.results_and_citations import cite
+from braid.retrieval.stages.states import FactGroup
+from braid.understanding.relations import Anchor, Reading, explain, said_by, sentence
+from braid.understanding.tokens import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from braid.models import EntityLink, FactQuestion, Label, Query, Record
+    from braid.ports.graph_query import GraphResult
+    from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.understanding.relations import Said
+
+CERTAIN: Final = 0.5
+"""Least certainty of a name that is asked about, where the question has any that is as certain."""
+UNCERTAIN: Final = 0.95
+"""Factor of facts of a name that its spelling does not tell from common words."""
+ANYTHING: Final = 0.6
+"""Score of a relationship of what is named that no word asks for, in a graph without texts."""
+MOST_UNEXPLAINED: Final = 4
+"""Words that no relationship type says, beyond which no predicate is looked for."""
+GRAPH: Final = "knowledge graph"
+"""Title of the citation of facts that no record is known to say."""
+MOST_SHOWN: Final = 50
+"""Facts that are shown of one answer; its counts are of all."""
+MAX_FACTS_BYTES: Final = 16 * 1024
+"""Largest facts as JSON in the workflow's state."""
+
+
+def find_facts(
+    graph: KnowledgeGraph, query: Query, asked: FactQuestion | None, links: Sequence[EntityLink], *, as_of: datetime
+) -> tuple[FactGroup, ...]:
+    """Return the facts that answer a question, in groups, the best first."""
+    kinds = query.filters.kinds
+    if asked is None or not links or (kinds and Kind.FACT not in kinds):
+        return ()
+    lookup = _Lookup(graph, query, asked, links, as_of)
+    return lookup.groups() if lookup.anchors else ()
+
+
+class _Lookup:
+    """The relationships of one question's names."""
+
+    def __init__(
+        self, graph: KnowledgeGraph, query: Query, asked: FactQuestion, links: Sequence[EntityLink], as_of: datetime
+    ) -> None:
+        self.graph, self.query, self.asked, self.as_of = graph, query, asked, as_of
+        self.reading = Reading(query.text)
+        certain = [link for link in links if link.certainty >= CERTAIN]
+        self.anchors = [
+            Anchor(link.entity_id, places, link.score * (1.0 if certain else UNCERTAIN))
+            for link in certain or links
+            if (places := _places(self.reading.tokens, words(link.phrase)))
+        ]
+        self.named = {place for anchor in self.anchors for place in anchor.places}
+        self.passed = self.named | set(asked.explained)
+
+    def groups(self) -> tuple[FactGroup, ...]:
+        said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.passed)]
+        steps = self._two_steps(said)
+        found = self._ask(steps) if steps else None
+        ranked = self._ranked(found) if found else []
+        if not ranked:
+            found = self._ask(self._one_step(said))
+            ranked = self._ranked(found) if found else []
+        if found is None:
+            return ()
+        complete = not found.truncated and len(found.hits) < MAX_LIMIT
+        if self.asked.asked is Asked.NOT:
+            return self._others(ranked, complete=complete and bool(said))
+        groups, room, size = [], MOST_SHOWN, 0
+        for group in ranked:
+            kept = []
+            for hit in group.hits[:room]:
+                size += len(hit.model_dump_json().encode())
+                if size > MAX_FACTS_BYTES:
+                    break
+                kept.append(hit)
+            room -= len(kept)
+            if kept:
+                count = len({hit.id for hit in group.hits})
+                groups.append(FactGroup(score=group.score, count=count, complete=complete, hits=tuple(kept)))
+        return tuple(groups)
+
+    def _ranked(self, found: GraphResult) -> list[RankedFacts]:
+        wanted = self.query.filters.entity_types
+        anchors = {anchor.id: anchor for anchor in self.anchors}
+        scored = []
+        for hit in found.hits:
+            if wanted and hit.entity_type not in wanted:
+                continue
+            told = explain(self.reading, self.asked.explained, anchors, hit)
+            if told is not None:
+                scored.append((hit, told.score, told.wording))
+            elif self.asked.anything and len(hit.path.types) == 1:
+                scored.append((hit, ANYTHING, hit.path.predicates))
+        weights = {anchor.id: anchor.weight for anchor in self.anchors}
+        return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
+
+    def _two_steps(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
+        """Return the steps along the relationship that is said next to the only name, and along the next one."""
+        if len(self.anchors) != 1:
+            return ()
+        by_place: dict[int, list[tuple[Label, Said]]] = {}
+        for label, one in said:
+            by_place.setdefault(min(one.places), []).append((label, one))
+        nearest = sorted(by_place, key=lambda place: min(abs(place - name) for name in self.named))[:2]
+        if len(nearest) < 2:  # noqa: PLR2004 - two relationships
+            return ()
+        between = self.reading.tokens[min(nearest) + 1 : max(nearest)]
+        if set(between) <= {"and", "or", "on", "in", "to"} and {"and", "or"} & set(between):
+            return ()
+        near, far = ({label for label, _ in by_place[place]} for place in nearest)
+        if far <= near and self.reading.keys[nearest[0]] != self.reading.keys[nearest[1]]:
+            return ()  # "the parts that it contains" are said twice, and one step away
+        steps = []
+        for place, before in zip(nearest, (min(self.named), nearest[0]), strict=True):
+            ways = {one.inward(before) for _, one in by_place[place]}
+            direction = Direction.BOTH if len(ways) > 1 else (Direction.IN if ways.pop() else Direction.OUT)
+            labels = tuple(dict.fromkeys(label for label, _ in by_place[place]))
+            steps.append(QueryStep(types=labels, direction=direction))
+        return tuple(steps)
+
+    def _one_step(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
+        types = tuple(dict.fromkeys(label for label, _ in said))
+        unexplained = self.reading.content(self.passed) - {place for _, one in said for place in one.places}
+        if self.asked.anything or 0 < len(unexplained) <= MOST_UNEXPLAINED:
+            types += tuple(label for label in (*self.asked.types, *self.asked.others) if label not in types)
+        return (QueryStep(types=types, direction=Direction.BOTH),) if types else ()
+
+    def _ask(self, steps: tuple[QueryStep, ...]) -> GraphResult | None:
+        if not steps:
+            return None
+        start = QueryStart(ids=tuple(anchor.id for anchor in self.anchors))
+        return self._query(start, steps, QueryReturn.PATHS)
+
+    def _query(self, start: QueryStart, steps: tuple[QueryStep, ...], returns: QueryReturn) -> GraphResult:
+        return self.graph.query(
+            GraphQuery(
+                tenant_id=self.query.tenant_id,
+                as_of=self.as_of,
+                start=start,
+                steps=steps,
+                returns=returns,
+                limit=MAX_LIMIT,
+                fan_out=MAX_FAN_OUT,
+                trusted_only=self.query.filters.trusted_only,
+                as_facts=True,
+            )
+        )
+
+    def _others(self, ranked: Sequence[RankedFacts], *, complete: bool) -> tuple[FactGroup, ...]:
+        """Return all of the kind that is asked for but those that were found and those that are named."""
+        if not complete:
+            return ()
+        everything = self._query(QueryStart(entity_types=self.asked.kinds), (), QueryReturn.NODES)
+        if everything.truncated or len(everything.hits) == MAX_LIMIT:
+            return ()
+        out = {hit.id for group in ranked for hit in group.hits} | {anchor.id for anchor in self.anchors}
+        left = [hit for hit in everything.hits if hit.id not in out]
+        left.sort(key=lambda hit: (hit.name or hit.id, hit.id))
+        score = ranked[0].score if ranked else self.anchors[0].weight
+        if not left:
+            return ()
+        return (FactGroup(score=score, count=len(left), complete=True, hits=tuple(left[:MOST_SHOWN])),)
+
+
+def _places(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:
+    """Return the places of a name's first occurrence in a question."""
+    size = len(phrase)
+    starts = (start for start in range(len(tokens) - size + 1) if list(tokens[start : start + size]) == list(phrase))
+    start = next(starts, None)
+    return frozenset() if start is None or not size else frozenset(range(start, start + size))
+
+
+def evidence_of(groups: Iterable[FactGroup]) -> list[str]:
+    """Return the ids of the records that facts are known from, each once."""
+    return list(dict.fromkeys(one for group in groups for hit in group.hits for one in hit.path.evidence if one))
+
+
+def fact_results(
+    groups: Sequence[FactGroup],
+    query: Query,
+    question: FactQuestion | None,
+    records: Mapping[str, Record],
+    *,
+    now: datetime,
+) -> list[Result]:
+    """Return groups of facts as results, unranked among the others; what their evidence does not allow is left out.
+
+    Parameters
+    ----------
+    records
+        The records that facts are known from, by id, as far as they could be read.
+    """
+    asked, as_of = question.asked if question else Asked.ONE, query.as_of or now
+    results = []
+    for group in groups:
+        kept = [hit for hit in group.hits if _allowed(hit, query, records, as_of)]
+        if kept:
+            count = group.count - len({hit.id for hit in group.hits}) + len({hit.id for hit in kept})
+            left = group.model_copy(update={"hits": tuple(kept), "count": count})
+            results.append(_result(left, query, asked, records, now))
+    return results
+
+
+def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -> Asked | None:
+    """Return what set a question asks for, where no facts are among the results."""
+    if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
+        return None
+    return question.asked
+
+
+def _allowed(hit: GraphHit, query: Query, records: Mapping[str, Record], as_of: datetime) -> bool:
+    """Whether the records that a fact is known from may be answers; without any, whether nothing is asked of them."""
+    conditions = query.filters.model_copy(update={"kinds": (), "entity_types": ()})
+    known = [records[one] for one in hit.path.evidence if one is not None and one in records]
+    if not known and (conditions.time_range or conditions.task_id or conditions.tool_name or conditions.metadata):
+        return False
+    return all(valid(record, as_of) and meets(record, conditions) for record in known)
+
+
+def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, Record], now: datetime) -> Result:
+    facts = tuple(_fact(hit, records) for hit in group.hits)
+    sentences = list(dict.fromkeys(fact.text for fact in facts))
+    first = group.hits[0]
+    many = asked is not Asked.ONE or group.count > 1
+    least = "" if group.complete else "at least "
+    names = ", ".join(dict.fromkeys(fact.name for fact in facts))
+    where = "in the graph" if first.path.types else "not so in the graph"
+    title = f"{least}{group.count} {where}: {names}" if many or not first.path.types else sentences[0]
+    more = group.count - len({fact.answer for fact in facts})
+    lines = [f"{text}." for text in sentences] if first.path.types else [title]
+    citation = next((fact.citation for fact in facts if fact.citation), None)
+    read = [record for hit in group.hits for one in hit.path.evidence if one and (record := records.get(one))]
+    at = read[0].timestamp or read[0].created_at if read else None
+    ends = {hit.entity_type for hit in group.hits}
+    return Result(
+        id=_identity(first),
+        rank=1,
+        kind=Kind.FACT,
+        entity_type=ends.pop() if len(ends) == 1 else None,
+        title=title[:500],
+        content="\n".join([*lines, *([f"… and {more} more."] if more > 0 else [])]),
+        relevance=group.score,
+        recency=recency(at, now),
+        final=final_score(query.ranking, relevance=group.score, kind=Kind.FACT.value, at=at, now=now),
+        combined_score=group.score,
+        vector_score=None,
+        lexical_score=None,
+        graph_score=group.score,
+        rerank_score=None,
+        fused_rank=1,
+        ranks={Source.GRAPH: 1},
+        sources=(Source.GRAPH,),
+        reasons=(f"fact: {' → '.join(first.path.types)}" if first.path.types else "fact: stands in no such relation",),
+        paths=tuple(hit.path for hit in group.hits[:3] if hit.path.types),
+        citation=citation
+        or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=sentences[0], reliability=facts[0].confidence),
+        schema_version=1,
+        aged_from=at,
+        valid_at=first.path.valid_at if len(facts) == 1 else None,
+        invalid_at=first.path.invalid_at if len(facts) == 1 else None,
+        trusted=all(fact.trusted for fact in facts),
+        facts=FactSet(asked=asked, count=group.count, complete=group.complete, facts=facts),
+    )
+
+
+def _fact(hit: GraphHit, records: Mapping[str, Record]) -> Fact:
+    path, name = hit.path, hit.name or hit.id
+    record = next((records[one] for one in path.evidence if one is not None and one in records), None)
+    return Fact(
+        text=_said(path) or name,
+        answer=hit.id,
+        name=name,
+        entity_type=hit.entity_type,
+        path=path,
+        confidence=hit.score,
+        trusted=hit.trusted and (record is None or record.trusted),
+        citation=cite(record) if record else None,
+    )
+
+
+def _said(path: Path) -> str:
+    """Return a path's relationships as sentences, each from its source to its target."""
+    names, said = path.names or path.ids, []
+    predicates = path.predicates or ("",) * len(path.types)
+    for place, (kind, inward, predicate) in enumerate(zip(path.types, path.inward, predicates, strict=True)):
+        ends = (names[place + 1], names[place]) if inward else (names[place], names[place + 1])
+        said.append(sentence(ends[0], kind, ends[1], predicate))
+    return ", and ".join(reversed(said))
+
+
+def _identity(hit: GraphHit) -> str:
+    """Return an id of a group of facts, the same for the same question of the same graph."""
+    path = hit.path
+    steps = [f"{'<' if inward else '>'}{kind}" for kind, inward in zip(path.types, path.inward, strict=True)]
+    identity = "|".join((f"fact:{path.ids[0]}", *steps))
+    return identity if can_be_id(identity) else f"fact:{hashlib.sha256(identity.encode()).hexdigest()[:40]}"

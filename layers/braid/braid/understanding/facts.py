@@ -1,0 +1,151 @@
+"""Reads which relationships a question asks for, and how many answers of which kind, in the tenant's own labels."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from braid.models import MENTIONS, Asked, FactQuestion, Intent
+from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent
+from braid.understanding.multi_hop import label_words, singular
+from braid.understanding.relations import EMPTY, MOST_WORDS, NOW, Reading, loosely, spelled_alike
+from braid.understanding.tokens import STOP_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from braid.models import Label
+    from braid.ports.knowledge_graph import GraphStats
+
+MOST_TYPES: Final = 32
+"""Relationship types that are looked up at once."""
+MOST_LABELS: Final = 500
+"""Labels that a question is compared with."""
+MOST_OF_A_KIND: Final = 199
+"""Things of a kind among which those are found that do not stand in a relation."""
+
+_KINDS: Final = tuple(
+    frozenset(group.split())
+    for group in (
+        "person people man woman employee engineer colleague user human",
+        "organization organisation company team group firm vendor supplier customer department squad club agency",
+        "place location city country state region town site",
+        "service system application app",
+        "code function class method",
+        "event incident outage",
+        "document page",
+    )
+)
+"""Nouns for things of one kind, one of which is an entity type's."""
+_WHO: Final = _KINDS[0] | _KINDS[1]
+_ASKING: Final = frozenset(("which", "what", "who", "whom", "whose", "where"))
+_SET_WORDS: Final = frozenset(
+    ("list", "show", "name", "give", "tell", "all", "every", "any", "each", "me", "us", "number", "count", "how")
+) | {"many", "everything"}
+_COUNT: Final = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
+_NOT: Final = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
+_ALL: Final = re.compile(r"^\s*(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE)
+
+
+def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuestion | None, str | None]:
+    """Return which relationships a question asks for, None where none, and a reason for the plan.
+
+    Parameters
+    ----------
+    stats
+        The tenant's counts, whose labels are the vocabulary.
+    intent
+        What the question wants to know: causes and times are answered by walks.
+    """
+    reading = Reading(text)
+    labels = [
+        label
+        for label in sorted(stats.by_relationship_type)[:MOST_LABELS]
+        if label not in (MENTIONS, *CAUSAL_TYPES, *TEMPORAL_TYPES)
+    ]
+    if not labels or len(reading.tokens) > MOST_WORDS:
+        return None, None
+    asked = _asked(text)
+    if intent is Intent.TEMPORAL:
+        timeless = re.sub(rf"\b(?:{'|'.join(NOW)})\b", "", text, flags=re.IGNORECASE)
+        if detect_intent(timeless) is Intent.TEMPORAL:
+            return None, None
+    elif intent is Intent.CAUSAL:
+        return None, None
+    heads = {min(said.places) for label in labels for said in reading.said(label_words(label), ())}
+    kinds, explained = _kinds(reading, stats, heads)
+    named = [label for label in labels if reading.said(label_words(label), explained)]
+    if not named and kinds:
+        named = [label for label in labels if loosely(reading, label_words(label)) is not None]
+    by_count = sorted(labels, key=lambda label: (-stats.by_relationship_type[label], label))
+    others = [label for label in by_count if label not in named]
+    anything = stats.records == 0 and asked is Asked.ONE and not named
+    if asked is Asked.NOT:
+        size = sum(stats.by_entity_type.get(kind, 0) for kind in kinds)
+        if not kinds or not named or size > MOST_OF_A_KIND:
+            why = f"{size:,} are more than {MOST_OF_A_KIND}" if kinds and named else "it names no kind and relationship"
+            return FactQuestion(asked=asked), f"facts: what does not stand in a relation was not looked up, as {why}"
+    return FactQuestion(
+        asked=asked,
+        kinds=tuple(kinds),
+        types=tuple(named[:MOST_TYPES]),
+        others=tuple(others[: MOST_TYPES - len(named[:MOST_TYPES])]),
+        explained=tuple(sorted(explained)),
+        anything=anything,
+    ), (f"facts: the question says {' or '.join(named[:MOST_TYPES])}" if named else None)
+
+
+def _asked(text: str) -> Asked:
+    if _COUNT.search(text):
+        return Asked.COUNT
+    if _NOT.search(text):
+        return Asked.NOT
+    return Asked.ALL if _ALL.search(text) else Asked.ONE
+
+
+def _kinds(reading: Reading, stats: GraphStats, heads: Collection[int]) -> tuple[list[Label], set[int]]:
+    """Return the entity types that a question asks for, and the places of the words that say so.
+
+    Parameters
+    ----------
+    heads
+        Places of words that say a relationship: "What calls Fairlead?" asks for no calls.
+    """
+    tokens = reading.tokens
+    types = sorted(stats.by_entity_type)
+    explained = {
+        place
+        for place, token in enumerate(tokens)
+        if token in _ASKING or token in _SET_WORDS or _of_kind({token}, types, exactly=True)
+    }
+    noun = _noun(tokens)
+    if noun is not None and (noun in explained or noun not in heads):
+        explained.add(noun)
+        kinds = _of_kind({tokens[noun]}, types, exactly=True) or _of_kind({tokens[noun]}, types)
+        if kinds or tokens[0] not in {"who", "whom"}:
+            return kinds, explained
+    if {"who", "whom"}.intersection(tokens):
+        return [one for one in types if _WHO.intersection(map(singular, label_words(one)))], explained
+    return [], explained
+
+
+def _noun(tokens: Sequence[str]) -> int | None:
+    """Return the place of the noun that is asked for: of "which services", "how many people", "list all teams"."""
+    start = next(
+        (place for place, token in enumerate(tokens) if token in {"which", "what", "many", "list", "number"}), None
+    )
+    if start is None:
+        return None
+    place = start + 1
+    while place < len(tokens) and (tokens[place] in _SET_WORDS or tokens[place] in {"the", "of"}):
+        place += 1
+    return place if place < len(tokens) and tokens[place] not in STOP_WORDS | EMPTY else None
+
+
+def _of_kind(nouns: Collection[str], types: Sequence[Label], *, exactly: bool = False) -> list[Label]:
+    """Return the entity types that nouns stand for: by a label's own words, else by a noun of the same kind."""
+    singulars = {singular(spelled_alike(noun)) for noun in nouns}
+    if exactly:
+        return [label for label in types if singulars & {singular("".join(label_words(label)))}]
+    groups = [group for group in _KINDS if group & singulars]
+    return [label for label in types if any(group.intersection(map(singular, label_words(label))) for group in groups)]

@@ -1,0 +1,334 @@
+"""Compares a question's words with relationship types and predicates, and tells from which end they are said.
+
+"Who owns Keelson?" says OWNS from its target; "What is owned by the Platform team?" from its source. Words are compared
+by their stems and by a table of synonyms of everyday English, which knows no tenant.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from braid.understanding.multi_hop import label_words, singular, stem
+from braid.understanding.tokens import STOP_WORDS, words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from braid.models import GraphHit, Label
+
+MOST_WORDS: Final = 60
+"""Words of a question that is read; facts answer short ones."""
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SYNONYMS: Final = (
+    ("own owner possess hold responsible", "belong property"),
+    ("depend dependency rely reliance require need use", ""),
+    ("call invoke request", ""),
+    ("supply provide deliver furnish sell ship", "receive buy get purchase obtain"),
+    ("part belong member component", "contain include consist comprise"),
+    ("work develop maintain contribute", ""),
+    ("work", "employ hire"),
+    ("define definition declare", ""),
+    ("locate location situate lie base place stand", ""),
+    ("write author", ""),
+    ("bear birth birthplace", ""),
+    ("die death", ""),
+    ("marry marriage wife husband spouse", ""),
+    ("mother father parent", "son daughter child"),
+    ("found foundation establish create start", ""),
+    ("manage lead head run supervise boss chief", "report"),
+    ("acquire buy purchase", "sell"),
+    ("make produce manufacture build", ""),
+    ("implement implementation realise realize", ""),
+    ("supersede replace", ""),
+    ("relate relation relationship connect connection link associate association tie", ""),
+    ("study attend educate graduate", "teach"),
+    ("live reside dwell", ""),
+    ("join member belong", ""),
+    ("border adjoin neighbour surround", ""),
+    ("star act appear feature", ""),
+)
+"""Stems that say a relationship from the same end, and those that say it from the other."""
+_IRREGULAR: Final = {
+    "wrote": "write", "written": "write", "made": "make", "built": "build", "led": "lead", "held": "hold",
+    "bought": "buy", "sold": "sell", "taught": "teach", "won": "win", "ran": "run", "born": "bear", "bore": "bear",
+    "began": "begin", "begun": "begin", "gave": "give", "given": "give", "kept": "keep", "sent": "send", "got": "get",
+    "lay": "lie", "lain": "lie", "stood": "stand", "wives": "wife", "children": "child", "people": "person",
+}  # fmt: skip
+BEING: Final = _set("is are was were be been being")
+EMPTY: Final = BEING | _set(
+    "a an the do does did has have had can could will would may might must should"
+    " on upon of to in into at by for with from as"
+)
+"""Words of labels and questions that say no relationship by themselves."""
+_PREPOSITIONS: Final = _set("on upon of to in into at by for with from as")
+NOW: Final = _set("today now currently presently nowadays")
+_DENYING: Final = _set("not never don doesn didn isn aren wasn weren hasn haven t")
+_SOUGHT: Final = _set("who whom whose which where many")
+_TELLING: Final = _set("most first last before after since until during between both without only new")
+"""Stop words elsewhere that make another question of one about a relationship."""
+_AGENT: Final = ("er", "ers", "or", "ors", "ent", "ents", "ant", "ants")
+_OBJECT: Final = ("ency", "encies", "ee", "ees")
+_POSSESSED: Final = re.compile(r"['’]s?\s+(\w+)")
+_NOUNS: Final = _set("spouse wife husband child son sibling country capital city location place")
+
+
+def spelled_alike(word: str) -> str:
+    """Return the word of which another is an irregular form; any other word as it is."""
+    return _IRREGULAR.get(word, word)
+
+
+def _key(word: str) -> str:
+    """Return the stem by which words are compared, doubled consonants at its end made one."""
+    short = stem(_IRREGULAR.get(word, word))
+    return short[:-1] if len(short) > 2 and short[-1] == short[-2] else short  # noqa: PLR2004 - "ee" stays
+
+
+_MEANINGS: Final[dict[str, frozenset[tuple[int, bool]]]] = {}
+for _place, _sides in enumerate(_SYNONYMS):
+    for _converse, _side in zip((False, True), _sides, strict=True):
+        for _word in _side.split():
+            _MEANINGS[_key(_word)] = _MEANINGS.get(_key(_word), frozenset()) | {(_place, _converse)}
+_RELATED: Final = next(place for place, (same, _) in enumerate(_SYNONYMS) if same.startswith("relate"))
+SYNONYM: Final = 0.95
+"""Factor of a relationship that is said by a synonym."""
+
+
+class Said(NamedTuple):
+    """Words of a question that say a relationship."""
+
+    places: frozenset[int]
+    quality: float
+    inward_before: bool
+    """Whether the edge is walked against its direction from a name that stands before the words."""
+    inward_after: bool
+
+    def inward(self, place: int) -> bool:
+        """Return which way the edge is walked from what stands at a place of the question."""
+        return self.inward_before if place < min(self.places) else self.inward_after
+
+
+def is_symmetric(parts: Sequence[str]) -> bool:
+    """Return whether a label says no more than that two things are related, so that its direction says nothing."""
+    content = _content(parts)
+    return bool(content) and all((_RELATED, False) in _MEANINGS.get(_key(part), ()) for part in content)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The words of one question."""
+
+    text: str
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """The words, normalised."""
+        return words(self.text)[: MOST_WORDS + 1]
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The stem of each word."""
+        return [_key(token) for token in self.tokens]
+
+    @cached_property
+    def _possessed(self) -> frozenset[str]:
+        return frozenset(word for found in _POSSESSED.findall(self.text) for word in words(found))
+
+    def content(self, passed: Collection[int]) -> set[int]:
+        """Return the places of the words that an answer has to explain, without those that are explained."""
+        return {
+            place
+            for place, token in enumerate(self.tokens)
+            if place not in passed and token not in NOW | _DENYING and (token not in STOP_WORDS or token in _TELLING)
+        }
+
+    def places_of(self, parts: Iterable[str], passed: Collection[int]) -> set[int]:
+        """Return the places of words that have the stem of one of these."""
+        wanted = {_key(part) for part in parts}
+        return {place for place, key in enumerate(self.keys) if key in wanted and place not in passed}
+
+    def said(self, parts: Sequence[str], passed: Collection[int]) -> list[Said]:
+        """Return where the words of a label or predicate are said, each occurrence of its first word by itself."""
+        content = _content(parts)
+        matched = [self._matches(part, passed) for part in content]
+        found = [places for places in matched if places]
+        if not found or 2 * len(found) < len(content):
+            return []
+        heads, *others = found
+        beside = frozenset(place for places in others for place in places)
+        return [self._said(parts, place, quality, converse, beside) for place, (quality, converse) in heads.items()]
+
+    def _matches(self, part: str, passed: Collection[int]) -> dict[int, tuple[float, bool]]:
+        key = _key(part)
+        meanings = _MEANINGS.get(key, frozenset())
+        found: dict[int, tuple[float, bool]] = {}
+        for place, asked in enumerate(self.keys):
+            if place in passed or self.tokens[place] in EMPTY:
+                continue
+            if asked == key:
+                found[place] = (1.0, False)
+            elif shared := {
+                side is not other
+                for group, side in meanings
+                for another, other in _MEANINGS.get(asked, ())
+                if group == another
+            }:
+                found[place] = (SYNONYM, min(shared))
+        return found
+
+    def _said(self, parts: Sequence[str], place: int, quality: float, converse: bool, beside: frozenset[int]) -> Said:
+        """Tell a verb from its passive and from a noun, and so which end of the edge a name is."""
+        token, following = self.tokens[place], self.tokens[place + 1 : place + 3]
+        own = {singular(part) for part in parts}
+        possessed = token in self._possessed
+        as_noun = possessed or following[:1] == ["of"] or self.tokens[place - 1 : place] in (["the"], ["an"], ["a"])
+        passive = "by" in following or (
+            "by" in (self.tokens[0], self.tokens[-1]) and bool(BEING.intersection(self.tokens[:place]))
+        )
+        if passive:
+            acts_before, acts_after = False, True
+        elif as_noun and token.endswith(_OBJECT) and singular(token) not in own:
+            acts_before, acts_after = True, True
+        elif possessed or (as_noun and token.endswith(_AGENT) and singular(token) not in own):
+            acts_before, acts_after = False, False
+        else:
+            acts_before, acts_after = True, False
+        # Of an edge that says what is done to its source, such as DIRECTED_BY, who acts is the target.
+        turned = converse is not _is_passive(parts)
+        return Said(beside | {place}, quality, acts_before is turned, acts_after is turned)
+
+
+def _content(parts: Sequence[str]) -> list[str]:
+    return [part for part in parts if part not in EMPTY]
+
+
+def _is_passive(parts: Sequence[str]) -> bool:
+    """Return whether an edge says what is done to its source, or what something of its source is: MOTHER, HAS_PART."""
+    if "by" in parts[1:] or parts[:1] in (["has"], ["have"], ["had"]):
+        return True
+    if "of" in parts[1:-1]:
+        return True
+    alone = len(parts) == 1 and not parts[0].endswith("s")
+    return alone and (parts[0].endswith((*_AGENT, *_OBJECT, "place", "ship")) or parts[0] in _NOUNS)
+
+
+_MEMBERSHIP: Final = frozenset(
+    place for place, (same, _) in enumerate(_SYNONYMS) if same.split()[0] in {"part", "locate", "join"}
+)
+
+
+def loosely(reading: Reading, parts: Sequence[str]) -> Said | None:
+    """Return where a membership is said by a preposition alone: "people in the Till team"."""
+    content = _content(parts)
+    if not content or not _MEMBERSHIP & {group for group, side in _MEANINGS.get(_key(content[0]), ()) if not side}:
+        return None
+    place = next((at for at, token in enumerate(reading.tokens) if at and token in {"in", "of", "at", "on"}), None)
+    return None if place is None else Said(frozenset({place}), SYNONYM, inward_before=False, inward_after=True)
+
+
+def said_by(reading: Reading, label: Label, passed: Collection[int]) -> list[Said]:
+    """Return where a question says a relationship type; a membership by a preposition where by nothing else."""
+    parts = label_words(label)
+    found = reading.said(parts, passed)
+    if found:
+        return found
+    loose = loosely(reading, parts)
+    return [] if loose is None or reading.content(passed) else [loose]
+
+
+class Anchor(NamedTuple):
+    """An entity that the question names, where, and how well it matched."""
+
+    id: str
+    places: frozenset[int]
+    weight: float
+
+
+class Explained(NamedTuple):
+    """How much of a question a path explains, and the predicates that tell it from others of its types."""
+
+    score: float
+    wording: tuple[str, ...]
+
+
+AGAINST: Final = 0.8
+"""Factor of a predicate in the writer's own words that is asked for from its other end, as far as grammar tells."""
+
+
+def explain(
+    reading: Reading, explained: Collection[int], anchors: Mapping[str, Anchor], hit: GraphHit
+) -> Explained | None:
+    """Return the share of a question's words that a path's types and predicates explain; None where they do not.
+
+    What else the question names has to be explained too, and is no answer to one that asks who, which or where.
+
+    Parameters
+    ----------
+    explained
+        Places of words that are explained already.
+    anchors
+        By id, what the question names; the path begins at one of them.
+    """
+    path = hit.path
+    if path.ids[-1] in anchors and _SOUGHT.intersection(reading.tokens):
+        return None
+    named = {place for anchor in anchors.values() for place in anchor.places}
+    own = {place for identity in path.ids if identity in anchors for place in anchors[identity].places}
+    before, quality, places = min(anchors[path.ids[0]].places), 1.0, frozenset[int]()
+    wording = []
+    for label, predicate, inward in zip(
+        path.types, path.predicates or ("",) * len(path.types), path.inward, strict=True
+    ):
+        said = _edge_said(reading, label, predicate, (before, inward), {*explained, *named, *places})
+        if said is None:
+            return None
+        quality *= said.quality
+        places |= said.places
+        before = min(said.places)
+        wording.append(predicate if is_symmetric(label_words(label)) else "")
+    content = reading.content({*explained, *own})
+    share = len(content & places) / len(content) if content else 1.0
+    return Explained(quality * share, tuple(wording))
+
+
+def _edge_said(reading: Reading, label: Label, predicate: str, way: tuple[int, bool], passed: set[int]) -> Said | None:
+    """Return the words that say one edge in its direction; of several those that explain most.
+
+    Parameters
+    ----------
+    way
+        Place of what the edge is walked from, and whether it is walked against its direction.
+    """
+    before, inward = way
+    symmetric = is_symmetric(label_words(label))
+    spoken = words(predicate)
+    offered = [
+        said if said.inward(before) is inward else said._replace(quality=said.quality * AGAINST)
+        for said in reading.said(spoken, passed)
+    ]
+    if not offered or not symmetric:
+        said_so = said_by(reading, label, passed)
+        offered += [said for said in said_so if symmetric or said.inward(before) is inward]
+    beside = reading.places_of(spoken, passed)
+    offered = [said._replace(places=said.places | beside) for said in offered]
+    return max(offered, key=lambda said: (len(said.places) * said.quality, said.quality), default=None)
+
+
+def sentence(source: str, label: Label, target: str, predicate: str = "") -> str:
+    """Return a relationship as a sentence without its full stop, source first: "Platform team owns Keelson"."""
+    parts = label_words(label)
+    if predicate and is_symmetric(parts):
+        return f"{source} {predicate} {target}"
+    said = " ".join(parts)
+    if is_symmetric(parts) or parts[-1:] == ["of"] or (parts[0].endswith("ed") and parts[0] != "need"):
+        said = f"is {said if parts[-1] in _PREPOSITIONS else f'{said} to'}" if parts[0] not in EMPTY else said
+    elif _is_passive(parts) and parts[0] not in EMPTY and "by" not in parts:
+        said = f"has {said}"
+    return f"{source} {said} {target}{f' ({predicate})' if predicate else ''}"

@@ -1,0 +1,45 @@
+"""What every store of a graph's counts must do."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from braid.ports.knowledge_graph import StoredCounts
+
+from tests.contract.shapes import ACME, GLOBEX
+
+
+class StoredCountsContract:
+    """Subclass this and provide the fixture ``counts``, empty for every test."""
+
+    def test_the_port_is_implemented(self, counts: StoredCounts) -> None:
+        assert isinstance(counts, StoredCounts)
+
+    def test_nothing_is_added_to_what_was_never_counted(self, counts: StoredCounts) -> None:
+        assert counts.read(ACME) is None
+        assert not counts.add(ACME, {"edges/CAUSES": 1})
+        assert counts.read(ACME) is None
+
+    def test_changes_add_up_for_each_tenant_alone(self, counts: StoredCounts) -> None:
+        counts.replace(ACME, {"edges/CAUSES": 5})
+        counts.replace(GLOBEX, {})
+        assert counts.add(ACME, {"edges/CAUSES": -2, "vertices/Größe 東京": 4, "records": 0})
+        assert counts.read(ACME) == {"edges/CAUSES": 3, "vertices/Größe 東京": 4, "records": 0}
+        assert counts.read(GLOBEX) == {"records": 0}
+
+    def test_what_is_counted_again_replaces_everything(self, counts: StoredCounts) -> None:
+        counts.replace(ACME, {"edges/OLD": 7, "records": 2})
+        counts.replace(ACME, {"edges/NEW": 1})
+        assert counts.read(ACME) == {"edges/OLD": 0, "edges/NEW": 1, "records": 0}
+
+    def test_any_number_of_types_is_counted(self, counts: StoredCounts) -> None:
+        many = {f"edges/{number:03}" + "N" * 60: number for number in range(1, 260)}
+        counts.replace(ACME, many)
+        counts.add(ACME, many)
+        assert counts.read(ACME) == {"records": 0, **{name: 2 * number for name, number in many.items()}}
+
+    def test_writers_at_once_lose_nothing(self, counts: StoredCounts) -> None:
+        counts.replace(ACME, {})
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: counts.add(ACME, {"records": 2}), range(20)))
+        assert counts.read(ACME) == {"records": 40}

@@ -1,0 +1,204 @@
+"""What a question reads of the deployed stores does not grow with the tenant, and the counts it reads are right."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.engines.neptune.connection import GremlinConnection
+from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.engines.opensearch.index import OpenSearchIndex
+from braid.errors import StoreError
+from braid.models import Direction, Relationship
+from braid.ports.graph_query import GraphQuery
+from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
+from braid.ports.search_index import SearchRequest
+from braid.understanding.selectivity import MAX_COUNTED
+
+from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, GLOBEX, edge, embedding, record, vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from braid.engines.aws.dynamodb_counts import DynamoCounts
+    from braid.settings import Settings
+    from opensearchpy import OpenSearch
+
+SMALL, LARGE = 100, 2_000
+TYPES = ("CAUSES", "OWNS")
+
+
+@pytest.fixture
+def connection(gremlin_endpoint: str) -> Iterator[GremlinConnection]:
+    made = GremlinConnection(gremlin_endpoint)
+    made.submit(lambda g: g.V().drop())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def graph(connection: GremlinConnection, counts: DynamoCounts) -> GremlinGraph:
+    return GremlinGraph(connection, counts=counts)
+
+
+def passed(metrics: Mapping[str, Any]) -> int:
+    """Return how many elements passed a step and the steps in it, of a profile."""
+    own = int(metrics["counts"].get("traverserCount", 0))
+    return own + sum(passed(nested) for nested in metrics["metrics"])
+
+
+def questions(graph: GremlinGraph) -> dict[str, Callable[[], object]]:
+    """Return everything that a question may ask of a graph, by name."""
+    seeds = ("core0", "core1")
+    walk = ExpandRequest(tenant_id=ACME, seeds=seeds, max_hops=3, as_of=AS_OF)
+    causes = walk.model_copy(update={"types": TYPES, "direction": Direction.IN, "by_confidence": True})
+    spread = PropagateRequest(tenant_id=ACME, names=(("core0", 3.0),), hits=(("core1", 1.0),), as_of=AS_OF)
+    query = {"tenant_id": ACME, "as_of": AS_OF, "start": {"names": ["Heron"]}, "steps": [{"direction": "both"}]}
+    return {
+        "stats": lambda: graph.stats(ACME),
+        "link": lambda: graph.link(ACME, ["heron", "herons", "nobody"], as_of=AS_OF),
+        "expand": lambda: graph.expand(walk),
+        "expand along types": lambda: graph.expand(causes),
+        "propagate": lambda: graph.propagate(spread),
+        "query": lambda: graph.query(GraphQuery.model_validate(query)),
+    }
+
+
+def work(graph: GremlinGraph, ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Return how many traversals answer a question, and how many elements pass through all their steps."""
+    submit = graph._connection.submit
+    profiles: list[Mapping[str, Any]] = []
+
+    def profiled(build: Any, **within: Any) -> list[Any]:
+        profiles.extend(submit(lambda g: build(g).profile()))
+        return submit(build, **within)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(graph._connection, "submit", profiled)
+        ask()
+    return len(profiles), sum(passed(each) for profile in profiles for each in profile["metrics"])
+
+
+def fill(graph: GremlinGraph, start: int, end: int) -> None:
+    """Add vertices that hang together, and on nothing that is asked about."""
+    names = [f"other{number:04}" for number in range(start, end)]
+    edges = [edge(a, b, TYPES[place % 2]) for place, (a, b) in enumerate(itertools.pairwise(names))]
+    graph.upsert([vertex(name, name=f"Crane {name}") for name in names], edges)
+
+
+def test_a_question_reads_no_more_of_a_large_graph_than_of_a_small_one(
+    graph: GremlinGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = [vertex(f"core{number}", name="Heron" if number < 2 else f"Egret {number}") for number in range(12)]
+    tied = [edge(f"core{number}", f"core{number + 1}", TYPES[number % 2]) for number in range(11)]
+    graph.upsert(core, tied)
+    fill(graph, 0, SMALL)
+    small = {name: work(graph, ask, monkeypatch) for name, ask in questions(graph).items()}
+    fill(graph, SMALL, LARGE)
+    large = {name: work(graph, ask, monkeypatch) for name, ask in questions(graph).items()}
+    assert large == small
+    assert small["stats"] == (0, 0), "by one key of another store"
+    assert {name: traversals for name, (traversals, _) in small.items() if name != "stats"} == dict.fromkeys(
+        ["link", "expand", "expand along types", "propagate", "query"], 1
+    )
+    assert all(elements > 0 for name, (_, elements) in small.items() if name != "stats")
+    assert work(graph, lambda: graph.recount(ACME), monkeypatch)[1] > LARGE, "this measure sees a scan"
+    assert graph.stats(ACME).vertices == LARGE + len(core)
+
+
+def test_a_graph_of_which_no_counts_are_stored_is_not_counted_by_a_question(
+    connection: GremlinConnection, graph: GremlinGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    GremlinGraph(connection).upsert([vertex(f"v{number}") for number in range(40)], [])
+
+    def refused() -> None:
+        with pytest.raises(StoreError, match=r"'acme' are not stored; `braid repair`"):
+            graph.stats(ACME)
+
+    traversals, elements = work(graph, refused, monkeypatch)
+    assert traversals == 1
+    assert elements < 10
+    assert graph.recount(ACME, dry_run=True)
+    refused()
+    assert graph.recount(ACME)
+    assert graph.stats(ACME).vertices == 40
+
+
+def test_a_first_write_beside_a_graph_that_was_never_counted_counts_it(
+    connection: GremlinConnection, graph: GremlinGraph
+) -> None:
+    GremlinGraph(connection).upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+    graph.upsert([vertex("c")], [edge("c", "a", "OWNS")])
+    assert (graph.stats(ACME).vertices, graph.stats(ACME).by_relationship_type) == (3, {"CAUSES": 1, "OWNS": 1})
+
+
+def test_the_counts_stay_right_whatever_is_written_again_or_removed(graph: GremlinGraph) -> None:
+    generator = random.Random(4)  # noqa: S311 - for a test
+    names = [f"v{number}" for number in range(25)]
+
+    def some_edges(number: int) -> list[Relationship]:
+        return [edge(*generator.sample(names, 2), generator.choice(TYPES)) for _ in range(number)]
+
+    graph.upsert([vertex("a", tenant_id=GLOBEX)], [])
+    for _ in range(12):
+        kinds = {"entity_type": generator.choice(("Event", "Person")), "found": generator.random() < 0.5}
+        graph.upsert([vertex(name, has_record=generator.random() < 0.7, **kinds) for name in names], some_edges(20))
+        graph.upsert([], some_edges(10))
+        graph.delete_relationships(ACME, some_edges(20))
+        graph.delete_relationships_of(ACME, generator.sample(names, 3))
+        graph.delete_unmentioned(ACME, generator.sample(names, 10))
+        graph.delete(ACME, generator.sample(names, 6))
+        assert not graph.recount(ACME), "counting everything again finds what was kept"
+    assert graph.stats(ACME).edges > 0
+    assert graph.stats(GLOBEX).vertices == 1
+
+
+def test_counts_that_are_wrong_are_found_and_mended(graph: GremlinGraph, counts: DynamoCounts) -> None:
+    graph.upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+    right = graph.stats(ACME)
+    counts.add(ACME, {"edges/CAUSES": 7, "edges/GONE": 3})
+    assert graph.stats(ACME).edges == 11
+    assert graph.recount(ACME, dry_run=True)
+    assert graph.stats(ACME) != right
+    assert graph.recount(ACME)
+    assert graph.stats(ACME) == right
+    assert not graph.recount(ACME)
+
+
+def test_a_question_asks_the_index_for_no_count_or_page_that_grows_with_the_tenant(
+    client: OpenSearch, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = settings.model_copy(update={"opensearch_timeout_s": 30.0})
+    index = OpenSearchIndex(client, patient, DIMENSIONS)
+    index.create()
+    sent: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
+    msearch = client.msearch
+
+    def watched(body: str, **more: Any) -> Any:
+        answer = msearch(body=body, **more)
+        sent.extend(zip(map(json.loads, body.splitlines()[1::2]), answer["responses"], strict=True))
+        return answer
+
+    monkeypatch.setattr(client, "msearch", watched)
+    asked = SearchRequest(tenant_id=ACME, text="heron turbine", embedding=embedding(AXIS), k=20, as_of=AS_OF)
+
+    def ask() -> tuple[int, int]:
+        sent.clear()
+        index.search(asked)
+        index.search(asked.model_copy(update={"newest_first": True, "embedding": None}))
+        index.get_many(ACME, [f"r{number}" for number in range(10)])
+        index.count(ACME, at_most=MAX_COUNTED)
+        return len(sent), sum(len(answer["hits"]["hits"]) for _, answer in sent)
+
+    index.upsert([record(f"r{number}", "heron turbine", cosine=number / SMALL) for number in range(SMALL)])
+    small = ask()
+    index.upsert([record(f"s{number}", "crane mast", cosine=-0.5) for number in range(LARGE)])
+    assert ask() == small
+    assert small[0] >= 8
+    for body, _ in sent:
+        assert "aggs" not in body
+        assert body["size"] <= asked.k
+        assert body["track_total_hits"] is False or body["terminate_after"] == body["track_total_hits"] <= MAX_COUNTED

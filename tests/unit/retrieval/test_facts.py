@@ -1,0 +1,214 @@
+"""Facts as answers, over embedded engines: which relationships are results, and what they say of themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.errors import StoreError
+from braid.models import Answer, Asked, FactSet, Filters, Kind, Query, Record, Relationship, Result, Source, Vertex
+from braid.settings import Settings
+
+from tests.fakes import NOW, TENANT
+from tests.stages import TENANTS, DemoStages, demo_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JUDGED = Path(__file__).resolve().parents[3] / "bench" / "facts_judged.jsonl"
+BEFORE, AFTER = "2025-01-01", "2027-01-01"
+
+
+@pytest.fixture
+def stages(tmp_path: Path) -> Iterator[DemoStages]:
+    opened = DemoStages(Settings(home=tmp_path))
+    yield opened
+    opened.close()
+
+
+def write(stages: DemoStages, *edges: tuple[Any, ...], tenant: str = TENANT, **kinds: str) -> None:
+    """Write edges of source, type, target and other fields; names are ids with a capital, kinds are by id."""
+    relationships = [
+        Relationship(tenant_id=tenant, source=source, type=kind, target=target, **(more[0] if more else {}))
+        for source, kind, target, *more in edges
+    ]
+    ids = dict.fromkeys(end for edge in relationships for end in (edge.source, edge.target)) | kinds
+    stages.graph.upsert(
+        [
+            Vertex(tenant_id=tenant, id=one, name=one.title(), entity_type=kinds.get(one, "Service"), has_record=False)
+            for one in ids
+        ],
+        relationships,
+    )
+
+
+def ask(stages: DemoStages, text: str, **fields: Any) -> Answer:
+    return stages.answer(Query(**{"text": text, "tenant_id": TENANT, **fields}))
+
+
+def stated(answer: Answer) -> FactSet:
+    """Return the facts of the first result."""
+    facts = answer.results[0].facts
+    assert facts is not None
+    return facts
+
+
+def texts(result: Result) -> list[str]:
+    return [fact.text for fact in result.facts.facts] if result.facts else []
+
+
+def test_a_relationship_is_a_result_with_its_direction_validity_and_evidence(stages: DemoStages) -> None:
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, name="Minutes", content="Ada took over Atlas.")])
+    holds = {"evidence": "page", "valid_at": BEFORE, "invalid_at": AFTER, "confidence": 0.9}
+    write(stages, ("ada", "OWNS", "atlas", holds), ("atlas", "OWNS", "boats"), ada="Person")
+    first = ask(stages, "Who owns Atlas?").results[0]
+    assert (first.kind, first.title, first.content) == (Kind.FACT, "Ada owns Atlas", "Ada owns Atlas.")
+    assert (first.sources, first.entity_type, first.citation.title) == ((Source.GRAPH,), "Person", "Minutes")
+    assert (f"{first.valid_at:%F}", f"{first.invalid_at:%F}") == (BEFORE, AFTER)
+    assert texts(ask(stages, "What does Atlas own?").results[0]) == ["Atlas owns Boats"]
+
+
+def test_facts_stand_among_the_texts_and_share_their_places(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "atlas"), ada="Person")
+    stages.index.upsert([Record(id=f"r{n}", tenant_id=TENANT, content="Who owns Atlas is unknown") for n in range(3)])
+    answer = ask(stages, "Who owns Atlas?", top_k=3)
+    assert [result.rank for result in answer.results] == [1, 2, 3]
+    assert [result.kind for result in answer.results] == [Kind.FACT, Kind.CHUNK, Kind.CHUNK]
+    assert answer.counts["facts"] == 1
+
+
+def test_a_set_is_answered_whole_with_its_count(stages: DemoStages) -> None:
+    write(stages, *((f"part {number}", "DEPENDS_ON", "atlas") for number in range(60)))
+    facts = stated(ask(stages, "How many services depend on Atlas?"))
+    assert (facts.asked, facts.count, facts.complete, len(facts.facts)) == (Asked.COUNT, 60, True, 50)
+
+
+def test_a_hub_is_counted_as_far_as_it_is_read_and_says_so(stages: DemoStages) -> None:
+    write(stages, *((f"part {number}", "DEPENDS_ON", "atlas") for number in range(250)))
+    answer = ask(stages, "How many services depend on Atlas?")
+    assert (stated(answer).count, stated(answer).complete) == (200, False)
+    assert answer.results[0].title.startswith("at least 200 in the graph")
+
+
+def test_what_stands_in_no_relation_is_the_rest_of_its_kind(stages: DemoStages) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"), cars="Service", carts="Service", ada="Person")
+    facts = stated(ask(stages, "Which services do not depend on Atlas?"))
+    assert ([fact.answer for fact in facts.facts], facts.count) == (["cars", "carts"], 2)
+
+
+def test_a_set_that_the_graph_does_not_answer_is_marked(stages: DemoStages) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"))
+    stages.index.upsert([Record(id="r", tenant_id=TENANT, content="Atlas has forty wheels")])
+    answer = ask(stages, "How many wheels does Atlas have?")
+    assert answer.set_not_answered is Asked.COUNT
+    assert ask(stages, "How many services depend on Atlas?").set_not_answered is None
+
+
+def test_two_relationships_are_followed_from_the_name(stages: DemoStages) -> None:
+    write(
+        stages,
+        ("ada", "OWNS", "boats"),
+        ("bob", "OWNS", "cars"),
+        ("boats", "DEPENDS_ON", "atlas"),
+        ("cars", "CALLS", "atlas"),
+        ada="Person",
+        bob="Person",
+    )
+    first = ask(stages, "Which person owns the service that depends on Atlas?").results[0]
+    assert texts(first) == ["Ada owns Boats, and Boats depends on Atlas"]
+
+
+def test_predicates_compete_where_the_type_says_nothing(stages: DemoStages) -> None:
+    write(
+        stages,
+        ("atlas", "RELATED_TO", "ada", {"predicate": "founded by"}),
+        ("atlas", "RELATED_TO", "bob", {"predicate": "sold by"}),
+    )
+    assert texts(ask(stages, "Who founded Atlas?").results[0]) == ["Atlas founded by Ada"]
+
+
+def test_the_other_direction_is_no_answer(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "atlas"), ada="Person")
+    assert not any(result.facts for result in ask(stages, "What does Atlas own?").results)
+
+
+def test_a_graph_without_texts_answers(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "atlas"), ("boats", "CALLS", "atlas"), ada="Person")
+    assert texts(ask(stages, "Who owns Atlas?").results[0]) == ["Ada owns Atlas"]
+    anything = ask(stages, "Atlas")
+    assert sorted(text for result in anything.results for text in texts(result)) == [
+        "Ada owns Atlas",
+        "Boats calls Atlas",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "answers"),
+    [
+        ({}, ["Ada owns Atlas", "Bob owns Atlas"]),
+        ({"filters": Filters(trusted_only=True)}, ["Ada owns Atlas"]),
+        ({"filters": Filters(entity_types=("Organization",))}, ["Bob owns Atlas"]),
+        ({"filters": Filters(kinds=(Kind.FACT,))}, ["Ada owns Atlas", "Bob owns Atlas"]),
+        ({"filters": Filters(kinds=(Kind.CHUNK,))}, []),
+        ({"filters": Filters(task_id="t")}, ["Ada owns Atlas"]),
+        ({"as_of": "2024-06-01"}, ["Ada owns Atlas"]),
+        ({"as_of": "2019-06-01"}, []),
+        ({"tenant_id": "another"}, []),
+    ],
+)
+def test_filters_validity_and_tenants_apply_to_facts(
+    stages: DemoStages, fields: dict[str, Any], answers: list[str]
+) -> None:
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Minutes", task_id="t")])
+    write(
+        stages,
+        ("ada", "OWNS", "atlas", {"valid_at": "2020-01-01", "evidence": "page"}),
+        ("bob", "OWNS", "atlas", {"valid_at": "2025-01-01", "trusted": False}),
+        ("cyd", "OWNS", "atlas", {"invalid_at": "2019-01-01"}),
+        ada="Person",
+        bob="Organization",
+        cyd="Person",
+    )
+    found = ask(stages, "Who owns Atlas?", **fields).results
+    assert sorted(text for result in found for text in texts(result)) == answers
+
+
+def test_an_untrusted_record_makes_its_facts_untrusted(stages: DemoStages) -> None:
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Minutes", trusted=False)])
+    write(stages, ("ada", "OWNS", "atlas", {"evidence": "page"}), ada="Person")
+    assert ask(stages, "Who owns Atlas?").results[0].trusted is False
+    assert ask(stages, "Who owns Atlas?", filters=Filters(trusted_only=True)).results == ()
+
+
+def test_facts_that_are_lost_cost_no_other_result(stages: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_query: object) -> None:
+        raise StoreError("the graph is busy")
+
+    write(stages, ("ada", "OWNS", "atlas"), ada="Person")
+    stages.index.upsert([Record(id="r", tenant_id=TENANT, content="Atlas is owned by Ada")])
+    monkeypatch.setattr(type(stages.graph), "query", lambda _self, asked: fails(asked))
+    answer = ask(stages, "Who owns Atlas?")
+    assert ([result.id for result in answer.results], answer.truncated) == (["r"], True)
+
+
+def test_an_answer_holds_no_longer_than_its_facts(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "atlas", {"invalid_at": AFTER}), ada="Person")
+    holds_until = ask(stages, "Who owns Atlas?").holds_until
+    assert holds_until is not None
+    assert holds_until > NOW
+    assert f"{holds_until:%F}" == AFTER
+
+
+def test_most_judged_questions_are_answered_by_the_first_result(tmp_path: Path) -> None:
+    stages = demo_stages(tmp_path)
+    lines = [json.loads(line) for line in JUDGED.read_text(encoding="utf-8").splitlines()]
+    recalls = {1: list[float](), 2: list[float]()}
+    for line in lines:
+        if line["corpus"] in TENANTS:
+            first = ask(stages, line["text"], tenant_id=line["corpus"]).results[0]
+            given = {fact.answer for fact in first.facts.facts} if first.facts else {first.id}
+            recalls[line["half"]].append(len(given.intersection(line["answers"])) / len(line["answers"]))
+    stages.close()
+    assert min(sum(found) / len(found) for found in recalls.values()) >= 0.85

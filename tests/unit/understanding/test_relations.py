@@ -1,0 +1,115 @@
+"""Which end of a relationship a question names, how one is said, and which kinds of answers are asked for."""
+
+from __future__ import annotations
+
+import pytest
+from braid.models import Asked, Intent
+from braid.ports.knowledge_graph import GraphStats
+from braid.understanding.facts import MOST_OF_A_KIND, read_facts
+from braid.understanding.intent import detect_intent
+from braid.understanding.multi_hop import label_words
+from braid.understanding.relations import Reading, sentence
+from braid.understanding.tokens import words
+
+STATS = GraphStats(
+    vertices=30,
+    records=20,
+    edges=40,
+    by_entity_type={"Person": 9, "Organization": 4, "Service": 8, "Event": 5},
+    by_relationship_type={"OWNS": 8, "DEPENDS_ON": 9, "PART_OF": 5, "CAUSES": 7, "RELATED_TO": 4, "MENTIONS": 90},
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "said", "inward"),
+    [
+        ("Who owns Atlas?", "atlas", "OWNS", True),
+        ("What does Atlas own?", "atlas", "OWNS", False),
+        ("What is owned by Atlas?", "atlas", "OWNS", False),
+        ("By whom is Atlas owned?", "atlas", "OWNS", True),
+        ("Who is the owner of Atlas?", "atlas", "OWNS", True),
+        ("Atlas's owner", "atlas", "OWNS", True),
+        ("Which services belong to Atlas?", "atlas", "OWNS", False),
+        ("What depends on Atlas?", "atlas", "DEPENDS_ON", True),
+        ("What does Atlas rely on?", "atlas", "DEPENDS_ON", False),
+        ("What are the dependencies of Atlas?", "atlas", "DEPENDS_ON", False),
+        ("Which parts does Atlas contain?", "atlas", "PART_OF", True),
+        ("What is Atlas part of?", "atlas", "PART_OF", False),
+        ("Who are the members of Atlas?", "atlas", "MEMBER_OF", True),
+        ("Who wrote Atlas?", "atlas", "WRITTEN_BY", False),
+        ("What did Atlas write?", "atlas", "WRITTEN_BY", True),
+        ("Who is the director of Atlas?", "atlas", "DIRECTOR", False),
+        ("Who directed Atlas?", "atlas", "DIRECTOR", False),
+        ("Which films did Atlas direct?", "atlas", "DIRECTOR", True),
+        ("Atlas's mother", "atlas", "MOTHER", False),
+        ("Who employs Atlas?", "atlas", "WORKS_FOR", False),
+    ],
+)
+def test_a_question_says_a_relationship_from_one_of_its_ends(
+    question: str, name: str, said: str, *, inward: bool
+) -> None:
+    reading = Reading(question)
+    place = words(question).index(name)
+    assert {one.inward(place) for one in reading.said(label_words(said), {place})} == {inward}
+
+
+@pytest.mark.parametrize("question", ["Who painted Atlas?", "Which city is Atlas in?", "Tell me about Atlas"])
+def test_other_words_say_no_relationship(question: str) -> None:
+    assert not any(Reading(question).said(label_words(label), ()) for label in STATS.by_relationship_type)
+
+
+@pytest.mark.parametrize(
+    ("label", "predicate", "expected"),
+    [
+        ("OWNS", "", "Ada owns Atlas"),
+        ("OWNS", "as keeper", "Ada owns Atlas (as keeper)"),
+        ("DEPENDS_ON", "", "Ada depends on Atlas"),
+        ("PART_OF", "", "Ada is part of Atlas"),
+        ("WRITTEN_BY", "", "Ada written by Atlas"),
+        ("LOCATED_IN", "", "Ada is located in Atlas"),
+        ("RELATED_TO", "", "Ada is related to Atlas"),
+        ("RELATED_TO", "is the sister of", "Ada is the sister of Atlas"),
+        ("DIRECTOR", "", "Ada has director Atlas"),
+    ],
+)
+def test_a_relationship_is_said_from_its_source_to_its_target(label: str, predicate: str, expected: str) -> None:
+    assert sentence("Ada", label, "Atlas", predicate) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "asked", "kinds", "types"),
+    [
+        ("Who owns Atlas?", Asked.ONE, ("Organization", "Person"), ("OWNS",)),
+        ("Which team owns Atlas?", Asked.ONE, ("Organization",), ("OWNS",)),
+        ("Which services depend on Atlas?", Asked.ONE, ("Service",), ("DEPENDS_ON",)),
+        ("List all services that depend on Atlas", Asked.ALL, ("Service",), ("DEPENDS_ON",)),
+        ("How many people belong to Atlas?", Asked.COUNT, ("Person",), ("OWNS", "PART_OF")),
+        ("How many people are in Atlas?", Asked.COUNT, ("Person",), ("PART_OF",)),
+        ("Which services don't depend on Atlas?", Asked.NOT, ("Service",), ("DEPENDS_ON",)),
+        ("Who owns Atlas today?", Asked.ONE, ("Organization", "Person"), ("OWNS",)),
+    ],
+)
+def test_kinds_sets_and_relationships_are_read_from_the_words(
+    question: str, asked: Asked, kinds: tuple[str, ...], types: tuple[str, ...]
+) -> None:
+    facts, reason = read_facts(question, STATS, detect_intent(question))
+    assert facts is not None
+    assert (facts.asked, facts.kinds, facts.types) == (asked, kinds, types)
+    assert reason == f"facts: the question says {' or '.join(types)}"
+
+
+@pytest.mark.parametrize("question", ["Why did Atlas fail?", "Who owned Atlas in 2023?", "What happened before Atlas?"])
+def test_causes_and_other_times_are_left_to_walks(question: str) -> None:
+    assert read_facts(question, STATS, detect_intent(question)) == (None, None)
+
+
+def test_what_does_not_stand_in_a_relation_is_sought_among_few_things_of_a_kind() -> None:
+    many = STATS.model_copy(update={"by_entity_type": {"Service": MOST_OF_A_KIND + 1}})
+    facts, reason = read_facts("Which services do not depend on Atlas?", many, Intent.LOOKUP)
+    assert facts is not None
+    assert (facts.asked, facts.types) == (Asked.NOT, ())
+    assert reason == "facts: what does not stand in a relation was not looked up, as 200 are more than 199"
+
+
+def test_a_long_question_is_not_read_for_facts() -> None:
+    assert read_facts("Who owns Atlas " * 50, STATS, Intent.LOOKUP) == (None, None)
