@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from braid.app import application
+from braid.models import Query
 from braid.retrieval.stages.confidence import Sign, Signs, chance
 
+from bench.facts import QUESTIONS as FACTS
+from braid_cli.datasets.dataset import JudgedQuery
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation.confidence import ARCHIVES, DEMO, Asked, Reliability, ask
 from braid_cli.evaluation.run import isolated_engines, read_judged
@@ -39,8 +42,8 @@ def fit_and_report(folders: Sequence[Path], into: Path) -> str:
     file = into / "confidence.json"
     if folders:
         corpora = {}
-        for folder, questions in [*((DEMO / name, "judged") for name in ARCHIVES), *((one, None) for one in folders)]:
-            corpora[folder.name] = _asked(folder, questions)
+        for folder in (*(DEMO / name for name in ARCHIVES), *folders):
+            corpora |= _asked(folder, "judged" if folder.parent == DEMO else None)
     else:
         corpora = _read(json.loads(file.read_text(encoding="utf-8"))["asked"])
     intercept, model = fit(list(corpora.values()))
@@ -57,12 +60,25 @@ def fit_and_report(folders: Sequence[Path], into: Path) -> str:
     return told
 
 
-def _asked(folder: Path, questions: str | None) -> list[Asked]:
+def _asked(folder: Path, questions: str | None) -> dict[str, list[Asked]]:
+    """Ask the judged questions of a folder, and those that relationships answer."""
     base = application()
     dataset = read_judged(folder, base, questions)
+    lines = map(json.loads, FACTS.read_text(encoding="utf-8").splitlines())
+    facts = [
+        JudgedQuery(
+            id=line["text"],
+            query=Query(text=line["text"], tenant_id=dataset.tenant_id),
+            relevant=dict.fromkeys(line["answers"], 1),
+            metadata={},
+        )
+        for line in lines
+        if line["corpus"] == folder.name
+    ]
     with closing(isolated_engines(dataset, base)) as own:
         ingest(dataset, own, threads=os.cpu_count())
-        return list(ask(dataset.name, dataset.judged, own))
+        found = {dataset.name: list(ask(dataset.name, dataset.judged, own))}
+        return found | ({f"{dataset.name}, facts": list(ask(dataset.name, facts, own))} if facts else {})
 
 
 def _read(asked: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, list[Asked]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from braid.app import Application
-    from braid.models import GraphHit, Hit, Query
+    from braid.models import GraphHit, Hit, Query, Result
     from braid.retrieval.stages.states import GraphFound, GraphRequest, Searched, SearchStageRequest
 
     from braid_cli.datasets.dataset import JudgedQuery
@@ -37,7 +37,7 @@ _NAME: Final = re.compile(r"(?<=\w )[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
 
 @dataclass(frozen=True)
 class Asked:
-    """One question, how sure its answer was, and whether a judged record was among the first five results."""
+    """One question, how sure its answer was, and whether one of the first five results is judged, or a fact of it."""
 
     kind: str
     """``as it is``, ``left out``, ``known name`` or ``other archive``; of all but the first nothing is an answer."""
@@ -130,7 +130,9 @@ class WithoutRecords(RecordingStages):
         found = super().graph_expand(request)
         links = tuple(link for link in found.links if link.entity_id not in self._left_out)
         hits = self._kept(found.hits)
-        return found.model_copy(update={"links": links, "hits": hits, "frontier": self._others(found.frontier)})
+        facts = tuple(group for group in found.facts if not any(hit.id in self._left_out for hit in group.hits))
+        kept = {"links": links, "hits": hits, "facts": facts, "frontier": self._others(found.frontier)}
+        return found.model_copy(update=kept)
 
     def _others(self, ids: Sequence[str]) -> tuple[str, ...]:
         return tuple(identity for identity in ids if identity not in self._left_out)
@@ -160,11 +162,15 @@ def ask(name: str, judged: Sequence[JudgedQuery], application: Application) -> I
         yield _asked("known name" if about else "other archive", query, RecordingStages(application), frozenset())
 
 
-def _asked(kind: str, query: Query, stages: RecordingStages, relevant: Collection[str]) -> Asked:
+def _asked(kind: str, query: Query, stages: RecordingStages, relevant: frozenset[str]) -> Asked:
     answer = pipeline.answer(query, stages)
-    answered = any(result.id in relevant for result in answer.results[:FIRST])
+    answered = any(not relevant.isdisjoint(_given(result)) for result in answer.results[:FIRST])
     searched = stages.fuse_request.searched if stages.fuse_request else None
     return Asked(kind, answer.confidence, answered, signs(query.text, searched, answer.results))
+
+
+def _given(result: Result) -> list[str]:
+    return [result.id, *(fact.answer for fact in (result.facts.facts if result.facts else ()))]
 
 
 def _other_questions(name: str) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from braid.models import Answer, Fusion, in_words
+from braid.models import Answer, Asked, FactSet, Fusion, in_words
 from braid.retrieval.stages.confidence import INTERCEPT, MODEL, Signs, chance, signs
 from braid.retrieval.stages.states import Lost, Searched
 
@@ -35,9 +35,8 @@ def test_each_sign_raises_the_chance(place: int) -> None:
 
 
 def test_a_sign_that_is_not_known_counts_as_the_mean_one() -> None:
-    assert (
-        chance(Signs(None, None, None)) == pytest.approx(chance(MEAN)) == pytest.approx(1 / (1 + math.exp(-INTERCEPT)))
-    )
+    assert chance(Signs(None, None, None, MEAN.fact)) == pytest.approx(chance(MEAN))
+    assert chance(MEAN) == pytest.approx(1 / (1 + math.exp(-INTERCEPT)))
 
 
 def test_a_text_covers_a_question_that_has_its_names_and_its_other_words() -> None:
@@ -85,6 +84,15 @@ def test_of_a_few_vectors_it_is_not_known_how_near_they_are() -> None:
     assert signs("x", searched(*((str(number), 1.0) for number in range(9))), ()).nearness == 0.0
 
 
+def test_a_fact_among_the_first_results_is_a_sign() -> None:
+    results = answered("x", "one", "two").results
+    facts = FactSet(asked=Asked.ONE, count=1, complete=True, facts=())
+    assert signs("x", None, results).fact == 0.0
+    said = results[1].model_copy(update={"facts": facts, "relevance": 0.9})
+    assert signs("x", None, (results[0], said)).fact == 0.9
+    assert signs("x", None, (*[results[0]] * 5, said)).fact == 0.0
+
+
 def test_the_best_text_by_words_leads_the_sixth() -> None:
     found = Searched(lexical=hits(*((str(number), 0.5) for number in range(5)), ("sixth", 0.2)), took_ms=1)
     assert signs("x", found, ()).lead == pytest.approx(10 - 2.5)
@@ -118,5 +126,5 @@ def test_lost_strands_and_lost_texts_leave_a_chance_and_nothing_found_has_none()
     words = Searched(lexical=hits(("r0", 0.5)), took_ms=1)
     for pieces in ({"lost": {"embed": LOST}, "searched": words}, {"lost": {"link": LOST, "graph_expand": LOST}}):
         assert 0.0 < answered("the pump", "A pump.", **pieces).confidence < 1.0
-    assert signs("the pump", None, answered("the pump", "").results) == Signs(None, None, None)
+    assert signs("the pump", None, answered("the pump", "").results) == Signs(None, None, None, 0.0)
     assert fused(searched=Searched(took_ms=1)).confidence == 0.0

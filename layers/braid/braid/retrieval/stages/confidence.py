@@ -1,8 +1,8 @@
-"""The chance that one of an answer's first results answers its question: a logistic model of three signs.
+"""The chance that one of an answer's first results answers its question: a logistic model of four signs.
 
 Fusion tells which record is the best of those there are, and not how good that is. What tells it is how far the best
-stands out in each strand, and whether one text has all that the question speaks of. The signs need nothing but what the
-last stage has at hand, and neither a corpus nor a form of question is known to them.
+stands out in each strand, whether one text has all that the question speaks of, and whether a relationship says it. The
+signs need nothing but what the last stage has at hand, and neither a corpus nor a form of question is known to them.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class Signs(NamedTuple):
     """BM25 score of the best text by words, less that of the sixth."""
     coverage: float | None
     """Share of the question's names times share of its other words, in one of the first texts."""
+    fact: float
+    """Relevance of the best fact among the first results; 0 without one."""
 
 
 INTERCEPT: Final = -0.05
@@ -56,6 +58,7 @@ MODEL: Final = (
     Sign(0.4, 0.18, 1.0),  # nearness
     Sign(5.0, 5.0, 0.5),  # lead
     Sign(0.5, 0.3, 0.8),  # coverage
+    Sign(0.1, 0.3, 0.3),  # fact
 )
 """Fitted by ``python -m bench confidence``, which also says how sure it is of corpora that took no part."""
 
@@ -87,12 +90,14 @@ def signs(question: str, searched: Searched | None, results: Sequence[Result]) -
     results
         The answer's, best first.
     """
+    coverage = _coverage(question, results[:FIRST])
+    fact = max((result.relevance for result in results[:FIRST] if result.facts), default=0.0)
     if searched is None:
-        return Signs(None, None, _coverage(question, results[:FIRST]))
+        return Signs(None, None, coverage, fact)
     # Of a vector that came with its record nobody knows that it is the text's.
     supplied = {result.id for result in results if result.vector_supplied}
     vector = [hit for hit in searched.vector if hit.id not in supplied]
-    return Signs(_nearness(vector), _lead(searched.lexical), _coverage(question, results[:FIRST]))
+    return Signs(_nearness(vector), _lead(searched.lexical), coverage, fact)
 
 
 def _nearness(vector: Sequence[Hit]) -> float | None:
