@@ -43,7 +43,7 @@ def fit_and_report(folders: Sequence[Path], into: Path) -> str:
     if folders:
         corpora = {}
         for folder in (*(DEMO / name for name in ARCHIVES), *folders):
-            corpora |= _asked(folder, "judged" if folder.parent == DEMO else None)
+            corpora[folder.name] = _asked(folder, "judged" if folder.parent == DEMO else None)
     else:
         corpora = _read(json.loads(file.read_text(encoding="utf-8"))["asked"])
     intercept, model = fit(list(corpora.values()))
@@ -60,7 +60,7 @@ def fit_and_report(folders: Sequence[Path], into: Path) -> str:
     return told
 
 
-def _asked(folder: Path, questions: str | None) -> dict[str, list[Asked]]:
+def _asked(folder: Path, questions: str | None) -> list[Asked]:
     """Ask the judged questions of a folder, and those that relationships answer."""
     base = application()
     dataset = read_judged(folder, base, questions)
@@ -77,8 +77,7 @@ def _asked(folder: Path, questions: str | None) -> dict[str, list[Asked]]:
     ]
     with closing(isolated_engines(dataset, base)) as own:
         ingest(dataset, own, threads=os.cpu_count())
-        found = {dataset.name: list(ask(dataset.name, dataset.judged, own))}
-        return found | ({f"{dataset.name}, facts": list(ask(dataset.name, facts, own))} if facts else {})
+        return list(ask(dataset.name, [*dataset.judged, *facts], own))
 
 
 def _read(asked: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, list[Asked]]:

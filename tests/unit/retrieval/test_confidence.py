@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,13 @@ def answered(question: str, *contents: str, **pieces: Any) -> Answer:
 
 def coverage(question: str, *contents: str) -> float | None:
     return signs(question, None, answered(question, *contents).results).coverage
+
+
+def test_the_model_is_the_one_that_was_fitted() -> None:
+    fitted = json.loads((Path(__file__).resolve().parents[3] / "bench" / "confidence.json").read_text(encoding="utf-8"))
+    assert fitted["intercept"] == INTERCEPT
+    assert [tuple(sign) for sign in fitted["model"].values()] == [tuple(sign) for sign in MODEL]
+    assert min(figures["auroc"] for figures in fitted["held_out"].values()) >= 0.8
 
 
 @pytest.mark.parametrize("place", range(len(MODEL)), ids=Signs._fields)
