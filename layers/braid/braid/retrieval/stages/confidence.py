@@ -60,7 +60,7 @@ MODEL: Final = (
     Sign(0.424, 0.301, 0.416),  # coverage
     Sign(0.057, 0.229, 0.843),  # fact
 )
-"""Fitted by ``python -m bench confidence``; ``bench/confidence.md`` says on what, and how it does on what took no part."""
+"""Fitted by ``python -m bench confidence``; ``bench/confidence.md`` says on what, and how it does on other corpora."""
 
 
 def chance(signs: Signs, intercept: float = INTERCEPT, model: Sequence[Sign] = MODEL) -> float:
