@@ -41,7 +41,7 @@ ENDPOINT_H = 0.01
 
 METRICS = 102
 """Metrics that the code can write, each counted once a service; paid for in the hours in which they are written."""
-ALARM_METRICS = 47
+ALARM_METRICS = 51
 """Metrics that the alarms look at, each paid for."""
 ENDPOINTS = 5
 """Interface endpoints: Step Functions has two, SQS, Secrets Manager, Lambda; S3 and DynamoDB have gateways, which are

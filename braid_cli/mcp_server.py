@@ -115,9 +115,15 @@ def _add_questions(server: MCPServer, store: Store) -> None:
         kept: list[str] = []
         room = budget
         for message in built.messages:
-            size = tokens(text := str(message["content"]))
-            if kept and size > room:
-                break
+            text = str(message["content"])
+            if "fence" not in message["metadata"]:  # the settings leave it out, for other readers than a model's
+                text = _fenced(text, "context")
+            size = tokens(text)
+            if size > room:
+                if kept:
+                    break
+                body, _, end = text.rpartition("\n")
+                text, size = f"{cut(body, room - tokens(end))} …\n{end}", room
             kept.append(text)
             room -= size
         return "\n\n".join(kept) or "Nothing stored is worth reading first."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -62,6 +63,13 @@ def move_store(source: Path, target: Path) -> None:
         raise InvalidRequest(
             f"--take: {target} has a store already; BRAID_HOME={source} uses the other one", field="--take"
         )
+    moved = sorted(entry.name for entry in source.iterdir() if entry.name != "models")
+    if held := [name for name in moved if _is_held(target / name)]:
+        raise InvalidRequest(
+            f"--take: {target} has {', '.join(held)} already, which would be mixed with those of {source}; "
+            "move them away first",
+            field="--take",
+        )
     try:
         with closing(sqlite3.connect(source / DATABASE, timeout=0, isolation_level=None)) as database:
             database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -78,4 +86,12 @@ def move_store(source: Path, target: Path) -> None:
                 if not (there / model.name).exists():
                     shutil.move(model, there / model.name)
         else:
+            if there.is_dir() and not there.is_symlink():
+                there.rmdir()  # else it would be moved into it
             shutil.move(entry, there)
+
+
+def _is_held(there: Path) -> bool:
+    """Tell whether something lies at a path; an empty folder is nothing."""
+    empty = there.is_dir() and not there.is_symlink() and next(there.iterdir(), None) is None
+    return os.path.lexists(there) and not empty

@@ -266,6 +266,27 @@ def test_the_words_of_the_question_are_marked_and_those_that_every_question_has_
     assert not {"the", "what", "of", "do"} & marked
 
 
+def test_the_sentence_that_answers_is_set_apart_and_conditions_narrow_what_is_shown(
+    visit: Visits, stages: DemoStages
+) -> None:
+    before, answer = "Ropes are coiled at dusk \U0001f9f5. " * 30, "The zeppelin 🜂 lands at pier nine."
+    for floor in (1, 2):
+        content = f"{before}{answer} {before}" if floor == 1 else "A zeppelin is none of ours."
+        named = {"id": f"zeppelin-{floor}", "name": f"Pier notes {floor}", "content": content}
+        stages.index.upsert([Record(tenant_id="saltmarrow", metadata={"floor": floor}, **named)])
+    stages.cache.advance("saltmarrow")
+    tab = visit().ask("Where does the zeppelin land?", where="floor<2; floor")
+    assert tab.titles() == ["Pier notes 1"]
+    expect(tab.page.locator(".excerpt .said")).to_have_text(answer)
+    tab.page.get_by_text("Why it is here").click()
+    expect(tab.page.locator(".whole .said")).to_have_text(answer)
+    tab.seen("said")
+    tab.page.get_by_label("Only where").fill("hangar=1")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("#notices")).to_contain_text("No record has the field “hangar” in its metadata.")
+    assert controls(tab)["where"] == ["hangar=1"]
+
+
 def test_names_are_numbered_as_the_names_that_were_found(visit: Visits) -> None:
     names = visit().ask(ROOT_CAUSE).page.locator(".strand.knowledge")
     expect(names.locator("li").first).to_contain_text("Lisbon label stoppage")

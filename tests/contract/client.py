@@ -53,6 +53,11 @@ WRONG = {
     "a question without words": Wrong(lambda b: b.search("  "), "question"),
     "too many results": Wrong(lambda b: b.search("x", top_k=51), "top_k"),
     "an unknown field": Wrong(lambda b: b.search("x", colour="red"), "colour"),
+    "a range of text": Wrong(
+        lambda b: b.search("x", filters={"metadata": {"f": {"gte": "y"}}}), "filters.metadata.0.gte"
+    ),
+    "a thousand values": Wrong(lambda b: b.search("x", filters={"metadata": {"f": [1] * 1000}}), "filters.metadata.0"),
+    "too many facets": Wrong(lambda b: b.search("x", facets=["f"] * 9), "facets"),
     "a context of nothing": Wrong(lambda b: b.context(""), "question"),
     "nothing that can be added": Wrong(lambda b: b.add(7), "content"),
     "bytes": Wrong(lambda b: b.add(b"text"), "content"),
@@ -211,6 +216,18 @@ class BraidContract:
         braid.add(LEDGER)
         context = braid.context(LEDGER, [{"role": "user", "content": "the ledger, again"}])
         assert any(LEDGER in str(message["content"]) for message in context.messages)
+
+    def test_conditions_on_metadata_hold_for_what_texts_and_hops_lead_to(self, braid: Braid) -> None:
+        braid.add({"id": "ledger", "type": "Service", "name": "Ledger"})
+        for number in range(4):
+            braid.add({"id": f"n{number}", "text": f"Invoices of berth {number}.", "metadata": {"floor": number}})
+        braid.add([{"source": "ledger", "type": "MENTIONS", "target": f"n{number}"} for number in range(4)])
+        for short in ({"floor": {"gte": 2}}, ["floor>=2"], [{"field": "floor", "gte": 2}]):
+            results = braid.search("What of the Ledger?", filters={"metadata": short}, facets=["floor"])
+            assert {result.id for result in results} == {"n2", "n3"}
+            assert [(one.value, one.count) for one in results.answer.facets["floor"]] == [(2, 1), (3, 1)]
+        unknown = braid.search("What of the Ledger?", filters={"metadata": ["berth"]}).answer
+        assert (unknown.results, unknown.plan.unknown_fields) == ((), ("berth",))
 
     def test_reembedding_finds_nothing_where_nothing_is_outdated(self, braid: Braid) -> None:
         braid.add(LEDGER)

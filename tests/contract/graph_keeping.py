@@ -91,6 +91,9 @@ class GraphKeepingContract:
         meant = [mention.model_copy(update={"source": "new"}), kept, *others]
         assert graph.relationships(ACME, ids=["a", "b", "new"]) == sorted(meant, key=Relationship.identity)
         assert len(graph.relationships(GLOBEX, ids=["old"])) == 5
+        counted = graph.stats(ACME)
+        assert counted.by_relationship_type == {"MENTIONS": 3, "KNOWS": 1}
+        assert counted.sources_by_relationship_type == {"MENTIONS": 2, "KNOWS": 1}
 
     def test_edges_end_by_their_evidence_once_and_never_later_or_before_they_began(self, graph: WritableGraph) -> None:
         edges = {

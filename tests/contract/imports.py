@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.ingestion.documents.ingesting import ingest_documents
 from braid.ingestion.documents.progress import FolderDone
+from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.state import stored_documents
 from braid.ports.ingestion import Import, ImportAsked, ImportStatus, MissingEnds
 
@@ -127,6 +128,21 @@ class ImportsContract:
         (record,) = library.index.scan(ACME).records
         assert (record.id, record.content) == ("documents/a/guide.md#chunk-0", SENTENCE)
         assert list(library.objects.list(ACME, "posted/")) == []
+
+    def test_a_document_that_cannot_be_read_this_time_leaves_what_was_read_of_it(
+        self, imports: Imports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number, lasting in enumerate((None, False, True)):
+            key = f"posted/now-{number}/gates.md"
+            library.objects.put(ACME, key, SENTENCE.encode())
+            with monkeypatch.context() as patched:
+                if lasting is not None:
+                    reading = Reading(unreadable="takes longer than 60 seconds to read", lasting=lasting)
+                    patched.setattr(ReaderProcess, "read", lambda *_, reading=reading: reading)
+                imports.start(ACME, f"now-{number}", ImportAsked(key=key))
+                found = ended(imports, f"now-{number}")
+            assert found.status is (ImportStatus.WRITTEN if lasting is None else ImportStatus.WITH_ERRORS)
+            assert len(library.index.scan(ACME).records) == (0 if lasting else 1)
 
     def test_a_document_that_cannot_be_read_is_an_error_that_says_why(
         self, imports: Imports, library: DemoStages

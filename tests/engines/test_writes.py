@@ -12,6 +12,7 @@ from braid.settings import EngineKind, Refresh
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
+from tests.contract.filters import FiltersContract
 from tests.contract.found_names import FoundNamesContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.long_texts import LongTextsContract
@@ -71,6 +72,10 @@ class TestLongTexts(LongTextsContract):
 
 
 class TestFiles(FilesContract):
+    pass
+
+
+class TestFilters(FiltersContract):
     pass
 
 

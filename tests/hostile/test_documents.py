@@ -263,6 +263,17 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(tmp_path: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's memory so")
+def test_small_files_that_are_made_to_be_slow_are_read_in_time(tmp_path: Path) -> None:
+    files = {
+        "comments.txt": b"<!---->" * 140 + b"x",
+        "comments and spaces.md": b"<!-- --> \n" * 90 + b"x",
+    }
+    with ReaderProcess(Limits(seconds=30)) as reader:
+        for name, content in files.items():
+            (tmp_path / name).write_bytes(content)
+            assert reader.read(str(tmp_path / name), name).document is not None, name
+
+
 def test_a_file_that_takes_too_much_memory_is_given_up_and_the_next_one_read(tmp_path: Path) -> None:
     large, good = tmp_path / "large.json", tmp_path / "good.md"
     large.write_bytes(b"[" + b'{"a":1},' * 3_000_000 + b"0]")

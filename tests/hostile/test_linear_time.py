@@ -25,8 +25,9 @@ from braid.ingestion.bulk.phases import phases_of
 from braid.ingestion.documents import reading
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, Section, Source, Unreadable
+from braid.ingestion.documents.readers import tables
 from braid.ingestion.items import read_lines
-from braid.models import Intent, Name, QueryText, Record, RecordId, TenantId, Timestamp
+from braid.models import Filters, Intent, Name, QueryText, Record, RecordId, TenantId, Timestamp
 from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats
 from braid.ports.name_finder import SourceText
@@ -34,7 +35,7 @@ from braid.retrieval.context import selection
 from braid.retrieval.stages import excerpts, results_and_citations
 from braid.understanding import intent, multi_hop, names, tokens
 from braid.understanding.name_finding import RuleNameFinder, title_names
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,6 +193,12 @@ def excerpted(text: str) -> None:
     excerpts.excerpt(whole, sentence, finder.within(whole, sentence))
 
 
+def conditions(text: str) -> None:
+    for short in (text, f"{text}=1", f"a={text}", f"a>{text}"):
+        with suppress(ValidationError):
+            Filters.model_validate({"metadata": [short]})
+
+
 QUESTIONS: dict[str, Read] = {
     "its mode": intent.detect_mode,
     "its intent": intent.detect_intent,
@@ -203,6 +210,7 @@ QUESTIONS: dict[str, Read] = {
     "its phrases": names.phrases,
     "its names": names.lookup_keys,
     "its excerpts": excerpts.Excerpts,
+    "its conditions": conditions,
     "its words": lambda text: match_expression(tokens.search_words(text)),
     "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
@@ -234,7 +242,8 @@ TEXTS: dict[str, Read] = {
     "a shared word": lambda text: selection.share_of_words(["a"], text),
     "names found in a text": names_found,
     "a document in chunks": chunked,
-    **{f"a document {suffix}": document(suffix) for suffix in (".md", ".txt", ".csv", ".py", ".js", ".html", ".json")},
+    **{f"a document {suffix}": document(suffix) for suffix in (".md", ".txt", ".py", ".js", ".html", ".json")},
+    "columns of a table": lambda text: tables._distinct(text.split(",")),
 }
 """What may have megabytes."""
 

@@ -108,6 +108,22 @@ def test_a_semantic_search_leaves_the_graph_out(door: FrontDoor) -> None:
     assert "graph_expand" not in answer["latency_ms"]
 
 
+def test_every_search_takes_conditions_on_metadata_and_names_what_is_wrong_with_them(door: FrontDoor) -> None:
+    for path, conditions in (
+        ("/search", {"filters": {"metadata": {"berth": {"gte": 2}}}}),
+        ("/search/semantic", {"metadata": ["berth>=2"]}),
+    ):
+        answer = door.ask("POST", path, {"text": "text storm", **conditions}).json()
+        assert (answer["results"], answer["plan"]["unknown_fields"]) == ([], ["berth"])
+    for conditions, field in (
+        ({"berth": {}}, "filters.metadata.0"),
+        ({"b" * 10_000: 1}, "filters.metadata.0.field"),
+        ({"berth": list(range(1_000))}, "filters.metadata.0.any_of"),
+    ):
+        refused = door.ask("POST", "/search", {"text": "text storm", "filters": {"metadata": conditions}})
+        assert (refused.status, refused.fields) == (422, [field])
+
+
 def test_the_graph_is_walked_as_asked(door: FrontDoor) -> None:
     question = {"start": {"names": ["Beacon"]}, "steps": [{"types": ["CAUSES"], "direction": "both"}], "limit": 5}
     answer = door.ask("POST", "/graph/query", question).json()

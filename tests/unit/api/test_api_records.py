@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from braid.errors import QuotaExceeded
 from braid.ports.members import Membership as Member
 from braid.ports.members import Role
 from braid.settings import EngineKind, Membership, Settings
@@ -248,6 +249,31 @@ def test_a_document_is_taken_and_found_when_it_is_written(door: FrontDoor) -> No
     assert _ended(door, begun.json()["id"])["status"] == "written"
     found = door.ask("POST", "/entities:read", {"id": "documents/handbook/gates.md#chunk-0"}).json()
     assert found["content"] == "The heron gate opens at six."
+
+
+def test_versions_of_a_document_that_are_posted_at_once_are_all_written_and_the_last_one_stays(
+    door: FrontDoor, library: DemoStages
+) -> None:
+    begun = []
+    for number in range(3):
+        content = base64.b64encode(f"# Gates\n\nVersion {number} of the gates.\n".encode()).decode()
+        begun.append(door.ask("POST", "/documents", {"name": "gates.md", "content": content}).json())
+    assert {_ended(door, each["id"])["status"] for each in begun} == {"written"}
+    found = door.ask("POST", "/entities:read", {"id": "documents/gates.md#chunk-0"}).json()
+    assert found["content"] == "Version 2 of the gates."
+    assert list(library.objects.list("saltmarrow", "posted/")) == []
+
+
+def test_a_document_whose_import_is_refused_is_not_kept(
+    door: FrontDoor, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        message = "5 imports of this tenant wait already"
+        raise QuotaExceeded(message, retry_after_s=1)
+
+    monkeypatch.setattr(type(library.imports), "start", full)
+    assert door.ask("POST", "/documents", {"name": "a.md", "content": "YQ=="}).status == 429
+    assert list(library.objects.list("saltmarrow", "posted/")) == []
 
 
 @pytest.mark.parametrize(

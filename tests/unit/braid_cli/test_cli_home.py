@@ -86,6 +86,18 @@ def test_a_store_of_an_earlier_version_is_pointed_out_and_moved_on_request(
     assert capsys.readouterr().err == ""
 
 
+def test_a_store_is_mixed_with_nothing_that_lies_where_it_is_to_go(tmp_path: Path, earlier: Path) -> None:
+    new = tmp_path / "new"
+    (new / "objects" / "acme").mkdir(parents=True)
+    (earlier / "objects" / "acme").mkdir(parents=True, exist_ok=True)
+    with pytest.raises(InvalidRequest, match="has objects already"):
+        move_store(earlier, new)
+    assert stored(earlier) == ["a"]
+    (new / "objects" / "acme").rmdir()
+    move_store(earlier, new)
+    assert [path.name for path in (new / "objects").iterdir()] == ["acme"]
+
+
 def test_a_store_is_moved_over_none_from_nowhere_and_not_while_it_is_open(tmp_path: Path, earlier: Path) -> None:
     with pytest.raises(InvalidRequest, match="there is no store in"):
         move_store(tmp_path / "nowhere", tmp_path / "new")

@@ -48,6 +48,7 @@ class Grudging(BaseHTTPRequestHandler):
         status, body = self.answers.pop(0)
         self.send_response(status)
         self.send_header("Retry-After", "0")
+        self.send_header("Location", "https://elsewhere/")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -96,6 +97,14 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_the_client(grudging: tuple
         for _ in range(3):
             with pytest.raises(ApiError):
                 client.stats()
+
+
+def test_what_is_asked_goes_nowhere_but_to_the_server_that_was_named(grudging: tuple[type[Grudging], str]) -> None:
+    kind, address = grudging
+    kind.answers = [(307, b""), (200, STATS)]
+    with Braid.deployed(address, "t") as client, pytest.raises(ApiError, match="redirects to 'https://elsewhere/'"):
+        client.stats()
+    assert kind.asked == 1
 
 
 def test_a_server_that_does_not_answer_is_given_up() -> None:

@@ -97,7 +97,7 @@ def test_a_parameter_without_a_value_is_named_with_what_it_is() -> None:
         ({"Reranker": "onnx"}, "the reranker onnx needs RerankerModel"),
         ({"Authorization": "iam"}, "needs the membership store"),
         ({"JwtIssuer": ""}, "jwt needs JwtIssuer"),
-        ({"ProvisionedConcurrency": "1"}, "ProvisionedConcurrency needs Release"),
+        ({"ProvisionedConcurrency": "1"}, "ProvisionedConcurrency and GradualDeployment need Release"),
         ({"FirewallEnforced": "true"}, "needs FirewallAclArn"),
         ({"ModelProfile": "instructor"}, "needs more EncoderMemory than 2048"),
         ({"NextModelProfile": "instructor"}, "needs more EncoderMemory than 2048"),

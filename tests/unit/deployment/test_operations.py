@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.lambda_runtime.observability import figures, lost_metric
+from braid.models import Query
 from braid.reembedding.drifted_records import DriftedRecordQueue
 from braid.retrieval.caches.namespace import CacheCounts, CacheName
 from braid.retrieval.context.building import measures
 from braid.retrieval.context.selection import Context, ContextMetrics
 
 from tests.fakes import fused, record, searched
-from tests.unit.deployment.test_template import FOLDERS, FUNCTIONS, OBSERVABILITY, RESOURCES, ROOT, TEMPLATE
+from tests.unit.deployment.test_template import FOLDERS, FUNCTIONS, GLOBALS, OBSERVABILITY, RESOURCES, ROOT, TEMPLATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +41,8 @@ SERVICES = {
     ),
     "AWS/SQS": ({"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"}, {"QueueName"}),
     "AWS/ApiGateway": ({"Count", "4xx", "5xx", "Latency"}, {"ApiId", "Stage"}),
+    "AWS/ES": ({"ClusterStatus.red", "JVMMemoryPressure"}, {"DomainName", "ClientId"}),
+    "AWS/Neptune": ({"CPUUtilization"}, {"DBClusterIdentifier"}),
     "AWS/Events": ({"FailedInvocations", "InvocationsFailedToBeSentToDlq"}, {"RuleName"}),
 }
 """Metrics that AWS documents for each namespace, of those that are used here, and their dimensions."""
@@ -132,7 +138,7 @@ def check(namespace: str, name: str, dimensions: dict[str, str]) -> None:
     for dimension, value in dimensions.items():
         if wanted := TYPES.get(dimension):
             logical = value.removeprefix("${").removesuffix("}")
-            assert RESOURCES[logical]["Type"] == wanted
+            assert logical == "Canary" or RESOURCES[logical]["Type"] == wanted
 
 
 @pytest.mark.parametrize("widget", WIDGETS, ids=lambda widget: widget["properties"]["title"])
@@ -248,6 +254,82 @@ def test_a_missed_schedule_is_only_an_alarm_where_there_is_one_and_silence_is_th
     window = RESOURCES["ReembedNightly"]["Properties"]["FlexibleTimeWindow"]["MaximumWindowInMinutes"]
     assert hours["Default"] * 60 >= 24 * 60 + window
     assert hours["MaxValue"] * alarm["Properties"]["Period"] <= 7 * 86400  # CloudWatch looks back no further
+
+
+@pytest.mark.parametrize("name", ["CanaryFailing", "IndexUnhealthy", "IndexMemoryFull", "GraphBusy"])
+def test_silence_of_what_always_says_something_is_an_alarm_of_those_who_asked_for_it(name: str) -> None:
+    assert ALARMS[name]["Properties"]["TreatMissingData"] == "breaching"
+    assert ALARMS[name]["Condition"] in ("HasCanary", "WatchesDomain", "WatchesStores")
+
+
+def canary(monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], function: str = "") -> dict[str, Any]:
+    """Run the canary's code against a workflow, or a function, that answers so; return what it returns."""
+    asked: list[dict[str, Any]] = []
+
+    def answer(**request: Any) -> dict[str, Any]:
+        asked.append(request)
+        return said
+
+    clients = SimpleNamespace(client=lambda _: SimpleNamespace(start_sync_execution=answer, invoke=answer))
+    monkeypatch.setitem(sys.modules, "boto3", clients)
+    environment = {"TENANT": "acme", "QUESTION": "Who?", "STATE_MACHINE": "arn:retrieve", "FUNCTION": function}
+    for key, value in environment.items():
+        monkeypatch.setenv(key, value)
+    names: dict[str, Any] = {}
+    exec(WATCHING["Canary"]["Properties"]["Code"]["ZipFile"], names)  # noqa: S102 - the template's own code
+    try:
+        return {"returned": names["handler"]({}, None)}
+    finally:
+        (request,) = asked
+        query = json.loads(request.get("input") or request["Payload"])["query"]
+        assert Query.model_validate(query).tenant_id == "acme"
+        assert request.get("stateMachineArn", request.get("FunctionName")) == (function or "arn:retrieve")
+
+
+def an_answer(**fields: Any) -> str:
+    return json.dumps({"results": [{"id": "a"}], "degraded": [], **fields})
+
+
+def test_the_canary_is_content_with_a_whole_answer_of_the_workflow_or_the_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert canary(monkeypatch, {"status": "SUCCEEDED", "output": an_answer()}) == {"returned": {"results": 1}}
+    of_function = {"Payload": io.BytesIO(an_answer().encode())}
+    assert canary(monkeypatch, of_function, "arn:answer:live") == {"returned": {"results": 1}}
+
+
+@pytest.mark.parametrize(
+    ("said", "because"),
+    [
+        ({"status": "FAILED", "error": "StoresUnavailable"}, "FAILED StoresUnavailable"),
+        ({"status": "TIMED_OUT"}, "TIMED_OUT"),
+        ({"status": "SUCCEEDED", "output": an_answer(degraded=["embed", "link"])}, "lacks embed, link"),
+        ({"status": "SUCCEEDED", "output": an_answer(results=[])}, "no results"),
+    ],
+)
+def test_the_canary_fails_unless_the_answer_is_whole(
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], because: str
+) -> None:
+    with pytest.raises(RuntimeError, match=because):
+        canary(monkeypatch, said)
+    with pytest.raises(RuntimeError, match="the function that answers failed"):
+        canary(monkeypatch, {"FunctionError": "Unhandled", "Payload": io.BytesIO(b"{}")}, "arn:answer:live")
+
+
+def test_new_code_goes_back_when_an_alarm_of_this_stack_fires() -> None:
+    gradual = GLOBALS["DeploymentPreference"]
+    assert gradual["Enabled"] == "GradualDeployment"
+    names = {ALARMS[name]["Properties"]["AlarmName"] for name in ("FrontDoorFailing", "AnswersDegraded")}
+    assert {name.replace("AWS::StackName", "WatchedStack") for name in gradual["Alarms"]} == names
+    minutes = int(re.search(r"(\d+)Minutes", gradual["Type"]).group(1))  # type: ignore[union-attr]
+    slowest = max(
+        ALARMS[name]["Properties"]["DatapointsToAlarm"] * 300 for name in ("FrontDoorFailing", "AnswersDegraded")
+    )
+    assert minutes * 60 > slowest, "an alarm has time to fire"
+    for name, function in FUNCTIONS.items():
+        by_alias = "AutoPublishAlias" in function["Properties"]
+        assert by_alias or function["Properties"]["DeploymentPreference"] == {"Enabled": False}, name
+        assert not by_alias or function["Properties"]["AutoPublishCodeSha256"] == "Release"
 
 
 def test_reserved_concurrency_leaves_what_an_account_must_keep() -> None:

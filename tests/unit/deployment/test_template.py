@@ -106,10 +106,8 @@ SEARCHING = sorted(name for name, task in TASKS.items() if "VectorSearch" in str
 
 
 def invoked(name: str) -> Any:
-    """Return what the workflow calls of a function: a version of which containers are kept ready, where there are."""
-    if FUNCTIONS[name]["Properties"].get("PackageType") == "Image":
-        return ["KeepsReady", f"{name}.Alias", f"{name}.Arn"]
-    return f"{name}.Arn"
+    """Return what the workflow calls of a function: a version, if containers are kept ready or code is rolled out."""
+    return ["AsksVersions", f"{name}.Alias", f"{name}.Arn"]
 
 
 def test_there_is_one_function_a_stage_and_one_for_contexts() -> None:
@@ -195,6 +193,7 @@ def test_the_stack_of_alarms_is_given_each_thing_that_it_watches_under_its_own_n
     given = RESOURCES["Observability"]["Properties"]["Parameters"]
     assert set(given) == set(OBSERVABILITY["Parameters"])
     assert given.pop("WatchedStack") == "AWS::StackName"
+    assert given.pop("AnswerAlias") == ["AnswersInFunction", "AnswerFunction.Alias", "none"]
     assert given.pop("AnswerFunction") == ["AnswersInFunction", "AnswerFunction", "none"]
     for flag in ("PaysForReranking", "HasReembedSchedule"):
         assert given.pop(flag) == [flag, "true", "false"]
@@ -295,7 +294,7 @@ def test_containers_can_be_kept_ready_of_the_images_that_questions_wait_for(name
     # SAM makes the logical id of a version of the first ten characters, and overlooks parameters without it.
     assert function["AutoPublishCodeSha256"] == "Release"
     assert TEMPLATE["Parameters"]["Release"]["AllowedPattern"] == "^[A-Za-z0-9]{0,10}$"
-    assert TEMPLATE["Rules"]["ReadyContainersHaveRelease"]
+    assert TEMPLATE["Rules"]["VersionsHaveRelease"]
 
 
 def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_function() -> None:

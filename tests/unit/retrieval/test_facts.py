@@ -116,8 +116,19 @@ def test_two_relationships_are_followed_from_the_name(stages: DemoStages) -> Non
         ada="Person",
         bob="Person",
     )
-    first = ask(stages, "Which person owns the service that depends on Atlas?").results[0]
-    assert texts(first) == ["Ada owns Boats, and Boats depends on Atlas"]
+    for text in ("Which person owns the service that depends on Atlas?", "Who does what depends on Atlas belong to?"):
+        assert texts(ask(stages, text).results[0]) == ["Ada owns Boats, and Boats depends on Atlas"]
+
+
+def test_who_and_which_are_not_answered_by_what_the_question_names(stages: DemoStages) -> None:
+    write(stages, ("boats", "CALLS", "atlas"))
+    assert texts(ask(stages, "Does Boats call Atlas?").results[0]) == ["Boats calls Atlas"]
+    assert not any(result.facts for result in ask(stages, "Where does Boats call Atlas?").results)
+
+
+def test_half_of_what_is_asked_is_no_answer(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "atlas"), ada="Person")
+    assert not any(result.facts for result in ask(stages, "Which garden has the owner of Atlas painted?").results)
 
 
 def test_predicates_compete_where_the_type_says_nothing(stages: DemoStages) -> None:
@@ -127,6 +138,17 @@ def test_predicates_compete_where_the_type_says_nothing(stages: DemoStages) -> N
         ("atlas", "RELATED_TO", "bob", {"predicate": "sold by"}),
     )
     assert texts(ask(stages, "Who founded Atlas?").results[0]) == ["Atlas founded by Ada"]
+
+
+def test_a_preposition_and_a_noun_alone_tell_predicates_apart(stages: DemoStages) -> None:
+    write(
+        stages,
+        ("atlas", "RELATED_TO", "ada", {"predicate": "played as"}),
+        ("atlas", "RELATED_TO", "bob", {"predicate": "played for"}),
+        ("atlas", "RELATED_TO", "cyd", {"predicate": "has member"}),
+    )
+    assert texts(ask(stages, "Which club did Atlas play for?").results[0]) == ["Atlas played for Bob"]
+    assert texts(ask(stages, "How many members does Atlas have?").results[0]) == ["Atlas has member Cyd"]
 
 
 def test_the_other_direction_is_no_answer(stages: DemoStages) -> None:

@@ -43,6 +43,7 @@ STATS = GraphStats(
         ("Which films did Atlas direct?", "atlas", "DIRECTOR", True),
         ("Atlas's mother", "atlas", "MOTHER", False),
         ("Who employs Atlas?", "atlas", "WORKS_FOR", False),
+        ("the Atlas owner", "atlas", "OWNS", True),
     ],
 )
 def test_a_question_says_a_relationship_from_one_of_its_ends(
@@ -96,6 +97,15 @@ def test_kinds_sets_and_relationships_are_read_from_the_words(
     assert facts is not None
     assert (facts.asked, facts.kinds, facts.types) == (asked, kinds, types)
     assert reason == f"facts: the question says {' or '.join(types)}"
+
+
+def test_a_verb_behind_what_is_no_kind_of_thing() -> None:
+    facts, _ = read_facts("What happened to Atlas's owner?", STATS, Intent.EXPLORATORY)
+    assert facts is not None
+    assert 1 not in facts.explained
+    facts, _ = read_facts("What club does Atlas belong to?", STATS, Intent.EXPLORATORY)
+    assert facts is not None
+    assert 1 in facts.explained
 
 
 @pytest.mark.parametrize("question", ["Why did Atlas fail?", "Who owned Atlas in 2023?", "What happened before Atlas?"])

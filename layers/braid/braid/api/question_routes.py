@@ -57,6 +57,7 @@ def _add_searches(api: Api) -> None:
             question.limit,
             question.min_similarity,
             as_of=question.as_of,
+            metadata=question.metadata,
         )
         traces.keep(library, api.tenant_id, question.text, answer)
         return answer

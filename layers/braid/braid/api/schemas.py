@@ -37,6 +37,7 @@ from braid.models import (
     Timestamp,
     Weights,
 )
+from braid.models.metadata_filters import Conditions
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, MissingEnds
 from braid.ports.schema_registry import SchemaVersion
@@ -57,6 +58,8 @@ class SemanticQuestion(Frozen):
     text: QueryText
     entity_types: Annotated[tuple[Label, ...], Field(max_length=100), FailFast()] = ()
     time_range: TimeRange | None = None
+    metadata: Conditions = ()
+    """Conditions on fields of the metadata, as of a search's ``filters``."""
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
     min_similarity: Score | None = None
     as_of: Timestamp | None = None

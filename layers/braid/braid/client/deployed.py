@@ -227,9 +227,13 @@ class Deployed:
         headers |= {"Braid-Tenant": tenant} if tenant else {}
         headers |= {} if body is None else {"Content-Type": "application/json"}
         try:
-            answer = self._pool.request(method, f"{self._url}{path}", headers=headers, body=body)
+            answer = self._pool.request(method, f"{self._url}{path}", headers=headers, body=body, redirect=False)
         except urllib3.exceptions.HTTPError as error:
             raise ApiError(f"{self._url}: {type(error).__name__}") from error
+        if 300 <= answer.status < 400:  # noqa: PLR2004 - HTTP's redirections
+            # What is asked and written is for the server that was named, wherever it may send us.
+            to = answer.headers.get("Location", "")
+            raise ApiError(f"{self._url}: redirects to {to[:200]!r}; give the address itself", status=answer.status)
         if answer.status >= 400:  # noqa: PLR2004 - where HTTP's errors begin
             raise _refusal(answer)
         try:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from braid.models import GraphHit
 
-LEAST_SCORE: Final = 0.5
-"""Least score of facts that are an answer: they explain half of the question's words."""
+LEAST_SCORE: Final = 0.6
+"""Least score of facts that are an answer: they explain more than half of the question's words."""
 OTHER_KIND: Final = 0.6
 """Factor of an answer that is not of the kind that is asked for."""
 WITHOUT_DOUBT: Final = 0.7

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from braid.models import Answer, EntityLink, TimeRange
+    from braid.models import Answer, EntityLink, FieldCondition, TimeRange
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import Expansion, KnowledgeGraph
 
@@ -101,12 +101,13 @@ class Interface:
         min_similarity: float | None = None,
         *,
         as_of: datetime | None = None,
+        metadata: Sequence[FieldCondition] = (),
     ) -> Answer:
-        """Answer by vectors and words alone: records of these entity types, of this time, at least this similar."""
+        """Answer by vectors and words alone: of these types, this time and metadata, at least this similar."""
         return self.search(
             query,
             limit=limit,
-            filters={"entity_types": tuple(types), "time_range": time_range},
+            filters={"entity_types": tuple(types), "time_range": time_range, "metadata": tuple(metadata)},
             hints={"strategy": Strategy.SEMANTIC, "min_similarity": min_similarity},
             as_of=as_of,
         )

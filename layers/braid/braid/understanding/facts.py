@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 from braid.models import MENTIONS, Asked, FactQuestion, Intent
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent
 from braid.understanding.multi_hop import label_words, singular
-from braid.understanding.relations import EMPTY, MOST_WORDS, NOW, Reading, loosely, spelled_alike
+from braid.understanding.relations import AUXILIARY, EMPTY, MOST_WORDS, NOW, Reading, loosely, spelled_alike
 from braid.understanding.tokens import STOP_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from braid.models import Label
     from braid.ports.knowledge_graph import GraphStats
 
 MOST_TYPES: Final = 32
 """Relationship types that are looked up at once."""
-MOST_LABELS: Final = 500
-"""Labels that a question is compared with."""
+MOST_LABELS: Final = 200
+"""Relationship types, and entity types, that a question is compared with."""
 MOST_OF_A_KIND: Final = 199
 """Things of a kind among which those are found that do not stand in a relation."""
 
@@ -72,9 +72,10 @@ def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuesti
             return None, None
     elif intent is Intent.CAUSAL:
         return None, None
-    heads = {min(said.places) for label in labels for said in reading.said(label_words(label), ())}
+    said = {label: reading.said(label_words(label), ()) for label in labels}
+    heads = {min(one.places) for found in said.values() for one in found}
     kinds, explained = _kinds(reading, stats, heads)
-    named = [label for label in labels if reading.said(label_words(label), explained)]
+    named = [label for label in labels if any(explained.isdisjoint(one.places) for one in said[label])]
     if not named and kinds:
         named = [label for label in labels if loosely(reading, label_words(label)) is not None]
     by_count = sorted(labels, key=lambda label: (-stats.by_relationship_type[label], label))
@@ -112,20 +113,21 @@ def _kinds(reading: Reading, stats: GraphStats, heads: Collection[int]) -> tuple
         Places of words that say a relationship: "What calls Fairlead?" asks for no calls.
     """
     tokens = reading.tokens
-    types = sorted(stats.by_entity_type)
+    types = {label: tuple(map(singular, label_words(label))) for label in sorted(stats.by_entity_type)[:MOST_LABELS]}
     explained = {
         place
         for place, token in enumerate(tokens)
-        if token in _ASKING or token in _SET_WORDS or _of_kind({token}, types, exactly=True)
+        if token in _ASKING or token in _SET_WORDS or (place not in heads and _of_kind(token, types))
     }
-    noun = _noun(tokens)
+    noun = next((place for place in sorted(explained) if place and tokens[place - 1] in _ASKING), None)
+    noun = _noun(tokens) if noun is None or tokens[noun] in _ASKING else noun
     if noun is not None and (noun in explained or noun not in heads):
         explained.add(noun)
-        kinds = _of_kind({tokens[noun]}, types, exactly=True) or _of_kind({tokens[noun]}, types)
+        kinds = _of_kind(tokens[noun], types)
         if kinds or tokens[0] not in {"who", "whom"}:
             return kinds, explained
     if {"who", "whom"}.intersection(tokens):
-        return [one for one in types if _WHO.intersection(map(singular, label_words(one)))], explained
+        return [label for label, parts in types.items() if _WHO.intersection(parts)], explained
     return [], explained
 
 
@@ -139,13 +141,15 @@ def _noun(tokens: Sequence[str]) -> int | None:
     place = start + 1
     while place < len(tokens) and (tokens[place] in _SET_WORDS or tokens[place] in {"the", "of"}):
         place += 1
-    return place if place < len(tokens) and tokens[place] not in STOP_WORDS | EMPTY else None
+    if place >= len(tokens) or tokens[place] in STOP_WORDS | EMPTY:
+        return None
+    # "What happened to …" asks for no thing that is called happened, but "What club does …" asks for a club.
+    return place if tokens[start] != "what" or AUXILIARY.issuperset(tokens[place + 1 : place + 2]) else None
 
 
-def _of_kind(nouns: Collection[str], types: Sequence[Label], *, exactly: bool = False) -> list[Label]:
-    """Return the entity types that nouns stand for: by a label's own words, else by a noun of the same kind."""
-    singulars = {singular(spelled_alike(noun)) for noun in nouns}
-    if exactly:
-        return [label for label in types if singulars & {singular("".join(label_words(label)))}]
-    groups = [group for group in _KINDS if group & singulars]
-    return [label for label in types if any(group.intersection(map(singular, label_words(label))) for group in groups)]
+def _of_kind(noun: str, types: Mapping[Label, tuple[str, ...]]) -> list[Label]:
+    """Return the entity types that a noun stands for: one of its name, else those with a noun of the same kind."""
+    one = singular(spelled_alike(noun))
+    exactly = [label for label, parts in types.items() if one == "".join(parts)]
+    group = next((group for group in _KINDS if one in group), frozenset())
+    return exactly or [label for label, parts in types.items() if group.intersection(parts)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.understanding.multi_hop import label_words, singular, stem
@@ -63,12 +63,10 @@ _IRREGULAR: Final = {
     "lay": "lie", "lain": "lie", "stood": "stand", "wives": "wife", "children": "child", "people": "person",
 }  # fmt: skip
 BEING: Final = _set("is are was were be been being")
-EMPTY: Final = BEING | _set(
-    "a an the do does did has have had can could will would may might must should"
-    " on upon of to in into at by for with from as"
-)
-"""Words of labels and questions that say no relationship by themselves."""
+AUXILIARY: Final = BEING | _set("do does did has have had can could will would may might must should")
 _PREPOSITIONS: Final = _set("on upon of to in into at by for with from as")
+EMPTY: Final = AUXILIARY | _PREPOSITIONS | {"a", "an", "the"}
+"""Words of labels and questions that say no relationship by themselves."""
 NOW: Final = _set("today now currently presently nowadays")
 _DENYING: Final = _set("not never don doesn didn isn aren wasn weren hasn haven t")
 _SOUGHT: Final = _set("who whom whose which where many")
@@ -85,6 +83,7 @@ def spelled_alike(word: str) -> str:
     return _IRREGULAR.get(word, word)
 
 
+@lru_cache(maxsize=4_096)
 def _key(word: str) -> str:
     """Return the stem by which words are compared, doubled consonants at its end made one."""
     short = stem(_IRREGULAR.get(word, word))
@@ -99,6 +98,8 @@ for _place, _sides in enumerate(_SYNONYMS):
 _RELATED: Final = next(place for place, (same, _) in enumerate(_SYNONYMS) if same.startswith("relate"))
 SYNONYM: Final = 0.95
 """Factor of a relationship that is said by a synonym."""
+OTHER_PREPOSITION: Final = 0.95
+"""Factor of one that is said without its preposition: "played for" is asked for, and not "played as"."""
 
 
 class Said(NamedTuple):
@@ -163,7 +164,15 @@ class Reading:
             return []
         heads, *others = found
         beside = frozenset(place for places in others for place in places)
-        return [self._said(parts, place, quality, converse, beside) for place, (quality, converse) in heads.items()]
+        loose = parts[-1] in _PREPOSITIONS and parts[-1] not in (*self.tokens, "by")
+        said = []
+        for place, (quality, converse) in heads.items():
+            before, after = self._acts(parts, place, named=place - 1 in passed)
+            # Of an edge that says what is done to its source, such as DIRECTED_BY, who acts is the target.
+            turned = converse is not _is_passive(parts)
+            factor = OTHER_PREPOSITION if loose else 1.0
+            said.append(Said(beside | {place}, quality * factor, before is turned, after is turned))
+        return said
 
     def _matches(self, part: str, passed: Collection[int]) -> dict[int, tuple[float, bool]]:
         key = _key(part)
@@ -183,26 +192,29 @@ class Reading:
                 found[place] = (SYNONYM, min(shared))
         return found
 
-    def _said(self, parts: Sequence[str], place: int, quality: float, converse: bool, beside: frozenset[int]) -> Said:
-        """Tell a verb from its passive and from a noun, and so which end of the edge a name is."""
+    def _acts(self, parts: Sequence[str], place: int, *, named: bool) -> tuple[bool, bool]:
+        """Tell a verb from its passive and from a noun: whether a name before it, and one after it, is who acts.
+
+        Parameters
+        ----------
+        named
+            Whether the word before is a name, as in "the Atlas owner".
+        """
         token, following = self.tokens[place], self.tokens[place + 1 : place + 3]
-        own = {singular(part) for part in parts}
-        possessed = token in self._possessed
-        as_noun = possessed or following[:1] == ["of"] or self.tokens[place - 1 : place] in (["the"], ["an"], ["a"])
-        passive = "by" in following or (
+        previous = self.tokens[place - 1 : place]
+        other = singular(token) not in {singular(part) for part in parts}
+        derived = other and token.endswith((*_AGENT, *_OBJECT))
+        possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
+        as_noun = possessed or following[:1] == ["of"] or previous in (["the"], ["an"], ["a"])
+        if "by" in following or (
             "by" in (self.tokens[0], self.tokens[-1]) and bool(BEING.intersection(self.tokens[:place]))
-        )
-        if passive:
-            acts_before, acts_after = False, True
-        elif as_noun and token.endswith(_OBJECT) and singular(token) not in own:
-            acts_before, acts_after = True, True
-        elif possessed or (as_noun and token.endswith(_AGENT) and singular(token) not in own):
-            acts_before, acts_after = False, False
-        else:
-            acts_before, acts_after = True, False
-        # Of an edge that says what is done to its source, such as DIRECTED_BY, who acts is the target.
-        turned = converse is not _is_passive(parts)
-        return Said(beside | {place}, quality, acts_before is turned, acts_after is turned)
+        ):
+            return False, True
+        if as_noun and other and token.endswith(_OBJECT):
+            return True, True
+        if possessed or (as_noun and derived):
+            return False, False
+        return True, False
 
 
 def _content(parts: Sequence[str]) -> list[str]:

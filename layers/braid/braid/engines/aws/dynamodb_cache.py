@@ -9,7 +9,6 @@ from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import code_of, open_client
 from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
-from braid.engines.aws.dynamodb_counts import counts_id
 from braid.engines.retrying import retrying
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
@@ -177,3 +176,8 @@ def _item_id(tenant_id: str, key: str) -> dict[str, dict[str, str]]:
 
 def _generation_id(tenant_id: str) -> dict[str, dict[str, str]]:
     return {"id": {"S": f"{check_tenant(tenant_id)}#{_GENERATION}"}}
+
+
+def counts_id(tenant_id: str) -> dict[str, dict[str, str]]:
+    """Return the key of a tenant's counts, which no value of the cache has."""
+    return {"id": {"S": f"{check_tenant(tenant_id)}#counts"}}

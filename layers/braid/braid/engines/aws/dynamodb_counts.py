@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import code_of, open_client
 from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
+from braid.engines.aws.dynamodb_cache import counts_id
 from braid.engines.retrying import retrying
-from braid.ports.keys import check_tenant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from braid.engines.aws.dynamodb import DynamoClient
     from braid.settings import Settings
 
-_COUNTS = "counts"
 _AT_ONCE = 100
 """Counts changed by one request: an expression has at most 4 KB and 300 operands."""
 
@@ -81,8 +80,3 @@ class DynamoCounts(DynamoTable):
                         raise
                     return False
         return True
-
-
-def counts_id(tenant_id: str) -> dict[str, dict[str, str]]:
-    """Return the key of a tenant's counts, which no value of the cache has."""
-    return {"id": {"S": f"{check_tenant(tenant_id)}#{_COUNTS}"}}

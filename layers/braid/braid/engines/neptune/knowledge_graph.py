@@ -213,8 +213,7 @@ class GremlinGraph:
                 new = [edge.model_copy(update={"source": heir}) for edge in edges if edge.target != heir]
                 kept = {edge.identity() for edge in self.as_stored(tenant_id, new)}
                 new = [edge for edge in new if edge.identity() not in kept]
-                for batch in _batches(new, BATCH):
-                    self._connection.submit(partial(elements.write_edges, edges=batch))
+                self.upsert([], new)
                 self.delete_relationships(tenant_id, edges)
                 passed += len(new)
         return passed

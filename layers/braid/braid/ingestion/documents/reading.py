@@ -55,7 +55,8 @@ _PACKED: Final = {
 }
 """Readers by a name inside of an archive."""
 _NOT_TEXT: Final = {read_pdf, read_docx, read_pptx, read_xlsx}
-_HTML = re.compile(rb"\A\s*(?:<!--.*?-->\s*)*<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+# Possessive: of many comments there is one way to be read, and not as many as two to their number.
+_HTML = re.compile(rb"\A(?>\s+|<!--.*?-->)*+<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _MAIL = re.compile(
     rb"\A(?:Return-Path|Received|Delivered-To|MIME-Version|Message-ID|From|Date|Subject): [^\n]+\n"
     rb"(?:[A-Z][\w-]*: |[ \t])"
@@ -64,7 +65,7 @@ _REFUSED = (
     (rb"\xd0\xcf\x11\xe0", "is an encrypted or old Office file; save it as DOCX, PPTX or XLSX without a password"),
     (rb"{\\rtf", "is RTF; save it as DOCX"),
     (rb"\x89PNG|\xff\xd8\xff|GIF8|II\*\x00|MM\x00\*|RIFF.{4}WEBP", "is a picture"),
-    (rb"(?:\s|<\?xml[^>]*>|<!--.*?-->|<!DOCTYPE svg[^>]*>)*<svg\b", "is a picture"),
+    (rb"(?>\s+|<\?xml[^>]*>|<!--.*?-->|<!DOCTYPE svg[^>]*>)*+<svg\b", "is a picture"),
 )
 """Beginnings of what is not read, and why not."""
 

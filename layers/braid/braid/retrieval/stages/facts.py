@@ -29,8 +29,8 @@ from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.states import FactGroup
-from braid.understanding.relations import Anchor, Reading, explain, said_by, sentence
-from braid.understanding.tokens import words
+from braid.understanding.relations import EMPTY, Anchor, Reading, explain, said_by, sentence
+from braid.understanding.tokens import STOP_WORDS, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ CERTAIN: Final = 0.5
 """Least certainty of a name that is asked about, where the question has any that is as certain."""
 UNCERTAIN: Final = 0.95
 """Factor of facts of a name that its spelling does not tell from common words."""
-ANYTHING: Final = 0.6
+ANYTHING: Final = 0.7
 """Score of a relationship of what is named that no word asks for, in a graph without texts."""
 MOST_UNEXPLAINED: Final = 4
 """Words that no relationship type says, beyond which no predicate is looked for."""
@@ -83,7 +83,11 @@ class _Lookup:
             if (places := _places(self.reading.tokens, words(link.phrase)))
         ]
         self.named = {place for anchor in self.anchors for place in anchor.places}
-        self.passed = self.named | set(asked.explained)
+        self.explained = set(asked.explained)
+        if not asked.types and not self.reading.content(self.named | self.explained):
+            # "How many members does it have?" asks for nothing but what its noun says.
+            self.explained = {place for place in self.explained if self.reading.tokens[place] in STOP_WORDS}
+        self.passed = self.named | self.explained
 
     def groups(self) -> tuple[FactGroup, ...]:
         said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.passed)]
@@ -119,7 +123,7 @@ class _Lookup:
         for hit in found.hits:
             if wanted and hit.entity_type not in wanted:
                 continue
-            told = explain(self.reading, self.asked.explained, anchors, hit)
+            told = explain(self.reading, self.explained, anchors, hit)
             if told is not None:
                 scored.append((hit, told.score, told.wording))
             elif self.asked.anything and len(hit.path.types) == 1:
@@ -134,7 +138,7 @@ class _Lookup:
         by_place: dict[int, list[tuple[Label, Said]]] = {}
         for label, one in said:
             by_place.setdefault(min(one.places), []).append((label, one))
-        nearest = sorted(by_place, key=lambda place: min(abs(place - name) for name in self.named))[:2]
+        nearest = sorted(by_place, key=self._from_name)[:2]
         if len(nearest) < 2:  # noqa: PLR2004 - two relationships
             return ()
         between = self.reading.tokens[min(nearest) + 1 : max(nearest)]
@@ -150,6 +154,15 @@ class _Lookup:
             labels = tuple(dict.fromkeys(label for label, _ in by_place[place]))
             steps.append(QueryStep(types=labels, direction=direction))
         return tuple(steps)
+
+    def _from_name(self, place: int) -> tuple[int, bool]:
+        """Return how many telling words stand between a word and the name; what stands before the name is nearer.
+
+        "Which team does the person who works on Atlas belong to?" says first what is worked on.
+        """
+        first, last = min(self.named), max(self.named)
+        between = self.reading.tokens[place + 1 : first] if place < first else self.reading.tokens[last + 1 : place]
+        return sum(token not in EMPTY for token in between), place > last
 
     def _one_step(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
         types = tuple(dict.fromkeys(label for label, _ in said))

@@ -26,7 +26,8 @@ _BLOCKS = _HEADINGS | {
 }
 _CELLS = {"td", "th"}
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)(?:[^<>]*?(/)>)?")
-_MARKUP = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1\s*>|<[^<>]*>", re.DOTALL | re.IGNORECASE)
+# What is not closed reaches to the end, so that it is not looked for again from the next one.
+_MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _UNCLOSED = {
     *("area", "base", "body", "br", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img", "input", "li"),
     *("link", "meta", "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "wbr"),
