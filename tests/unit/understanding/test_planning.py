@@ -124,7 +124,7 @@ def test_words_have_their_share_of_the_text_and_what_found_nothing_gives_its_wei
             vector_hits=vector,
             lexical_hits=lexical,
             graph_hits=graph,
-            parameters=FusionParameters(lexical_share=0.3),
+            lexical_share=0.3,
         )
         return made.vector, made.lexical, made.graph
 
