@@ -199,7 +199,7 @@ class BraidContract:
         for asked in ("Ledger", "Harbour team", "team"):
             (fact,) = braid.facts(asked)
             assert (str(fact), fact.source_id, fact.target_id, fact.evidence) == (
-                "Ledger owned by Harbour team.",
+                "Ledger is owned by Harbour team.",
                 "svc",
                 "team",
                 "d",

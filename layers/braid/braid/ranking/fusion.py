@@ -48,6 +48,7 @@ def fuse(
     rank_constant: int = RANK_CONSTANT,
     propagated: Sequence[GraphHit] = (),
     trust: float = 1.0,
+    cut_off: bool = True,
 ) -> list[Candidate]:
     """Combine the strands' hits into candidates, best first, ties by id.
 
@@ -62,16 +63,19 @@ def fuse(
         Those of ``graph`` that are hits of propagation.
     trust
         Share of propagation in the score; vectors and words have the rest, relative to the best.
+    cut_off
+        Whether the text's lists end because no more was asked for, and not at the edge of a graph constraint.
     """
     found: defaultdict[str, list[GraphHit]] = defaultdict(list)
     for walked in graph:
         found[walked.id].append(walked)
     strands = {Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)}
     strands[Source.GRAPH] = best_scores(hit for hits_of_one in found.values() for hit in hits_of_one)
-    combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant)
+    combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant, cut_off=cut_off)
     if method is Fusion.PROPAGATE:
         if trust < 1.0:
-            texts = sum_of_texts(strands[Source.VECTOR], strands[Source.LEXICAL], weights.vector, weights.lexical)
+            vectors, words = strands[Source.VECTOR], strands[Source.LEXICAL]
+            texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
             most = max(texts.values(), default=0.0) or 1.0
             relative = {identity: score / most for identity, score in texts.items()}
             first = weighted_sum([(trust, best_scores(propagated)), (1.0 - trust, relative)])
@@ -124,7 +128,12 @@ def best_scores(hits: Iterable[Hit | GraphHit]) -> dict[str, float]:
 
 
 def combine(
-    strands: Mapping[Source, Mapping[str, float]], *, weights: Weights, method: Fusion, rank_constant: int
+    strands: Mapping[Source, Mapping[str, float]],
+    *,
+    weights: Weights,
+    method: Fusion,
+    rank_constant: int,
+    cut_off: bool = True,
 ) -> dict[str, float]:
     """Return the fused score, in [0, 1], of every id that a strand found.
 
@@ -142,7 +151,8 @@ def combine(
         ranked = reciprocal_rank_fusion([(weight, _ranks(scores)) for weight, scores in weighted], rank_constant)
         combined = {identity: score * (rank_constant + 1) for identity, score in ranked.items()}
     else:
-        texts = sum_of_texts(strands[Source.VECTOR], strands[Source.LEXICAL], weights.vector, weights.lexical)
+        vectors, words = strands[Source.VECTOR], strands[Source.LEXICAL]
+        texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
         combined = weighted_sum([(1.0, texts), (weights.graph, strands[Source.GRAPH])])
     return {identity: clamp(score) for identity, score in combined.items()}
 
@@ -169,13 +179,19 @@ def words_share(vector: Mapping[str, float], lexical: Mapping[str, float], share
 
 
 def sum_of_texts(
-    vector: Mapping[str, float], lexical: Mapping[str, float], vector_weight: float, lexical_weight: float
+    vector: Mapping[str, float],
+    lexical: Mapping[str, float],
+    vector_weight: float,
+    lexical_weight: float,
+    *,
+    cut_off: bool = True,
 ) -> dict[str, float]:
     """Return the weighted sum of both text strands' scores for each id.
 
-    What one strand did not return has the least score of its list there, the most that it can have, rather than none.
+    What one strand did not return has the least score of its list there, the most that it can have, rather than none:
+    of a list that was cut off.
     """
-    vector_least, lexical_least = least_scores(vector, lexical)
+    vector_least, lexical_least = least_scores(vector, lexical) if cut_off else (0.0, 0.0)
     return {
         identity: vector_weight * vector.get(identity, vector_least)
         + lexical_weight * lexical.get(identity, lexical_least)

@@ -108,6 +108,7 @@ def run(
         rank_constant=limits.parameters.rank_constant,
         propagated=request.expanded.hits if request.expanded and request.expanded.propagated else (),
         trust=trust,
+        cut_off=request.query.graph_constraint is None,
     )
     searched, linked, expanded = request.searched, request.linked, request.expanded
     groups = next((found.facts for found in (linked, expanded) if found and found.facts), ())
@@ -308,6 +309,11 @@ def weigh(
     query, shift = request.query, parameters.entity_shift if request.plan.mode is Mode.ENTITY else 0.0
     text_weight = parameters.vector_weight if query.vector_weight is None else query.vector_weight
     graph_weight = parameters.graph_weight if query.graph_weight is None else query.graph_weight
+    share = parameters.lexical_share
+    if (
+        not query.graph_constraint
+    ):  # inside one, how the lists end depends on whether it or the text was looked up first
+        share = words_share(best_scores(vector), best_scores(lexical), share)
     return adaptive_weights(
         clamp(text_weight + shift),
         clamp(graph_weight - shift),
@@ -315,7 +321,7 @@ def weigh(
         vector_hits=len(vector),
         lexical_hits=len(lexical),
         graph_hits=len({hit.id for hit in graph}),
-        lexical_share=words_share(best_scores(vector), best_scores(lexical), parameters.lexical_share),
+        lexical_share=share,
         parameters=parameters,
     )
 
