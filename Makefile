@@ -150,6 +150,11 @@ bench-engines: setup ## measure embedded and deployed engines side by side, on s
 bench-writes: setup ## measure writing beside embedding alone, and its memory at growing sizes (FOLDER=… SIZES="1000,10000")
 	.venv/bin/python -m bench writes $(FOLDER) $(if $(SIZES),--sizes $(SIZES))
 
+.PHONY: scale
+scale: $(UV) ## size the stores for 100 million records, simulate the question path, and write docs/scale.md's tables
+	$(SYNC) --no-default-groups --group simulation
+	.venv/bin/python -m bench.scale_simulation
+
 .PHONY: load
 load: $(UV) ## send braid serve 1, 8 and 32 users, and write the figures to bench/ (SECONDS=600 a step, ENGINE=aws)
 	$(SYNC) --no-default-groups --group load

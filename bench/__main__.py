@@ -36,6 +36,12 @@ def main(arguments: list[str]) -> None:
         linking.write(measured, HERE)
         sys.stdout.write(linking.as_markdown(measured))
         return
+    if arguments[:1] == ["confidence"]:
+        from bench import confidence
+
+        fitted = confidence.fit_and_report([Path(folder) for folder in arguments[1:]], HERE)
+        sys.stdout.write(fitted)
+        return
     if arguments[:1] == ["facts"]:
         from bench import facts
 

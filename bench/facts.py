@@ -1,7 +1,7 @@
 """How well relationships answer: recall of the first result on the questions of ``facts_judged.jsonl``.
 
-Each question has the ids of its answers, and the half that it belongs to: the second was written before any answer was
-looked at, and nothing was changed for it. The demo corpora are shipped; other datasets are given as folders.
+Each question has the ids of its answers, and the half that it belongs to: the second was looked at last, and decision
+0210 says what it was answered by then. The demo corpora are shipped; other datasets are given as folders.
 """
 
 from __future__ import annotations

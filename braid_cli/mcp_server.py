@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from braid import __version__
 from braid.engines.rerankers.requests import cut, tokens
 from braid.errors import BraidError
+from braid.models import LIKELY, in_words
 from braid.retrieval.context.fence import fence
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
@@ -101,8 +102,9 @@ def _add_questions(server: MCPServer, store: Store) -> None:
         remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
         if not found:
             return "\n".join([*remarks, "Nothing found."])
-        if found.confidence < 0.5:  # noqa: PLR2004 - as the explorer says it
-            remarks.append("Probably nothing that is stored is about this; say so rather than guess.")
+        if found.confidence < LIKELY:
+            rather = "it may not be stored: say so rather than guess"
+            remarks.append(f"{in_words(found.confidence).capitalize()} ({found.confidence:.2f} of 1); {rather}.")
         return "\n".join([*remarks, _fenced(_within(budget, found), "search")])
 
     @server.tool(title="Context", annotations=_READS, structured_output=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.models import LIKELY, Asked, Fusion, Source
+from braid.models import LIKELY, Asked, Fusion, Source, in_words
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -80,7 +80,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         console.print(Text(f"degraded: {LOSSES.get(stage, 'this stage was lost')} ({stage})", style="bold yellow"))
     if explain:
         _show_plan(console, answer)
-    _show_closeness(console, answer)
+    _show_confidence(console, answer)
     if answer.set_not_answered:
         told = f"the question asks for {ASKED[answer.set_not_answered]}, which the graph did not answer"
         console.print(Text(told, style="yellow"))
@@ -112,13 +112,13 @@ def _show_fields(console: Console, answer: Answer) -> None:
         console.print(Text(f"{printable(field)}: {told}", style="dim"))
 
 
-def _show_closeness(console: Console, answer: Answer) -> None:
-    """Print a warning when nothing was found, or nothing close."""
+def _show_confidence(console: Console, answer: Answer) -> None:
+    """Print how likely the question is answered, or that nothing was found."""
     if not answer.results:
         console.print(Text("Nothing found.", style="yellow"))
-    elif answer.confidence < LIKELY:
-        told = f"nothing here is close to the question ({answer.confidence:.2f} of 1): it may be about something else"
-        console.print(Text(told, style="yellow"))
+    else:
+        told = f"{in_words(answer.confidence)} ({answer.confidence:.2f} of 1)"
+        console.print(Text(told, style="dim" if answer.confidence >= LIKELY else "yellow"))
 
 
 def _show_legend(console: Console, answer: Answer) -> None:

@@ -9,6 +9,7 @@ from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.ports.cache import ResilientCache
 
+from tests.contract.stored_counts import MemoryCounts
 from tests.stages import DemoStages
 
 
@@ -19,6 +20,11 @@ class DeployedStages(DemoStages):
     def cache(self) -> ResilientCache:
         """A cache that only :meth:`advance` begins a generation of."""
         return ResilientCache(EmbeddedCache(self.store))
+
+    @cached_property
+    def counts(self) -> MemoryCounts:
+        """Counts of graphs, of which none are stored yet."""
+        return MemoryCounts()
 
     @cached_property
     def objects(self) -> EmbeddedObjectStore:

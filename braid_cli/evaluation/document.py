@@ -17,7 +17,7 @@ from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.evaluation.plots import draw
 from braid_cli.evaluation.run import INTENT, evaluate_folder, within
-from braid_cli.evaluation.show import format_interval, format_p, format_score
+from braid_cli.evaluation.show import format_interval, format_p, format_score, reliability_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README, DETAILS = Path("README.md"), Path("docs/evaluation.md")
 PICTURES = "evaluation"
 """Folder of the pictures, beside the document."""
+SHOWN = "recall at each rank, quality against latency, and confidence against what is answered"
 SUMMARY = {
     "dense": "vectors alone",
     "lexical": "words alone",
@@ -61,11 +62,13 @@ def full_section(evaluation: Evaluation) -> str:
             f"{len(evaluation.questions)} questions; the default answers one in {default.latency(50):.0f} ms (p50), "
             f"{default.latency(95):.0f} ms (p95), in process; parameters of fusion: {origin}."
         ),
-        f"![recall at each rank, and quality against latency]({PICTURES}/{evaluation.file_name}.svg)",
+        f"![{SHOWN}]({PICTURES}/{evaluation.file_name}.svg)",
         _ablation(evaluation),
     ]
     if evaluation.against_best:
         parts.append(_best_strand(evaluation.against_best))
+    if evaluation.confidence:
+        parts.append(f"{reliability_line(evaluation.confidence)}.")
     parts += [_breakdown(evaluation, field) for field in evaluation.fields() if field != INTENT]
     return "\n\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""Plots of an evaluation: recall at each rank, and quality against latency."""
+"""Plots of an evaluation: recall at each rank, quality against latency, and confidence against what is answered."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from braid_cli.evaluation.confidence import Reliability
     from braid_cli.evaluation.run import Evaluation, Row
 
-SIZE = (11.0, 4.4)
+SIZE = (14.5, 4.4)
 """Inches, as wide as a page of text at a readable size."""
 DOTS = 110
 """A PNG's dots an inch."""
@@ -47,9 +48,10 @@ def draw(evaluation: Evaluation, folder: Path) -> list[Path]:
     fixed: dict[Any, Any] = {"svg.hashsalt": "braid", "svg.fonttype": "none", "font.size": 9, "axes.edgecolor": INK}
     with mpl.rc_context(fixed):
         figure = Figure(figsize=SIZE, layout="constrained")
-        curve, speed = figure.subplots(1, 2)
+        curve, speed, sureness = figure.subplots(1, 3)
         _draw_curves(curve, evaluation)
         _draw_speed(speed, evaluation)
+        _draw_reliability(sureness, evaluation.confidence)
         figure.suptitle(f"{evaluation.dataset}, {len(evaluation.questions)} questions", fontweight="bold")
         handles, labels = curve.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center", frameon=False)
@@ -98,6 +100,19 @@ def _draw_speed(axes: Axes, evaluation: Evaluation) -> None:
     axes.set(xlabel="one question, p50 in ms", ylabel="nDCG@10 and its 95 % interval", title="Quality against latency")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 1.02)
+    _plain(axes)
+
+
+def _draw_reliability(axes: Axes, confidence: Reliability | None) -> None:
+    axes.plot([0, 1], [0, 1], color=FAINT)
+    if confidence:
+        bins = confidence.bins()
+        most = max(each.weight for each in bins)
+        sizes = [20 + 180 * each.weight / most for each in bins]
+        axes.plot([each.confidence for each in bins], [each.answered for each in bins], color=INK, linewidth=1)
+        axes.scatter([each.confidence for each in bins], [each.answered for each in bins], s=sizes, color=COLOURS[0])
+    axes.set(xlabel="confidence, by tenths", ylabel="share answered", title="Confidence against what is answered")
+    axes.set(xlim=(0, 1), ylim=(0, 1.02))
     _plain(axes)
 
 

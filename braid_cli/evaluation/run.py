@@ -15,6 +15,7 @@ from braid.settings import EngineKind
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.evaluation.confidence import Reliability, ask
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.configurations import configurations as all_configurations
 from braid_cli.evaluation.metrics import METRICS, difference, mean, percentile, score
@@ -67,6 +68,8 @@ class Evaluation:
     """The default compared with the best strand alone, by nDCG@10."""
     fitted: bool = False
     """Whether the fusion parameters are from a file rather than the documented defaults."""
+    confidence: Reliability | None = None
+    """Of the default's answers; None where it was not asked."""
 
     @property
     def file_name(self) -> str:
@@ -125,6 +128,7 @@ class Evaluation:
             "row_latency_ms": {row.name: {"p50": row.latency(50), "p95": row.latency(95)} for row in self.rows},
             "by": {field: dict(self._by(field)) for field in self.fields()},
             "degraded": self.degraded,
+            "confidence": self.confidence.as_json() if self.confidence else None,
         }
 
     def _by(self, field: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -220,6 +224,7 @@ def evaluate(
         parameters=application.fitted.digest,
         against_best=difference(scored[-1].figures, best.figures, against=best.name) if best else None,
         fitted=application.fitted.path is not None,
+        confidence=Reliability(list(ask(name, judged, application))) if DEFAULT in runs else None,
     )
 
 

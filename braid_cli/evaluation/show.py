@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from braid.models import Result, Source
     from rich.console import Console
 
+    from braid_cli.evaluation.confidence import Reliability
     from braid_cli.evaluation.failures import Failure, RelevantRecord
     from braid_cli.evaluation.metrics import Difference
     from braid_cli.evaluation.run import Evaluation
@@ -79,8 +80,15 @@ def show_evaluation(console: Console, evaluation: Evaluation) -> None:
     notes += ["± half of the 95 % confidence interval"] if wide else []
     notes += ["Δ against the row before, and p, how often chance alone makes as large a difference"] if middle else []
     console.print(Text("; ".join(notes), style="dim"))
+    _show_default(console, evaluation)
+
+
+def _show_default(console: Console, evaluation: Evaluation) -> None:
+    """Print what is known of the default configuration alone."""
     if evaluation.against_best:
         console.print(Text(_best_strand(evaluation.against_best), style="dim"))
+    if evaluation.confidence:
+        console.print(Text(reliability_line(evaluation.confidence), style="dim"))
     default = evaluation.default
     console.print(
         Text(f"braid, one question: p50 {default.latency(50):.0f} ms, p95 {default.latency(95):.0f} ms", style="dim")
@@ -89,6 +97,13 @@ def show_evaluation(console: Console, evaluation: Evaluation) -> None:
     console.print(Text(f"parameters of fusion: {origin} ({evaluation.parameters})", style="dim"))
     if evaluation.degraded:
         console.print(Text(f"{evaluation.degraded} answers lost a stage: do not trust these figures", style="yellow"))
+
+
+def reliability_line(confidence: Reliability) -> str:
+    """Say how far confidence tells what is answered, half of what was asked being unanswerable."""
+    auroc = confidence.auroc
+    told = "none answered, or all" if auroc is None else f"AUROC {format_score(auroc)}"
+    return f"Confidence: {told}, expected calibration error {format_score(confidence.calibration_error)}"
 
 
 def _best_strand(against: Difference) -> str:

@@ -53,6 +53,21 @@ class DeletesContract:
         assert [one.type for one in store.graph.relationships(ACME, ids=["turbine", "hall"])] == ["HOUSES"]
         assert repair(ACME, store, dry_run=True).counts == {}
 
+    def test_counts_that_a_repair_finds_wrong_are_replaced_unless_it_only_looks(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[bool] = []
+
+        def recount(tenant_id: str, *, dry_run: bool = False) -> bool:
+            asked.append(dry_run)
+            return tenant_id == ACME
+
+        monkeypatch.setattr(store.graph, "recount", recount)
+        assert repair(ACME, store, dry_run=True).counts == {Fault.OTHER_COUNTS: 1}
+        assert repair(ACME, store).findings[0].fault is Fault.OTHER_COUNTS
+        assert repair(GLOBEX, store).counts == {}
+        assert asked == [True, False, False]
+
     def test_what_is_deleted_is_gone_for_the_next_write_too(self, store: Application) -> None:
         delete_records(ACME, ["note"], store)
         assert written(store, record("note", "a note on the turbine", source={"title": "Guide"})).written == 1

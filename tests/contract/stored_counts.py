@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING
 
 from braid.ports.knowledge_graph import StoredCounts
 
 from tests.contract.shapes import ACME, GLOBEX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class MemoryCounts:
+    """Counts in this process."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[str]] = {}
+        self._lock = Lock()
+
+    def read(self, tenant_id: str) -> dict[str, int] | None:
+        with self._lock:
+            return dict(self._counts[tenant_id]) if tenant_id in self._counts else None
+
+    def add(self, tenant_id: str, changes: Mapping[str, int]) -> bool:
+        with self._lock:
+            if tenant_id not in self._counts:
+                return False
+            self._counts[tenant_id].update(changes)
+            return True
+
+    def replace(self, tenant_id: str, counts: Mapping[str, int]) -> None:
+        with self._lock:
+            stored = dict.fromkeys(self._counts.get(tenant_id, {}), 0)
+            self._counts[tenant_id] = Counter({"records": 0, **stored, **counts})
 
 
 class StoredCountsContract:

@@ -26,7 +26,7 @@ from tests.contract.cache import CacheContract
 from tests.contract.object_store import ObjectStoreContract
 from tests.contract.queue import MAX_RECEIVES, QueueContract
 from tests.contract.shapes import ACME, GLOBEX, Clock
-from tests.contract.stored_counts import StoredCountsContract
+from tests.contract.stored_counts import MemoryCounts, StoredCountsContract
 from tests.dynamo_table import cache_table
 
 if TYPE_CHECKING:
@@ -62,6 +62,14 @@ def clock() -> Clock:
 
 
 # --- contracts --------------------------------------------------------------------------------------------------------
+
+
+class TestMemoryCounts(StoredCountsContract):
+    """The stand-in that suites of deployed stores use."""
+
+    @pytest.fixture
+    def counts(self) -> MemoryCounts:
+        return MemoryCounts()
 
 
 class TestDynamoCounts(StoredCountsContract):

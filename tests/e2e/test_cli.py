@@ -92,7 +92,8 @@ def test_the_state_machine_and_the_process_answer_alike(braid: Braid) -> None:
 def test_a_search_prints_the_answer_and_nothing_else(home: Path) -> None:
     done = run(home, *ASK, "--top-k", "2")
     assert (done.status, done.err) == (0, "")
-    assert re.match(r"2 results in \d+ ms · intent: causal · strategy: hybrid\n 1\. ", done.out)
+    heading = r"2 results in \d+ ms · intent: causal · strategy: hybrid\nlikely answered \(0\.\d\d of 1\)\n 1\. "
+    assert re.match(heading, done.out)
     assert "\x1b" not in done.out
 
 

@@ -43,7 +43,7 @@ def test_the_five_lines_of_the_readme_answer_from_a_folder(capsys: pytest.Captur
 
 
 def test_the_calls_of_the_librarys_page_work_in_their_order(tmp_path: Path) -> None:
-    (example,) = examples("docs/library.md")
+    example, *_of_the_frameworks = examples("docs/library.md")
     with Braid(tmp_path / "store") as b:
         names: dict[str, Any] = {"b": b}
         exec(example, names)  # noqa: S102 - of our own documentation

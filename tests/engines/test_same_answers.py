@@ -17,12 +17,16 @@ from braid.ingestion.deleting import delete_records
 from braid.ingestion.found_names import found_id
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import WriteRequest, write
-from braid.models import Direction, Embedding, Filters, GraphSource, SourceRef, TimeRange
+from braid.models import Direction, Embedding, Filters, GraphSource, Intent, Query, SourceRef, TimeRange
 from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
+from braid.retrieval.stages.facts import find_facts
+from braid.retrieval.stages.linking_and_seeds import linked_names
 from braid.settings import EngineKind, Refresh, Settings
+from braid.understanding.facts import read_facts
 
+from braid_cli.datasets.dataset import read_dataset
 from tests.contract.shapes import (
     ACME,
     AS_OF,
@@ -37,7 +41,7 @@ from tests.contract.shapes import (
     vertex,
 )
 from tests.deployed_stages import DeployedStages
-from tests.stages import DemoStages
+from tests.stages import DEMO, DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -324,3 +328,35 @@ def test_word_search_finds_the_same(indexes: tuple[EmbeddedSearchIndex, OpenSear
 def test_the_stored_counts_of_records_are_the_same(indexes: tuple[EmbeddedSearchIndex, OpenSearchIndex]) -> None:
     embedded, deployed = indexes
     assert deployed.stats(ACME) == embedded.stats(ACME)
+
+
+FACTS = (
+    "Who owns Keelson?",
+    "How many services depend on Keelson?",
+    "Who owns what calls Bilge?",
+    "Which services do not depend on Keelson?",
+    "Who supplies Beacon with text messages?",
+)
+
+
+def test_facts_are_the_same(store: EmbeddedStore, gremlin_endpoint: str) -> None:
+    dataset = read_dataset(DEMO / "saltmarrow", f"facts-{uuid.uuid4().hex[:8]}")
+    embedded = EmbeddedKnowledgeGraph(store)
+    gremlin = GremlinGraph.connect(Settings(neptune_endpoint=gremlin_endpoint))
+    tenant_id, asked = dataset.tenant_id, 0
+    try:
+        for graph in (embedded, gremlin):
+            graph.upsert(dataset.vertices, dataset.relationships)
+        for text in FACTS:
+            query = Query(text=text, tenant_id=tenant_id)
+            question, _ = read_facts(text, embedded.stats(tenant_id), Intent.LOOKUP)
+            found = [
+                find_facts(graph, query, question, linked_names(graph, tenant_id, text, as_of=AS_OF), as_of=AS_OF)
+                for graph in (embedded, gremlin)
+            ]
+            assert found[0] == found[1], text
+            asked += bool(found[0])
+        assert asked == len(FACTS)
+    finally:
+        gremlin.delete(tenant_id, [one.id for one in dataset.vertices])
+        gremlin.close()

@@ -95,6 +95,7 @@ def test_every_demo_question_has_the_same_answer(
 ) -> None:
     embedded, deployed = both
     shared = first = results = 0
+    surer = 0.0
     for judged in dataset.judged:
         query = Query(text=judged.query.text, tenant_id=TENANT, hints=Hints(strategy=strategy))
         expected, found = answer(query, embedded), answer(query, deployed)
@@ -107,10 +108,12 @@ def test_every_demo_question_has_the_same_answer(
         shared += len(set(ids(expected)) & set(ids(found)))
         results += len(expected.results)
         first += ids(expected)[:1] == ids(found)[:1]
+        surer += abs(found.confidence - expected.confidence)
     assert results > 0
-    # Words are weighed a little differently by the two engines; vectors and walks are not.
-    assert shared / results >= 0.95
+    # Words are weighed a little differently by the two engines, and so is how far they stand out; walks are not.
+    assert shared / results >= 0.94
     assert first / len(dataset.judged) >= 0.9
+    assert surer / len(dataset.judged) <= 0.05
 
 
 def test_links_and_walks_of_every_question_are_the_same_to_the_letter(

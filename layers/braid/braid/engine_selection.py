@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from braid.models import GraphSource
     from braid.models.model_profiles import Profiles
     from braid.ports.cache import Cache, ResilientCache
-    from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.knowledge_graph import StoredCounts, WritableGraph
     from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
     from braid.ports.name_finder import NameFinder
@@ -117,12 +117,16 @@ class Engines:
                 return EmbeddedKnowledgeGraph(self.store, question_s=self.settings.embedded_question_s)
         from braid.engines.neptune.knowledge_graph import GremlinGraph
 
-        counts = None
-        if self.settings.cache_table:
-            from braid.engines.aws.dynamodb_counts import DynamoCounts
+        return GremlinGraph.connect(self.settings, counts=self.counts)
 
-            counts = DynamoCounts.connect(self.settings)
-        return GremlinGraph.connect(self.settings, counts=counts)
+    @cached_property
+    def counts(self) -> StoredCounts | None:
+        """The counts of each tenant's deployed graph; None where no table is named, and the graph is counted."""
+        if not self.settings.cache_table:
+            return None
+        from braid.engines.aws.dynamodb_counts import DynamoCounts
+
+        return DynamoCounts.connect(self.settings)
 
     @cached_property
     def schemas(self) -> SchemaRegistry:

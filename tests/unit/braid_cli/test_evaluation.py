@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import DatasetError, InvalidRequest, TransientStoreError
 from braid.models import Fusion, Query, RerankerKind
+from braid.retrieval.pipeline import answer
+from braid.retrieval.stages.confidence import Signs
 from braid.settings import Settings
 from pydantic import SecretStr
 from rich.console import Console
@@ -17,6 +19,7 @@ from rich.console import Console
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.evaluation import document
 from braid_cli.evaluation import run as evaluating
+from braid_cli.evaluation.confidence import Asked, Reliability, WithoutRecords, ask
 from braid_cli.evaluation.configurations import Configuration, RankedIds, configurations, local_rerankers
 from braid_cli.evaluation.document import write
 from braid_cli.evaluation.failures import Failure, failures
@@ -29,6 +32,8 @@ from tests.stages import DemoStages, WordEncoder
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from braid.app import Application
 
 METRICS = ("recall@2", "recall@5", "recall@10", "ndcg@10", "mrr")
 NAMES = [way.name for way in configurations(Settings())]
@@ -435,3 +440,78 @@ def test_differences_are_shown_where_there_is_room() -> None:
     (braid,) = [line for line in shown(80).splitlines() if line.split()[:1] == ["braid"] and "1.000" in line]
     assert braid.split()[-2:] == ["+.500", "<.001"]
     assert "<.001" not in shown(60)
+
+
+# --- confidence -------------------------------------------------------------------------------------------------------
+
+
+def asked(confidence: float, *, answered: bool, kind: str = "as it is") -> Asked:
+    return Asked(kind, confidence, answered, Signs(None, None, None, 0.0))
+
+
+def test_reliability_is_worked_out_by_hand() -> None:
+    told = Reliability(
+        [
+            asked(0.9, answered=True),
+            asked(0.5, answered=True),
+            asked(0.5, answered=False),
+            asked(0.1, answered=False, kind="left out"),
+            asked(0.1, answered=False, kind="other archive"),
+        ]
+    )
+    # Of the four pairs of an answered and an unanswered weight, three are in order and one is tied.
+    assert told.auroc == pytest.approx(3.5 / 4)
+    assert [(each.weight, each.confidence, each.answered) for each in told.bins()] == [
+        (1.0, pytest.approx(0.1), 0.0),
+        (2.0, 0.5, 0.5),
+        (1.0, 0.9, 1.0),
+    ]
+    assert told.calibration_error == pytest.approx((0.1 + 0.0 + 0.1) / 4)
+
+
+def test_where_nothing_is_answered_or_asked_there_is_no_order_to_judge() -> None:
+    assert Reliability([asked(0.5, answered=False)]).auroc is None
+    assert Reliability([asked(1.0, answered=True)]).as_json() == {
+        "auroc": None,
+        "calibration_error": 0.0,
+        "bins": [[1.0, 1.0, 1.0]],
+    }
+    assert Reliability([]).calibration_error == 0.0
+
+
+def test_each_judged_question_is_asked_as_it_is_without_its_records_and_as_one_of_another_archive(
+    folder: Path, stages: DemoStages
+) -> None:
+    found: list[Asked] = []
+    evaluation = evaluate_folder(
+        folder, stages, on_evaluated=lambda made, own: found.extend(ask(made.dataset, made.questions[:2], own))
+    )
+    assert [one.kind for one in found] == ["as it is", "left out", "other archive"] * 2
+    assert [one.answered for one in found] == [True, False, False] * 2
+    assert found[0].confidence > found[1].confidence
+    assert evaluation.confidence
+    assert len(evaluation.confidence.asked) == 3 * 4
+    assert evaluation.as_json()["confidence"]["auroc"] > 0.5
+
+
+def test_every_other_question_of_another_archive_is_about_a_name_that_the_judged_one_knows(
+    folder: Path, stages: DemoStages
+) -> None:
+    lines = [{"_id": f"q-{topic}", "text": f"When was the {topic.capitalize()} Hall built?"} for topic in TOPICS[:4]]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    evaluation = evaluate_folder(folder, stages)
+    assert evaluation.confidence
+    assert [one.kind for one in evaluation.confidence.asked][2::3].count("known name") >= 1
+
+
+def test_what_is_left_out_is_in_no_strand(folder: Path, stages: DemoStages) -> None:
+    def look(evaluation: Evaluation, own: Application) -> None:
+        question = evaluation.questions[0]
+        (relevant,) = question.relevant
+        assert relevant in [result.id for result in answer(question.query, own).results]
+        kept = answer(question.query, WithoutRecords(own, {relevant}))
+        assert relevant not in [result.id for result in kept.results]
+        ranks = [rank for result in kept.results for rank in result.ranks.values()]
+        assert 1 in ranks
+
+    evaluate_folder(folder, stages, on_evaluated=look)

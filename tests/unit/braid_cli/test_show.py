@@ -54,7 +54,7 @@ def result(**changed: Any) -> Result:
             page=5,
             chunk_index=7,
             excerpt="The valve sticks in winter.",
-            confidence=0.85,
+            reliability=0.85,
         ),
         "schema_version": 1,
     }
@@ -96,15 +96,16 @@ def shown(given: Answer, *, width: int = 100, **options: Any) -> str:
 def test_a_result_has_title_score_strands_text_path_and_where_to_read_it() -> None:
     lines = [line.strip() for line in shown(answer(result())).splitlines()]
     assert lines[0] == "1 result in 12 ms · intent: causal · strategy: hybrid"
-    assert lines[1] == "1. The valve sticks  score 0.81  vectors words graph"
-    assert lines[2] == "The valve sticks in winter."
-    assert lines[3].split() == ["path", "The", "stop", "─CAUSES→", "The", "valve"]
-    assert lines[4] == "read document “Manual”, page 5, chunk 7 · manual.pdf#chunk-7"
+    assert lines[1] == "likely answered (1.00 of 1)"
+    assert lines[2] == "1. The valve sticks  score 0.81  vectors words graph"
+    assert lines[3] == "The valve sticks in winter."
+    assert lines[4].split() == ["path", "The", "stop", "─CAUSES→", "The", "valve"]
+    assert lines[5] == "read document “Manual”, page 5, chunk 7 · manual.pdf#chunk-7"
 
 
 def test_the_sentence_that_fits_the_question_best_is_bold() -> None:
     citation = Citation(
-        type=SourceType.QA, title="Valve", excerpt="…It\tsticks. Mind [it].", marked=(1, 11), confidence=0.9
+        type=SourceType.QA, title="Valve", excerpt="…It\tsticks. Mind [it].", marked=(1, 11), reliability=0.9
     )
     console = Console(width=100, force_terminal=True, highlight=False)
     with console.capture() as capture:
@@ -112,14 +113,15 @@ def test_the_sentence_that_fits_the_question_best_is_bold() -> None:
     assert "…\x1b[1mIt sticks.\x1b[0m Mind [it]." in capture.get()
 
 
-def test_an_answer_that_is_probably_about_something_else_says_so() -> None:
-    assert "nothing here is close to the question (0.31 of 1)" in shown(answer(result(), confidence=0.31))
-    assert "close to the question" not in shown(answer(result(), confidence=0.5))
-    assert "close to the question" not in shown(answer(confidence=0.0))
+def test_how_likely_a_question_is_answered_is_said_in_words() -> None:
+    assert "nothing here seems to answer this (0.21 of 1)" in shown(answer(result(), confidence=0.21))
+    assert "unsure whether these answer it (0.30 of 1)" in shown(answer(result(), confidence=0.3))
+    assert "likely answered (0.60 of 1)" in shown(answer(result(), confidence=0.6))
+    assert "of 1)" not in shown(answer(confidence=0.0))
 
 
 def test_a_title_is_not_said_twice() -> None:
-    citation = Citation(type=SourceType.QA, title="The valve sticks", excerpt="It does.", confidence=0.95)
+    citation = Citation(type=SourceType.QA, title="The valve sticks", excerpt="It does.", reliability=0.95)
     assert "read qa · manual.pdf#chunk-7" in shown(answer(result(citation=citation)))
 
 
@@ -213,7 +215,7 @@ def test_an_ingested_text_does_not_steer_the_terminal_and_is_no_markup() -> None
         type=SourceType.DOCUMENT,
         title="[red]Manual[/red]",
         excerpt="\x1b[2J\x9b31m[bold]gone[/bold]\r\nnext\x07",
-        confidence=0.85,
+        reliability=0.85,
     )
     text = shown(answer(result(citation=citation, title="[link]x")), explain=True)
     assert all(character.isprintable() or character == "\n" for character in text)

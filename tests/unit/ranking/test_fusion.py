@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.models import Candidate, Fusion, GraphHit, Hit, Intent, Source, Weights
-from braid.ranking.fusion import MAX_PATHS, append_below, combine, fuse, reciprocal_rank_fusion, weighted_sum
+from braid.ranking.fusion import (
+    FEWEST_OF_MANY,
+    MAX_PATHS,
+    MOST_APART,
+    append_below,
+    combine,
+    fuse,
+    reciprocal_rank_fusion,
+    sum_of_texts,
+    weighted_sum,
+    words_share,
+)
 from braid.understanding.planning import adaptive_weights
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -50,6 +61,41 @@ def test_weighted_fusion_adds_each_strands_score_times_its_weight() -> None:
     )
     assert ids(found) == ["a", "b", "c"]
     assert weighted_sum([(0.5, {"a": 0.8}), (0.5, {"a": 0.4, "b": 1.0})]) == pytest.approx({"a": 0.6, "b": 0.5})
+
+
+def falling(best: float, least: float, count: int = FEWEST_OF_MANY, name: str = "r") -> dict[str, float]:
+    return {f"{name}{place}": best - (best - least) * place / (count - 1) for place in range(count)}
+
+
+def test_the_strand_whose_best_stands_further_above_its_tail_counts_more() -> None:
+    even, steep = falling(0.6, 0.5), falling(0.6, 0.4)
+    assert words_share(even, even, 0.5) == 0.5
+    assert words_share(even, steep, 0.5) == pytest.approx(2 / 3)
+    assert words_share(steep, even, 0.5) == pytest.approx(1 / 3)
+    assert words_share(even, steep, 0.2) == pytest.approx(0.4 / (0.4 + 0.8))
+
+
+def test_a_short_list_is_all_there_is_so_that_its_tail_is_nothing() -> None:
+    one_rare_word = {"r0": 0.4}
+    assert words_share(falling(0.6, 0.4), one_rare_word, 0.5) == pytest.approx(0.4 / (0.2 + 0.4))
+
+
+def test_neither_strand_is_silenced_and_what_an_operator_fixes_stays() -> None:
+    flat, steep = falling(0.6, 0.6), falling(0.9, 0.1)
+    assert words_share(flat, steep, 0.5) == pytest.approx(MOST_APART)
+    assert words_share(steep, flat, 0.5) == pytest.approx(1 - MOST_APART)
+    assert words_share(flat, flat, 0.5) == 0.5
+    assert [words_share(flat, steep, share) for share in (0.0, 1.0)] == [0.0, 1.0]
+    assert words_share({}, steep, 0.3) == words_share(flat, {}, 0.3) == 0.3
+
+
+def test_what_a_full_list_lacks_is_no_worse_than_its_last() -> None:
+    vector, lexical = falling(0.9, 0.6), falling(0.5, 0.3, name="w")
+    found = sum_of_texts(vector, lexical, 0.75, 0.25)
+    assert found["r0"] == pytest.approx(0.75 * 0.9 + 0.25 * 0.3)
+    assert found["w0"] == pytest.approx(0.75 * 0.6 + 0.25 * 0.5)
+    short = {"w0": 0.5}
+    assert sum_of_texts(vector, short, 0.75, 0.25)["r0"] == pytest.approx(0.75 * 0.9)
 
 
 def test_rrf_ends_on_the_same_scale_where_first_in_every_strand_is_one() -> None:

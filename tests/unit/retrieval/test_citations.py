@@ -43,17 +43,17 @@ def test_what_a_record_states_itself_wins() -> None:
     source = SourceRef(type=SourceType.CHAT, title="Stated", page=0, chunk_index=0, description="Page 5")
     citation = cite(record("guide.pdf#chunk-7", name="qa-response-1", source=source, confidence=0.0))
     assert (citation.type, citation.title, citation.page, citation.chunk_index) == ("chat", "Stated", 0, 0)
-    assert citation.confidence == 0.0
+    assert citation.reliability == 0.0
     named = cite(record("a", name="guide.pdf#chunk-7", source=SourceRef(title="Stated", chunk_index=0)))
     assert (named.title, named.chunk_index) == ("Stated", 0)
 
 
 @pytest.mark.parametrize(
-    ("identity", "confidence"), [("qa-response-1", 0.95), ("chat-fact-1", 0.90), ("guide.pdf#chunk-1", 0.85)]
+    ("identity", "reliability"), [("qa-response-1", 0.95), ("chat-fact-1", 0.90), ("guide.pdf#chunk-1", 0.85)]
 )
-def test_a_record_without_confidence_has_that_of_its_type(identity: str, confidence: float) -> None:
-    assert cite(record(identity)).confidence == confidence
-    assert cite(record(identity, confidence=0.4)).confidence == 0.4
+def test_a_record_without_confidence_is_as_reliable_as_its_type(identity: str, reliability: float) -> None:
+    assert cite(record(identity)).reliability == reliability
+    assert cite(record(identity, confidence=0.4)).reliability == 0.4
 
 
 def test_the_excerpt_is_of_the_content_or_else_the_title() -> None:

@@ -22,7 +22,7 @@ from braid.models import (
     Strategy,
 )
 from braid.retrieval.stages.fuse_rerank import Limits
-from braid.retrieval.stages.states import Embedded, GraphFound, Lost, Searched
+from braid.retrieval.stages.states import Embedded, Lost, Searched
 
 from tests.fakes import (
     NOW,
@@ -47,10 +47,6 @@ if TYPE_CHECKING:
 
 LATER, EARLIER = NOW + timedelta(days=1), NOW - timedelta(days=1)
 LOST = Lost(error="TransientStoreError")
-
-
-def naming(name: str, *, certainty: float) -> GraphFound:
-    return GraphFound(links=(link("e", name, certainty=certainty),), took_ms=1)
 
 
 def ids(answer: Answer) -> list[str]:
@@ -154,24 +150,6 @@ def test_a_default_model_that_stood_in_is_marked_once() -> None:
     embedded = Embedded(embedding=embedding(1.0), fallback=True, took_ms=4)
     answer = fused([record("a")], embedded=embedded, searched=searched(("a", 0.4)), lost={"embed": LOST})
     assert answer.degraded == ("embed",)
-
-
-@pytest.mark.parametrize(
-    ("pieces", "expected"),
-    [
-        ({"searched": searched(("a", 0.4), ("b", 0.3))}, 0.4),
-        ({"searched": Searched(vector=hits(("a", 0.2)), lexical=hits(("b", 0.6)), took_ms=2)}, 0.6),
-        ({"searched": searched(("a", 0.4)), "linked": naming("E", certainty=0.7)}, 0.7),
-        ({"searched": searched(("a", 0.4)), "linked": naming("E", certainty=0.1)}, 0.4),
-        ({"searched": searched()}, 0.0),
-        ({"expanded": found(walked("a"))}, 1.0),
-    ],
-    ids=["meaning", "words", "a name", "a word that is a name too", "nothing", "what the caller began from"],
-)
-def test_an_answer_says_how_surely_it_is_about_what_is_stored(pieces: dict[str, Any], expected: float) -> None:
-    for fusion in (Fusion.WEIGHTED, Fusion.RRF):
-        answer = fused([record("a"), record("b")], query=query(fusion=fusion), **pieces)
-        assert answer.confidence == pytest.approx(expected)
 
 
 def test_nothing_found_is_an_empty_answer_and_no_error() -> None:

@@ -217,8 +217,18 @@ def test_hits_count_one_together_by_their_squares_and_names_by_how_they_are_writ
     request = propagation_of(query(), SEARCHED, linked, as_of=NOW, budget=Budget(parameters=parameters))
     assert request is not None
     assert dict(request.names) == pytest.approx({"sure": 2.0, "doubtful": 0.1, "alias": 1.8})
-    a, b = 0.4**2, 0.65**2
+    words = 0.9 / (0.8 + 0.9)  # words stand out a little further
+    a, b = (0.8 * (1 - words)) ** 2, (0.4 * (1 - words) + 0.9 * words) ** 2
     assert request.hits == (("b", pytest.approx(b / (a + b))), ("a", pytest.approx(a / (a + b))))
+
+
+def test_hits_of_full_lists_count_by_what_is_above_the_tail() -> None:
+    vector = hits(*((f"r{number}", 0.9 - number / 20) for number in range(10)))
+    many = Searched(vector=vector, lexical=(), took_ms=1)
+    request = propagation_of(query(), many, None, as_of=NOW, budget=Budget())
+    assert request is not None
+    above = {f"r{number}": (9 - number) ** 2 for number in range(9)}
+    assert dict(request.hits) == pytest.approx({one: square / sum(above.values()) for one, square in above.items()})
 
 
 def test_only_the_first_hits_begin_a_walk() -> None:

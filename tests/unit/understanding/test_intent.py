@@ -119,6 +119,12 @@ def test_a_question_is_read_by_whole_words_and_their_inflections(
         ("How can we prevent another lockout?", Direction.IN),
         ("What has been done to prevent a lockout?", Direction.IN),
         ("Which steps were taken to prevent a lockout?", Direction.IN),
+        ("What could have prevented the lockout?", Direction.IN),
+        ("Which check might have averted the lockout?", Direction.IN),
+        ("How could the lockout have been avoided?", Direction.IN),
+        ("Could the lockout have been prevented?", Direction.IN),
+        ("How can another lockout be avoided?", Direction.IN),
+        ("What can we do to avoid a lockout?", Direction.IN),
         ("What made the quick recovery possible?", Direction.IN),
         ("What did the patch cause?", Direction.OUT),
         ("What has the patch caused?", Direction.OUT),
@@ -130,6 +136,8 @@ def test_a_question_is_read_by_whole_words_and_their_inflections(
         ("What did the patch avert?", Direction.OUT),
         ("Which lockouts were averted by the patch?", Direction.OUT),
         ("What was prevented by the patch?", Direction.OUT),
+        ("What could the patch have prevented?", Direction.OUT),
+        ("Which lockouts could have been avoided by the patch?", Direction.OUT),
         ("What does the token enable?", Direction.OUT),
         ("the freeze led to lost orders", Direction.OUT),
         ("consequences of the freeze", Direction.OUT),
@@ -140,6 +148,11 @@ def test_a_question_is_read_by_whole_words_and_their_inflections(
 def test_a_why_walks_towards_causes_and_what_it_led_to_walks_towards_effects(text: str, direction: Direction) -> None:
     assert detect_intent(text) is C
     assert walk_direction(text, C) is direction
+
+
+@pytest.mark.parametrize("text", ["How do I avoid the toll road?", "Who avoided the party?"])
+def test_avoiding_something_is_no_question_of_causes(text: str) -> None:
+    assert detect_intent(text) is not C
 
 
 def test_a_temporal_walk_goes_both_ways_and_any_other_walk_forwards() -> None:

@@ -108,6 +108,17 @@ def test_entities_are_found_by_a_form_of_their_name_and_score_less(graph: Knowle
     assert found(graph, "where is the lode of the peak?") == {}
 
 
+def test_names_are_found_however_their_words_are_joined_and_their_umlauts_written(graph: KnowledgeGraph) -> None:
+    named(graph, "LX-400", "LX-500", "Keelson API", "Müller", "Jaeger")
+    assert found(graph, "What does the LX500 cost?") == {"LX-500": 0.8}
+    assert found(graph, "Who runs KeelsonApi now?") == {"Keelson API": 0.8}
+    assert found(graph, "Where does Mueller work?") == {"Müller": 0.8}
+    assert found(graph, "Where does Jäger work?") == {"Jaeger": 0.8}
+    named(graph, "Mueller", "LX500")
+    assert found(graph, "Where does Mueller work?") == {"Mueller": 1.0}
+    assert found(graph, "What does the LX500 cost?") == {"LX500": 1.0}
+
+
 def test_the_words_that_matched_are_the_questions_own(graph: KnowledgeGraph) -> None:
     named(graph, "Saltmarrow")
     assert [link.phrase for link in linked_names(graph, "acme", "Where is Salt-Marrow?", as_of=NOW)] == ["salt marrow"]

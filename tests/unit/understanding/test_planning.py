@@ -124,7 +124,7 @@ def test_words_have_their_share_of_the_text_and_what_found_nothing_gives_its_wei
             vector_hits=vector,
             lexical_hits=lexical,
             graph_hits=graph,
-            parameters=FusionParameters(lexical_share=0.3),
+            lexical_share=0.3,
         )
         return made.vector, made.lexical, made.graph
 
@@ -161,6 +161,26 @@ def test_weights_are_always_in_the_unit_interval_and_sum_to_one(**given_: object
     parts = (weights.vector, weights.lexical, weights.graph)
     assert all(0.0 <= part <= 1.0 for part in parts)
     assert sum(parts) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Which parcels were not delivered?", ["not obeyed: nothing is left out because of 'not'"]),
+        ("Which harbours don't freeze?", ['not obeyed: nothing is left out because of "don\'t"']),
+        ("Which is the oldest quay?", ["not obeyed: nothing is put in order by 'oldest'"]),
+        (
+            "Who has the most berths without a crane?",
+            ["not obeyed: nothing is left out because of 'without'", "not obeyed: nothing is put in order by 'most'"],
+        ),
+        ("Who has at least two of the berths?", []),
+        ("Who wrote 'Never the Oldest'?", []),
+        ("What is the best test of interest in the west?", []),
+    ],
+)
+def test_a_plan_names_what_is_negated_or_put_first_and_not_obeyed(text: str, said: list[str]) -> None:
+    plan = make_plan(Query(text=text, tenant_id=TENANT), model_ids=MODEL_IDS, candidates=50, stats=None)
+    assert [reason for reason in plan.reasons if reason.startswith("not obeyed")] == said
 
 
 def test_a_tenant_is_no_part_of_a_plan() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, overload
 
-from braid.models import LIKELY, Frozen, Label, Name, RecordId, Score
+from braid.models import LIKELY, Frozen, Label, Name, RecordId, Score, in_words
 from braid.understanding.relations import sentence
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Results(Sequence["Result"]):
 
     @property
     def confidence(self) -> float:
-        """How certain it is that the question is about anything stored."""
+        """Chance that one of the first five results answers the question."""
         return self.answer.confidence
 
     @property
@@ -60,7 +60,7 @@ class Results(Sequence["Result"]):
         """Return what to know before one builds on the results."""
         remarks = [f"degraded: without {', '.join(self.degraded)}"] if self.degraded else []
         if self and self.confidence < LIKELY:
-            remarks.append("probably about nothing that is stored")
+            remarks.append(f"{in_words(self.confidence)} ({self.confidence:.2f} of 1)")
         return remarks or ([] if self else ["nothing found"])
 
     def __repr__(self) -> str:

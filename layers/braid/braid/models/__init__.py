@@ -20,6 +20,7 @@ from braid.models.answer import (
     Result,
     Span,
     earliest,
+    in_words,
 )
 from braid.models.metadata_filters import FacetValue, FieldCondition, ValueKind
 from braid.models.query import (
@@ -152,4 +153,5 @@ __all__ = [
     "Weight",
     "Weights",
     "earliest",
+    "in_words",
 ]

@@ -155,7 +155,8 @@ class Citation(Frozen):
     excerpt: str
     marked: Span | None = None
     """Where in ``excerpt`` the sentence stands that fits the question best; None if none has any of its words."""
-    confidence: Score
+    reliability: Score
+    """How far the source is to be believed: what the record states as its confidence, else by the source's type."""
 
 
 class Fact(Frozen):
@@ -261,8 +262,17 @@ class Considered(Frozen):
     final: Score
 
 
-LIKELY: Final = 0.5
-"""A confidence below which most questions are about something that is not stored."""
+LIKELY: Final = 0.6
+"""A confidence from which on an answer is likely to be among the first results."""
+UNLIKELY: Final = 0.3
+"""A confidence below which hardly any is."""
+
+
+def in_words(confidence: float) -> str:
+    """Say a confidence as people are told it."""
+    if confidence >= LIKELY:
+        return "likely answered"
+    return "unsure whether these answer it" if confidence >= UNLIKELY else "nothing here seems to answer this"
 
 
 class Answer(Frozen):
@@ -279,7 +289,7 @@ class Answer(Frozen):
     fusion: Fusion = Fusion.WEIGHTED
     """How the strands were combined in the end."""
     confidence: Score = 1.0
-    """How certain it is that the question is about anything stored; below ``LIKELY`` it probably is not."""
+    """Chance that one of the first five results answers the question; 0 without results."""
     counts: dict[str, int]
     """Candidates by source, after fusion, and read; outdated records met."""
     set_not_answered: Asked | None = None

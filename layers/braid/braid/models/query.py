@@ -166,7 +166,7 @@ class FusionParameters(Frozen):
     vector_weight: Weight = 0.5
     """Base weight of text, vectors and words together, for a question that states none."""
     graph_weight: Weight = 0.5
-    lexical_share: Weight = 0.4
+    lexical_share: Weight = 0.5
     """Share of the words in the text strand; the vectors have the rest."""
     temporal_shift: Shift = -0.10
     causal_shift: Shift = -0.15

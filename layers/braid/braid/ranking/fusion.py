@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 RANK_CONSTANT = 60
 MAX_PATHS = 3
+FEWEST_OF_MANY = 10
+"""Hits of a list that may have been cut off: a shorter one is all that there is."""
+MOST_APART = 0.7
+"""Largest share of the text that one strand's standing out gives it."""
 
 
 def reciprocal_rank_fusion(
@@ -47,10 +51,10 @@ def fuse(
 ) -> list[Candidate]:
     """Combine the strands' hits into candidates, best first, ties by id.
 
-    ``weighted`` adds each strand's score times its weight. ``rrf`` adds weighted reciprocal ranks, divided by the
-    most that can be reached, so that both methods end on the same scale. A graph score is the best of all walks and
-    name matches that reached the record. ``propagate`` ranks by the hits of propagation, which began at the text's hits
-    and the names; what it did not reach follows, in the order of the weighted sum.
+    ``weighted`` adds each strand's score times its weight, see :func:`sum_of_texts`. ``rrf`` adds weighted reciprocal
+    ranks, divided by the most that can be reached, so that both methods end on the same scale. A graph score is the
+    best of all walks and name matches that reached the record. ``propagate`` ranks by the hits of propagation, which
+    began at the text's hits and the names; what it did not reach follows, in the order of the weighted sum.
 
     Parameters
     ----------
@@ -67,8 +71,7 @@ def fuse(
     combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant)
     if method is Fusion.PROPAGATE:
         if trust < 1.0:
-            by_text = {Source.VECTOR: weights.vector, Source.LEXICAL: weights.lexical}
-            texts = weighted_sum([(weight, strands[source]) for source, weight in by_text.items()])
+            texts = sum_of_texts(strands[Source.VECTOR], strands[Source.LEXICAL], weights.vector, weights.lexical)
             most = max(texts.values(), default=0.0) or 1.0
             relative = {identity: score / most for identity, score in texts.items()}
             first = weighted_sum([(trust, best_scores(propagated)), (1.0 - trust, relative)])
@@ -130,17 +133,61 @@ def combine(
     strands
         Scores by id of the vector, the lexical and the graph strand.
     """
-    weighted = [
-        (weights.vector, strands[Source.VECTOR]),
-        (weights.lexical, strands[Source.LEXICAL]),
-        (weights.graph, strands[Source.GRAPH]),
-    ]
     if method is Fusion.RRF:
+        weighted = [
+            (weights.vector, strands[Source.VECTOR]),
+            (weights.lexical, strands[Source.LEXICAL]),
+            (weights.graph, strands[Source.GRAPH]),
+        ]
         ranked = reciprocal_rank_fusion([(weight, _ranks(scores)) for weight, scores in weighted], rank_constant)
         combined = {identity: score * (rank_constant + 1) for identity, score in ranked.items()}
     else:
-        combined = weighted_sum(weighted)
+        texts = sum_of_texts(strands[Source.VECTOR], strands[Source.LEXICAL], weights.vector, weights.lexical)
+        combined = weighted_sum([(1.0, texts), (weights.graph, strands[Source.GRAPH])])
     return {identity: clamp(score) for identity, score in combined.items()}
+
+
+def words_share(vector: Mapping[str, float], lexical: Mapping[str, float], share: float) -> float:
+    """Return the words' share of the text for one question: more, the further their best score stands above the tail.
+
+    A strand that tells little apart, such as vectors of short turns of a conversation, scores its list evenly.
+
+    Parameters
+    ----------
+    vector, lexical
+        Scores by id of one question.
+    share
+        The words' share where both strands stand out equally.
+    """
+    if not vector or not lexical:
+        return share
+    tails = least_scores(vector, lexical)
+    by_vector, by_words = (max(scores.values()) - tail for scores, tail in zip((vector, lexical), tails, strict=True))
+    both = by_vector + by_words
+    words = min(MOST_APART, max(1.0 - MOST_APART, by_words / both if both > 0 else 0.5))
+    return words * share / (words * share + (1.0 - words) * (1.0 - share))
+
+
+def sum_of_texts(
+    vector: Mapping[str, float], lexical: Mapping[str, float], vector_weight: float, lexical_weight: float
+) -> dict[str, float]:
+    """Return the weighted sum of both text strands' scores for each id.
+
+    What one strand did not return has the least score of its list there, the most that it can have, rather than none.
+    """
+    vector_least, lexical_least = least_scores(vector, lexical)
+    return {
+        identity: vector_weight * vector.get(identity, vector_least)
+        + lexical_weight * lexical.get(identity, lexical_least)
+        for identity in {**vector, **lexical}
+    }
+
+
+def least_scores(vector: Mapping[str, float], lexical: Mapping[str, float]) -> tuple[float, float]:
+    """Return the least score of each list; 0 of a short one, beyond which there is nothing more to find."""
+    full = max(FEWEST_OF_MANY, len(vector), len(lexical))
+    vector_least, lexical_least = (min(scores.values()) if len(scores) >= full else 0.0 for scores in (vector, lexical))
+    return vector_least, lexical_least
 
 
 def weighted_sum(strands: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Scores of one record: comparable scales, ranking profiles, schema drift, freshness, and an answer's confidence."""
+"""Scores of one record: comparable scales, ranking profiles, schema drift, freshness, and how close results are."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def _refreshed(result: Result, ranking: Ranking, before: datetime, now: datetime
     )
 
 
-def confidence(results: Sequence[Result], related: Iterable[RelatedEntity]) -> float:
+def closeness(results: Sequence[Result], related: Iterable[RelatedEntity]) -> float:
     """Return the strongest evidence that a question is about what is stored: similarity, words or a name in it.
 
     Fusion tells which record is the best of those there are, and not how good that is; what one strand says of one

@@ -77,6 +77,7 @@ _EFFECT = _any_of(
     "le(?:a)?ds? to",
     "prevent(?:s|ed|ing)?",
     "avert(?:s|ed|ing)?",
+    "avoided by",
     "enabl(?:e|es|ed|ing)",
     "result(?:s|ed|ing)? in",
     r"(?:what|which)(?: \w+){0,2} result(?:s|ed) from",
@@ -88,8 +89,10 @@ _EFFECT = _any_of(
 )
 _PREVENTED = _any_of(
     r"how\b[^?.!]{0,120}\b(?:prevent(?:ed)?|avert(?:ed)?|enabled?)(?! by\b)",
+    r"(?:could|can|might|may|would|should) (?!have\b|be\b)[^?.!]{1,120}\bbe(?:en)?"
+    r" (?:prevented|averted|avoided)(?! by\b)",
     r"(?:done|do|doing|taken|taking|change[ds]?|introduced?|built|put in place|measures?|steps?|ways?)\b[^?.!]{0,60}"
-    r"\bto (?:prevent|avert|enable)",
+    r"\bto (?:prevent|avert|avoid|enable)",
     r"ma(?:de|kes?) [^?.!]{1,80} possible",
 )
 """What was done is asked for, and what it prevents, averts or enables is named."""
@@ -108,7 +111,7 @@ _NAMED_CAUSE = _any_of(r"(?:because|due to) (?!(?:of )?(?:what|which|whom)\b)\w+
 _HELPING = "did|does|do|is|was|are|were|has|have|had|will|would|could|can|may|might|should"
 _CAUSE_IS_SUBJECT = re.compile(
     rf"(?:\bwhat|^\s*(?:who|which))(?:\s+(?!(?:{_HELPING})\b)[\w'-]+){{0,4}}"
-    r"(?:(?:\s+(?:has|have|had|will|would|could|can|may|might))?(?:\s+\w+ly)?"
+    r"(?:(?:\s+(?:has|have|had|will|would|could|can|may|might|should)(?:\s+have)?)?(?:\s+\w+ly)?"
     r"\s+(?:(?:prevent|avert)(?:s|ed)?|enabl(?:e|es|ed)|lea?ds?\s+to|results?\s+in|resulted\s+in|caus(?:e|es|ed))"
     r"|\s+(?:is|was|are|were)(?:\s+\w+ly)?\s+(?:preventing|averting|enabling|leading\s+to|resulting\s+in|causing))\b",
     re.IGNORECASE,
@@ -172,6 +175,30 @@ def _without_names(text: str) -> str:
     if not unquoted.strip(" _?.!"):
         return text
     return _NAME_WORD.sub("_", unquoted) if _SENTENCE_CASE.search(unquoted) else unquoted
+
+
+_NEGATION: Final = re.compile(r"\b(?:not|never|without|except|excluding)\b|\b\w+n['’]t\b", re.IGNORECASE)
+_SUPERLATIVE: Final = _any_of(
+    "(?<!at )(?:most|least|fewest)(?! of)",
+    "(?:old|new|young|larg|bigg|small|long|short|high|low|deep|fast|slow|cheap|lat|earli|near|clos|strong|weak|heavi|busi)est",
+)
+
+
+def read_as_words(text: str, *, negation_obeyed: bool = False) -> list[str]:
+    """Return what a question excludes or puts first that no search obeys, each said with its word.
+
+    Parameters
+    ----------
+    negation_obeyed
+        Whether what is negated is looked up in the graph.
+    """
+    text = _without_names(text)
+    negated = None if negation_obeyed else _NEGATION.search(text)
+    first = _SUPERLATIVE.search(text)
+    return [
+        *([f"not obeyed: nothing is left out because of {negated.group()!r}"] if negated else []),
+        *([f"not obeyed: nothing is put in order by {first.group()!r}"] if first else []),
+    ]
 
 
 def detect_embedding_type(text: str, intent: Intent) -> EmbeddingType:
@@ -242,7 +269,7 @@ _ENDS: Final = _any_of(
     "underlying",
     "first causes?",
 )
-_MEASURES: Final = _any_of("prevent(?:s|ed|ing)?", "avert(?:s|ed|ing)?")
+_MEASURES: Final = _any_of("prevent(?:s|ed|ing)?", "avert(?:s|ed|ing)?", "avoid(?:s|ed|ing)?")
 CAUSE_OF_PREVENTED_FACTOR: Final = 0.25
 """Factor on the score of a cause of what is to be prevented, where a measure that prevents it is known."""
 _FORWARDS: Final = {("BEFORE", False), ("AFTER", True)}

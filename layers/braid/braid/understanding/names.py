@@ -6,7 +6,16 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.understanding.tokens import MIN_HAN, STOP_WORDS, cased_words, count_han, normalise, split_ideographs, words
+from braid.understanding.tokens import (
+    MIN_HAN,
+    STOP_WORDS,
+    cased_words,
+    composed,
+    count_han,
+    normalise,
+    split_ideographs,
+    words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +32,11 @@ ALTERED_SHARE = 0.8
 CERTAIN = 0.5
 """Least certainty of a phrase to be looked up as a variant."""
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
+_SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
+"""Where "KeelsonApi" and "LX500" are also written apart."""
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
+_WRITTEN_OUT = re.compile(r"(?<![aeq])([aou])e(?![aeou])")
+"""An umlaut written with an e, as it is where there is no key for it."""
 _LONG_PLURAL = re.compile(r"(?:s|x|z|ch|sh)es$")
 
 
@@ -103,9 +117,29 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
         if size <= MAX_PART_WORDS:
             keys[PART + phrase] = LookupKey(phrase, 1.0)
         altered = [*inflections(phrase), *([phrase.replace(" ", "")] if 1 < size <= MAX_JOINED_WORDS else [])]
+        altered += respellings(question, phrase)
         for form in altered:
             keys.setdefault(form, LookupKey(phrase, ALTERED_SHARE))
     return keys
+
+
+def respellings(question: str, phrase: str) -> list[str]:
+    """Return a phrase of a question written apart where case or digits change, and with its umlauts spelled otherwise.
+
+    "LX500" and "KeelsonApi" are also "lx 500" and "keelson api", "Mueller" is "muller" and "Müller" is "mueller".
+    """
+    spelled, folded, _ = _read(question)
+    run = _folded(phrase)
+    start = next((at for at in range(len(folded) - len(run) + 1) if folded[at : at + len(run)] == run), None)
+    if start is None:
+        return []
+    here = slice(start, start + len(run))
+    found = [" ".join(_SEAM.sub(" ", word) for word in spelled[here]).casefold(), _WRITTEN_OUT.sub(r"\1", phrase)]
+    written_out = composed(question).translate(_UMLAUTS)
+    if written_out != question:
+        out = tokenize(written_out)
+        found.append(" ".join(piece.text for piece in out[here]).casefold())
+    return [form for form in dict.fromkeys(found) if form not in {"", phrase}]
 
 
 def inflections(phrase: str) -> list[str]:

@@ -18,7 +18,7 @@ from braid.models import (
     Weights,
 )
 from braid.understanding.facts import read_facts
-from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, walk_direction
+from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, read_as_words, walk_direction
 from braid.understanding.multi_hop import describe_steps, parse_steps
 from braid.understanding.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_reach, graph_first_ms, vector_first_ms
 
@@ -125,6 +125,7 @@ def make_plan(
     facts, named = read_facts(query.text, stats, intent) if stats and not query.hints.steps else (None, None)
     if named:
         reasons.append(named)
+    reasons += read_as_words(query.text, negation_obeyed=facts is not None)
     if stats is None:
         reasons.append("the graph's counts could not be read")
     direction = walk_direction(query.text, intent)
@@ -163,6 +164,7 @@ def adaptive_weights(
     vector_hits: int,
     graph_hits: int,
     lexical_hits: int | None = None,
+    lexical_share: float = DEFAULT_PARAMETERS.lexical_share,
     parameters: FusionParameters = DEFAULT_PARAMETERS,
 ) -> Weights:
     """Return how much each strand counts, after what the question is and what was found.
@@ -179,8 +181,10 @@ def adaptive_weights(
         What the question wants to know.
     vector_hits, graph_hits, lexical_hits
         Hits by strand; ``lexical_hits`` None means that words are no strand of their own.
+    lexical_share
+        The words' share of the text.
     parameters
-        The shifts, and the words' share of the text.
+        The shifts.
     """
     shift, count_shift = parameters.intent_shift(intent), parameters.count_shift
     text, graph = vector_weight + shift, graph_weight - shift
@@ -190,7 +194,7 @@ def adaptive_weights(
     elif graph_hits < FEW_HITS and text_hits > MANY_HITS:
         text, graph = text + count_shift, graph - count_shift
     text, graph = max(0.0, text), max(0.0, graph)
-    lexical = text * parameters.lexical_share if lexical_hits is not None else 0.0
+    lexical = text * lexical_share if lexical_hits is not None else 0.0
     strands = {
         "vector": (text - lexical, vector_hits),
         "lexical": (lexical, lexical_hits or 0),

@@ -71,8 +71,11 @@ export function showWeights(answer) {
 const found = (name, counts) =>
   name === "graph" ? `${counts.graph} and ${plural(counts.knowledge, "name")}` : `${counts[name] ?? 0}`;
 
-/** As in braid.models: below it most questions are about something else. */
-const LIKELY = 0.5;
+/** As in braid.models. */
+const LIKELY = 0.6, UNLIKELY = 0.3;
+
+const inWords = (confidence) =>
+  confidence >= LIKELY ? "Likely answered" : confidence >= UNLIKELY ? "Unsure whether these answer it" : "Nothing here seems to answer this";
 
 const ASKED = { all: "a whole list", count: "a number", not: "what does not stand in a relation" };
 
@@ -85,12 +88,11 @@ export function notices(answer) {
   if (answer.unknown_entity) notes.push(`The graph knows no entity “${apart(answer.unknown_entity)}”, so nothing is reached from it.`);
   if (answer.set_not_answered) notes.push(`The question asks for ${ASKED[answer.set_not_answered]}, which the graph did not answer.`);
   for (const field of answer.plan.unknown_fields) notes.push(`No record has the field “${apart(field)}” in its metadata.`);
-  const far = answer.results.length && answer.confidence < LIKELY;
+  const told = answer.results.length ? `${inWords(answer.confidence)} (${answer.confidence.toFixed(2)} of 1).` : "";
   return [
-    far
-      ? h("div", { class: "notice" }, h("strong", {}, "Nothing here is close to the question."),
-        ` By meaning, words and names the nearest is at ${answer.confidence.toFixed(2)} of 1; it may be about something that is not stored.`)
-      : null,
+    told && answer.confidence < LIKELY
+      ? h("div", { class: "notice" }, h("strong", {}, told), " The answer may not be stored.")
+      : told ? h("p", { class: "quiet" }, told) : null,
     known.length
       ? h("div", { class: "notice degraded" }, h("strong", {}, "Degraded: this answer is less than it could be."),
         h("ul", {}, known.map((text) => h("li", {}, text))))

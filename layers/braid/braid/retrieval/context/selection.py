@@ -19,6 +19,7 @@ from braid.ranking.scoring import (
     RECENCY_SHARE,
     SEMANTIC_SHARE,
     clamp,
+    closeness,
     final_score,
     recency,
     relevance_share,
@@ -192,11 +193,13 @@ def working_state(
 def most_relevant(answer: Answer) -> float:
     """Return the upper bound on the relevance of an answer's results.
 
-    Propagation scores are relative to the best record there is, so the answer's confidence bounds them. Other fusion
-    methods and rerankers score each result by itself.
+    Propagation scores are relative to the best record there is, so how close the best of them is bounds them. Other
+    fusion methods and rerankers score each result by itself.
     """
     reranked = any(result.rerank_score is not None for result in answer.results)
-    return answer.confidence if answer.fusion is Fusion.PROPAGATE and not reranked else 1.0
+    if answer.fusion is not Fusion.PROPAGATE or reranked:
+        return 1.0
+    return closeness(answer.results, answer.related_entities)
 
 
 def semantic(

@@ -243,7 +243,7 @@ def _asked(question: str, links: Iterable[EntityLink]) -> frozenset[str]:
     left = f" {normalise(question)} "
     for phrase in sorted({link.phrase for link in links}, key=len, reverse=True):
         left = left.replace(f" {phrase} ", " ")
-    return frozenset(_stem(word) for word in search_words(left) if len(word) > 2)  # noqa: PLR2004 - "of", "by"
+    return frozenset(stem(word) for word in search_words(left) if len(word) > 2)  # noqa: PLR2004 - "of", "by"
 
 
 def _names(record: Record) -> set[str]:
@@ -262,11 +262,11 @@ def _share(text: Sequence[str], name: Sequence[str], asked: frozenset[str]) -> f
                 *text[max(0, start - AROUND) : start],
                 *text[start + size : start + size + AROUND],
             )
-            best = max(best, len(asked.intersection(map(_stem, around))))
+            best = max(best, len(asked.intersection(map(stem, around))))
     return best / len(asked)
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
     """Cut an ending off, so that "directed" meets "director"; both sides are cut alike, which is all it is for."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:

@@ -307,7 +307,7 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
         reasons=(f"fact: {' → '.join(first.path.types)}" if first.path.types else "fact: stands in no such relation",),
         paths=tuple(hit.path for hit in group.hits[:3] if hit.path.types),
         citation=citation
-        or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=sentences[0], confidence=facts[0].confidence),
+        or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=sentences[0], reliability=facts[0].confidence),
         schema_version=1,
         aged_from=at,
         valid_at=first.path.valid_at if len(facts) == 1 else None,

@@ -14,17 +14,17 @@ from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.models import Answer, Fusion, Mode, Result, Source, Strategy, earliest
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
-from braid.ranking.fusion import fuse
+from braid.ranking.fusion import best_scores, fuse, words_share
 from braid.ranking.scoring import (
     ScoredCandidate,
     clamp,
-    confidence,
     final_score,
     order_stable_until,
     placeholder_score,
     recency,
 )
 from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
+from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
 from braid.retrieval.stages.facts import evidence_of, fact_results, set_not_answered
 from braid.retrieval.stages.results_and_citations import (
@@ -157,7 +157,7 @@ def run(
         plan=request.plan,
         weights=weights,
         fusion=how,
-        confidence=confidence(results, related),
+        confidence=confidence(request.query.text, request.searched, results),
         counts={
             "vector": len(vector),
             "lexical": len(lexical),
@@ -315,6 +315,7 @@ def weigh(
         vector_hits=len(vector),
         lexical_hits=len(lexical),
         graph_hits=len({hit.id for hit in graph}),
+        lexical_share=words_share(best_scores(vector), best_scores(lexical), parameters.lexical_share),
         parameters=parameters,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from braid.models import EntityLink, GraphHit, Path, Source
 from braid.ports.knowledge_graph import PropagateRequest
-from braid.ranking.fusion import best_scores, weighted_sum
+from braid.ranking.fusion import best_scores, least_scores, sum_of_texts, words_share
 from braid.ranking.scoring import clamp
 from braid.understanding import names
 from braid.understanding.names import SHORTENED, LookupKey, is_form, lookup_keys
@@ -160,9 +160,12 @@ def _request(
 
 
 def _hits(searched: Searched, budget: Budget) -> list[tuple[str, float]]:
-    """Return the first hits of both text strands by their weighted sum, with their shares of 1."""
-    share = budget.parameters.lexical_share
-    scores = weighted_sum([(1.0 - share, best_scores(searched.vector)), (share, best_scores(searched.lexical))])
+    """Return the first hits of both text strands by how far their sum is above the tails', with their shares of 1."""
+    vector, lexical = best_scores(searched.vector), best_scores(searched.lexical)
+    share = words_share(vector, lexical, budget.parameters.lexical_share)
+    vector_least, lexical_least = least_scores(vector, lexical)
+    least = (1.0 - share) * vector_least + share * lexical_least
+    scores = {one: score - least for one, score in sum_of_texts(vector, lexical, 1.0 - share, share).items()}
     first = sorted(((-score, identity) for identity, score in scores.items() if score > 0))[: budget.seeds]
     total = sum(score * score for score, _ in first)
     return [(identity, score * score / total) for score, identity in first]

@@ -238,7 +238,7 @@ def _size(value: object) -> int:
     return len(json.dumps(value))
 
 
-CONFIDENCE: Final = {SourceType.QA: 0.95, SourceType.CHAT: 0.90, SourceType.DOCUMENT: 0.85}
+RELIABILITY: Final = {SourceType.QA: 0.95, SourceType.CHAT: 0.90, SourceType.DOCUMENT: 0.85}
 
 _CHUNK = re.compile(r"^(?P<file>.+?)#chunk-(?P<index>\d{1,9})$")
 _PAGE = re.compile(r"\bpage (?P<page>\d{1,9})\b", re.IGNORECASE)
@@ -272,7 +272,7 @@ def cite(record: Record, shown: Excerpt | None = None) -> Citation:
         chunk_index=chunk_index,
         excerpt=shown.text or excerpt(title).text,
         marked=shown.marked,
-        confidence=CONFIDENCE[kind] if record.confidence is None else record.confidence,
+        reliability=RELIABILITY[kind] if record.confidence is None else record.confidence,
     )
 
 

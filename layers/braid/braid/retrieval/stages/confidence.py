@@ -1,0 +1,142 @@
+"""The chance that one of an answer's first results answers its question: a logistic model of four signs.
+
+Fusion tells which record is the best of those there are, and not how good that is. What tells it is how far the best
+stands out in each strand, whether one text has all that the question speaks of, and whether a relationship says it. The
+signs need nothing but what the last stage has at hand, and neither a corpus nor a form of question is known to them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from braid.ranking.scoring import BM25_HALF
+from braid.retrieval.stages.candidates import stem
+from braid.understanding.tokens import STOP_WORDS, cased_words, has_ideographs, search_words, without_marks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence, Set
+
+    from braid.models import Hit, Result
+    from braid.retrieval.stages.states import Searched
+
+FIRST: Final = 5
+"""Results that count: the chance is that one of them answers the question."""
+READ_CHARACTERS: Final = 6_000
+"""Longest prefix of a text that is searched for the question's words."""
+BACKGROUND: Final = 40
+"""Rank of the hit that stands for what is found whatever is asked; the last one in a small corpus."""
+FEWEST: Final = 5
+"""Vector hits without which it is not known how near a text is to any question."""
+_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+
+
+class Sign(NamedTuple):
+    """What a sign is by far and large on judged questions, how much it varies there, and what it weighs."""
+
+    mean: float
+    deviation: float
+    weight: float
+
+
+class Signs(NamedTuple):
+    """What tells whether a question is answered. None where the strand was lost or is too small to tell."""
+
+    nearness: float | None
+    """How far the nearest vector stands above the background, as a share of the way to an equal one."""
+    lead: float | None
+    """BM25 score of the best text by words, less that of the sixth."""
+    coverage: float | None
+    """Share of the question's names times share of its other words, in one of the first texts."""
+    fact: float
+    """Relevance of the best fact among the first results; 0 without one."""
+
+
+INTERCEPT: Final = -0.067
+MODEL: Final = (
+    Sign(0.343, 0.169, 0.991),  # nearness
+    Sign(7.609, 7.994, 0.913),  # lead
+    Sign(0.424, 0.301, 0.416),  # coverage
+    Sign(0.057, 0.229, 0.843),  # fact
+)
+"""Fitted by ``python -m bench confidence``; ``bench/confidence.md`` says on what, and how it does on other corpora."""
+
+
+def chance(signs: Signs, intercept: float = INTERCEPT, model: Sequence[Sign] = MODEL) -> float:
+    """Return the chance that follows from some signs; one that is not known counts as the mean one."""
+    evidence = intercept + sum(
+        sign.weight * (value - sign.mean) / sign.deviation
+        for sign, value in zip(model, signs, strict=True)
+        if value is not None
+    )
+    return 1.0 / (1.0 + math.exp(-evidence))
+
+
+def confidence(question: str, searched: Searched | None, results: Sequence[Result]) -> float:
+    """Return the chance in [0, 1] that one of the first results answers a question; 0 without results."""
+    return chance(signs(question, searched, results)) if results else 0.0
+
+
+def signs(question: str, searched: Searched | None, results: Sequence[Result]) -> Signs:
+    """Return the signs of one answer.
+
+    Parameters
+    ----------
+    question
+        Its text.
+    searched
+        Hits of the text strands; None where they were not asked or were lost.
+    results
+        The answer's, best first.
+    """
+    coverage = _coverage(question, results[:FIRST])
+    fact = max((result.relevance for result in results[:FIRST] if result.facts), default=0.0)
+    if searched is None:
+        return Signs(None, None, coverage, fact)
+    # Of a vector that came with its record nobody knows that it is the text's.
+    supplied = {result.id for result in results if result.vector_supplied}
+    vector = [hit for hit in searched.vector if hit.id not in supplied]
+    return Signs(_nearness(vector), _lead(searched.lexical), coverage, fact)
+
+
+def _nearness(vector: Sequence[Hit]) -> float | None:
+    if len(vector) < FEWEST:
+        return None
+    background = vector[:BACKGROUND][-1].score
+    return (vector[0].score - background) / (1.0 - background) if background < 1.0 else 0.0
+
+
+def _lead(lexical: Sequence[Hit]) -> float:
+    best, sixth = (_bm25(lexical[place].score) if place < len(lexical) else 0.0 for place in (0, FIRST))
+    return best - sixth
+
+
+def _bm25(score: float) -> float:
+    """Return the BM25 score that became a score in [0, 1)."""
+    return BM25_HALF * score / max(1.0 - score, 1e-2)
+
+
+def _coverage(question: str, results: Sequence[Result]) -> float | None:
+    texts = [f"{result.title} {result.content[result.matched_from :]}" for result in results if result.content]
+    if not texts:
+        return None
+    plain = without_marks(question)
+    searched = search_words(plain)
+    asked = {stem(word) for word in searched if word not in STOP_WORDS} or set(searched)
+    written = cased_words(plain)
+    # A question begins with a capital letter whatever it begins with.
+    named = [word for word in written[1:] if word[0].isupper()] + [word for word in written if not word.isalpha()]
+    names = asked & {stem(word.casefold()) for word in named}
+    return max(_share(names, text) * _share(asked - names, text) for text in map(_searchable, texts))
+
+
+def _searchable(text: str) -> str:
+    """Return the beginning of a text with one space before each word."""
+    return f" {_BETWEEN_WORDS.sub(' ', without_marks(text[:READ_CHARACTERS]).lower())}"
+
+
+def _share(beginnings: Set[str], text: str) -> float:
+    """Return the share of some words, cut to their stems, with which a word of the text begins; 1 of none."""
+    held = sum(word.replace(" ", "") in text if has_ideographs(word) else f" {word}" in text for word in beginnings)
+    return held / len(beginnings) if beginnings else 1.0

@@ -1,0 +1,139 @@
+"""The chance that a question is answered: which signs raise it, and what is not known of lost strands."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from braid.models import Answer, Asked, FactSet, Fusion, in_words
+from braid.retrieval.stages.confidence import INTERCEPT, MODEL, Signs, chance, signs
+from braid.retrieval.stages.states import Lost, Searched
+
+from tests.fakes import fused, hits, query, record, searched
+
+SEVERAL = (("a", 0.7), ("b", 0.3), ("c", 0.28), ("d", 0.27), ("e", 0.25), ("f", 0.2))
+MEAN = Signs(*(sign.mean for sign in MODEL))
+LOST = Lost(error="TransientStoreError")
+
+
+def answered(question: str, *contents: str, **pieces: Any) -> Answer:
+    records = [record(f"r{number}", content=content) for number, content in enumerate(contents)]
+    found = searched(*((one.id, 0.5) for one in records))
+    return fused(records, query=query(question), **({"searched": found} | pieces))
+
+
+def coverage(question: str, *contents: str) -> float | None:
+    return signs(question, None, answered(question, *contents).results).coverage
+
+
+def test_the_model_is_the_one_that_was_fitted() -> None:
+    fitted = json.loads((Path(__file__).resolve().parents[3] / "bench" / "confidence.json").read_text(encoding="utf-8"))
+    assert fitted["intercept"] == INTERCEPT
+    assert [tuple(sign) for sign in fitted["model"].values()] == [tuple(sign) for sign in MODEL]
+    assert min(figures["auroc"] for figures in fitted["held_out"].values()) >= 0.8
+
+
+@pytest.mark.parametrize("place", range(len(MODEL)), ids=Signs._fields)
+def test_each_sign_raises_the_chance(place: int) -> None:
+    mean, deviation, _ = MODEL[place]
+    chances = [chance(Signs(*MEAN[:place], value, *MEAN[place + 1 :])) for value in (0.0, mean, mean + deviation)]
+    assert 0.0 < chances[0] < chances[1] < chances[2] < 1.0
+
+
+def test_a_sign_that_is_not_known_counts_as_the_mean_one() -> None:
+    assert chance(Signs(None, None, None, MEAN.fact)) == pytest.approx(chance(MEAN))
+    assert chance(MEAN) == pytest.approx(1 / (1 + math.exp(-INTERCEPT)))
+
+
+def test_a_text_covers_a_question_that_has_its_names_and_its_other_words() -> None:
+    text = "The platform team owns Keelson."
+    assert coverage("Who owns Keelson?", text) == 1.0
+    assert coverage("Who painted Keelson in 1632?", text) == 0.0  # the name in it answers nothing
+    assert coverage("Who owns Halyard?", text) == 0.0
+    assert coverage("Which people own the Keelson?", text) == 0.5
+
+
+def test_words_in_different_texts_cover_less_than_those_in_one() -> None:
+    apart = coverage("When was the pump valve painted?", "The pump is old.", "A valve was painted.")
+    assert apart == pytest.approx(2 / 3)
+    assert coverage("When was the pump valve painted?", "The pump valve was painted.") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("who directed it", "Its director."),
+        ("où est le château", "Le CHATEAU est ici, où il était."),
+        ("东京在哪里", "去东京旅行, 京在哪里"),
+        ("LX-400 alarms", "The alarm of LX 400."),
+        ("Who is who?", "Who is who."),
+    ],
+)
+def test_words_are_met_in_other_forms_and_scripts(question: str, text: str) -> None:
+    assert coverage(question, text) == 1.0
+
+
+def test_a_word_is_met_at_its_beginning_only() -> None:
+    assert coverage("which art", "The cart started.") == 0.0
+
+
+def test_the_nearest_text_is_measured_from_the_background() -> None:
+    near = signs("x", searched(*SEVERAL), ()).nearness
+    assert near == pytest.approx((0.7 - 0.2) / (1 - 0.2))
+    # A model that finds everything alike is read the same way.
+    alike = searched(*((one, 0.8 + score / 5) for one, score in SEVERAL))
+    assert signs("x", alike, ()).nearness == pytest.approx(0.1 / (1 - 0.84))
+
+
+def test_of_a_few_vectors_it_is_not_known_how_near_they_are() -> None:
+    assert signs("x", searched(*SEVERAL[:4]), ()).nearness is None
+    assert signs("x", searched(*((str(number), 1.0) for number in range(9))), ()).nearness == 0.0
+
+
+def test_a_fact_among_the_first_results_is_a_sign() -> None:
+    results = answered("x", "one", "two").results
+    facts = FactSet(asked=Asked.ONE, count=1, complete=True, facts=())
+    assert signs("x", None, results).fact == 0.0
+    said = results[1].model_copy(update={"facts": facts, "relevance": 0.9})
+    assert signs("x", None, (results[0], said)).fact == 0.9
+    assert signs("x", None, (*[results[0]] * 5, said)).fact == 0.0
+
+
+def test_the_best_text_by_words_leads_the_sixth() -> None:
+    found = Searched(lexical=hits(*((str(number), 0.5) for number in range(5)), ("sixth", 0.2)), took_ms=1)
+    assert signs("x", found, ()).lead == pytest.approx(10 - 2.5)
+    assert signs("x", Searched(lexical=hits(("a", 0.5)), took_ms=1), ()).lead == pytest.approx(10)
+    assert signs("x", Searched(lexical=hits(("a", 1.0)), took_ms=1), ()).lead == pytest.approx(1000)
+    assert signs("x", searched(*SEVERAL), ()).lead == 0.0
+
+
+def test_a_vector_that_came_with_its_record_is_no_sign() -> None:
+    results = answered("x", "one").results
+    (supplied,) = (result.model_copy(update={"id": "a", "vector_supplied": True}) for result in results)
+    near = signs("x", searched(*SEVERAL, ("g", 0.2)), (supplied,)).nearness
+    assert near == pytest.approx((0.3 - 0.2) / (1 - 0.2))
+
+
+@pytest.mark.parametrize("fusion", [Fusion.WEIGHTED, Fusion.RRF])
+def test_a_question_that_a_text_answers_is_surer_than_one_about_something_else(fusion: Fusion) -> None:
+    texts = ("The platform team owns Keelson.", "Bread is baked.", "It rained.", "Boats.", "Glue.", "Paper.")
+    near, far = ([(f"r{n}", top if n == 0 else 0.2) for n in range(len(texts))] for top in (0.8, 0.25))
+    likely = answered("Who owns Keelson?", *texts, searched=searched(*near))
+    unlikely = answered("Who painted Keelson in 1632?", *texts, searched=searched(*far))
+    assert (in_words(likely.confidence), in_words(unlikely.confidence)) == (
+        "likely answered",
+        "nothing here seems to answer this",
+    )
+    again = fused([record("a")], query=query(fusion=fusion), searched=searched(("a", 0.4)))
+    assert 0.0 < again.confidence < 1.0
+
+
+def test_lost_strands_and_lost_texts_leave_a_chance_and_nothing_found_has_none() -> None:
+    words = Searched(lexical=hits(("r0", 0.5)), took_ms=1)
+    for pieces in ({"lost": {"embed": LOST}, "searched": words}, {"lost": {"link": LOST, "graph_expand": LOST}}):
+        assert 0.0 < answered("the pump", "A pump.", **pieces).confidence < 1.0
+    assert signs("the pump", None, answered("the pump", "").results) == Signs(None, None, None, 0.0)
+    assert fused(searched=Searched(took_ms=1)).confidence == 0.0
