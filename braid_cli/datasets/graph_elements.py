@@ -102,7 +102,7 @@ def _parse(rows: list[Row], parse: Callable[[dict[str, Any]], _T], errors: Mista
         except (ValidationError, InvalidItem) as error:
             found = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
             errors.add(place, str(found).removeprefix("request: "))
-            errors.ids.add(_identity(row.get("id")))
+            errors.ids.add(str(row.get("id")))
     return parsed
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.etree import ElementTree as ET
 
 from braid.errors import DatasetError
+from braid.models.records import MAX_METADATA_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -108,7 +109,7 @@ def _json_lines(text: str) -> list[tuple[int, Any]] | None:
 
 
 def _is_neo4j(row: object) -> bool:
-    return isinstance(row, dict) and row.get("type") in {"node", "relationship"} and "id" in row
+    return isinstance(row, dict) and row.get("type") in ("node", "relationship") and "id" in row
 
 
 def _neo4j(rows: Iterable[Row]) -> Rows:
@@ -172,20 +173,17 @@ class _Tree(ET.TreeBuilder):
 def _graphml(path: Path, raw: bytes) -> Rows:
     try:
         root = ET.fromstring(raw, parser=ET.XMLParser(target=_Tree()))  # noqa: S314 - the tree refuses entities
-    except ET.ParseError as error:
-        raise DatasetError(f"{path}: not XML: {error}") from None
     except DatasetError as error:
         raise DatasetError(f"{path}: {error}") from None
+    except (ET.ParseError, LookupError, ValueError) as error:  # the latter two of an encoding that is not known
+        raise DatasetError(f"{path}: not XML: {error}") from None
     if root.tag.rpartition("}")[2] != "graphml":
         raise DatasetError(f"{path}: not GraphML: the document is a {root.tag.rpartition('}')[2]!r}")
     keys = {key.get("id"): key for key in root.iterfind("{*}key")}
+    defaults = {kind: _defaults(path, keys.values(), kind) for kind in ("node", "edge")}
 
     def row(element: ET.Element, kind: str) -> dict[str, Any]:
-        given = {
-            _named(key): _value(key, key.findtext("{*}default", ""))
-            for key in keys.values()
-            if key.get("for") in {kind, "all"} and key.find("{*}default") is not None
-        }
+        given = dict(defaults[kind])
         for data in element.iterfind("{*}data"):
             key = keys.get(data.get("key"))
             if key is not None and not len(data):
@@ -197,6 +195,18 @@ def _graphml(path: Path, raw: bytes) -> Rows:
         kind: [row(one, kind) for one in root.iter() if one.tag.rpartition("}")[2] == kind] for kind in ("node", "edge")
     }
     return Rows(*([(f"{path}: {kind}s[{at}]", one) for at, one in enumerate(rows)] for kind, rows in found.items()))
+
+
+def _defaults(path: Path, keys: Iterable[ET.Element], kind: str) -> dict[str, Any]:
+    """Return what each element of a kind has where it says nothing else; so few that a short file stays short."""
+    found = {
+        _named(key): _value(key, key.findtext("{*}default", ""))
+        for key in keys
+        if key.get("for") in {kind, "all"} and key.find("{*}default") is not None
+    }
+    if len(found) > MAX_METADATA_KEYS:
+        raise DatasetError(f"{path}: key: {len(found):,} have a default for each {kind}; {MAX_METADATA_KEYS} may")
+    return found
 
 
 def _named(key: ET.Element) -> str:

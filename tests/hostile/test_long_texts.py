@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pytest
 from braid.retrieval.stages.excerpts import Excerpts, excerpt
 from braid.retrieval.stages.results_and_citations import MAX_ANSWER_BYTES, shortened
 
@@ -38,6 +39,14 @@ def test_the_sentences_of_a_long_text_are_compared_in_little_time() -> None:
     read = record("a", content=before + last)
     assert finder.sentence(read) == (len(before), len(before + last))
     assert taken(lambda: finder.sentence(read)) < 0.1
+
+
+@pytest.mark.parametrize("text", ["a b ", "\u6f22"], ids=["words", "ideographs"])
+def test_long_names_that_a_text_nearly_has_are_looked_for_in_little_time(text: str) -> None:
+    names = [f"{text * (480 // len(text))}{chr(0x4E00 + number)}" for number in range(60)]
+    finder = Excerpts("Who keeps the freeze?", on_paths=names)
+    read = record("a", content=f"{text * (40_000 // len(text))}. The freeze is kept.")
+    assert taken(lambda: finder.sentence(read)) < 0.5  # it took 5 s, in which no other thread ran
 
 
 def test_nineteen_long_texts_are_shortened_in_little_time() -> None:

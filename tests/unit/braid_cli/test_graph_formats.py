@@ -45,6 +45,7 @@ GRAPHML = """<?xml version='1.0' encoding='utf-8'?>
   </graph>
 </graphml>
 """
+DEFAULTS = "".join(["<graphml>", *(f'<key id="{n}" for="node"><default/></key>' for n in range(257)), "</graphml>"])
 NEO4J = [
     {
         "type": "node",
@@ -134,6 +135,12 @@ def test_a_list_of_edges_makes_the_nodes_that_it_names(tmp_path: Path) -> None:
             None,
             "g.graphml: has a document type, which is not read",
         ),
+        ("g.graphml", '<?xml version="1.0" encoding="rot13"?><graphml/>', None, "g.graphml: not XML: "),
+        ("g.graphml", '<?xml version="1.0" encoding="utf-7"?><graphml/>', None, "g.graphml: not XML: "),
+        ("g.graphml", DEFAULTS, None, "g.graphml: key: 257 have a default for each node; 256 may"),
+        ("g.json", '{"nodes": [{"id": [1]}], "edges": []}', None, "g.json: nodes[0]: id: must be a valid string"),
+        ("g.json", '{"type": ["node"], "id": "1"}', None, "g.json: nodes: expected an array"),
+        ("g.json", '{"type": "node", "id": {}}', None, "g.json:1: id: must be a valid string"),
         ("g.json", json.dumps(NEO4J[2:]), None, "g.json: [0]: source: '1' is none of the nodes"),
         ("g.json", '{"type": "node", "id": 1}\n{"type": "nod', None, "g.json: not JSON: "),
     ],

@@ -92,6 +92,18 @@ def test_a_hub_is_counted_as_far_as_it_is_read_and_says_so(stages: DemoStages) -
     assert answer.results[0].title.startswith("at least 200 in the graph")
 
 
+def test_facts_whose_evidence_is_not_read_are_not_counted_among_those_that_meet_a_condition(stages: DemoStages) -> None:
+    write(stages, *((f"part {number}", "DEPENDS_ON", "atlas", {"evidence": f"r{number}"}) for number in range(80)))
+    notes = [Record(id=f"r{n}", tenant_id=TENANT, content="x", metadata={"even": n % 2 == 0}) for n in range(80)]
+    stages.index.upsert(notes)
+    filters = Filters.model_validate({"metadata": {"even": True}})
+    found = ask(stages, "How many services depend on Atlas?", filters=filters).results[0]
+    assert found.facts
+    assert (found.facts.count, found.facts.complete) == (len(found.facts.facts), False)
+    assert found.title.startswith(f"at least {found.facts.count} in the graph")
+    assert stated(ask(stages, "How many services depend on Atlas?")).count == 80
+
+
 def test_what_stands_in_no_relation_is_the_rest_of_its_kind(stages: DemoStages) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"), cars="Service", carts="Service", ada="Person")
     facts = stated(ask(stages, "Which services do not depend on Atlas?"))

@@ -54,6 +54,11 @@ def test_a_question_says_a_relationship_from_one_of_its_ends(
     assert {one.inward(place) for one in reading.said(label_words(said), {place})} == {inward}
 
 
+def test_a_word_that_a_predicate_repeats_counts_once() -> None:
+    assert Reading("Who owns Atlas?").said(words("owns" + " dearly" * 30), ())
+    assert not Reading("Who owns Atlas?").said(words("owns and keeps dearly and well"), ())
+
+
 @pytest.mark.parametrize("question", ["Who painted Atlas?", "Which city is Atlas in?", "Tell me about Atlas"])
 def test_other_words_say_no_relationship(question: str) -> None:
     assert not any(Reading(question).said(label_words(label), ()) for label in STATS.by_relationship_type)

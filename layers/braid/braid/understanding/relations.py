@@ -218,7 +218,7 @@ class Reading:
 
 
 def _content(parts: Sequence[str]) -> list[str]:
-    return [part for part in parts if part not in EMPTY]
+    return [part for part in dict.fromkeys(parts) if part not in EMPTY]
 
 
 def _is_passive(parts: Sequence[str]) -> bool:

@@ -29,6 +29,10 @@ MAX_READ: Final = 400_000
 """Most characters of an answer's texts in which sentences are compared; of a longer text, around its rarest word."""
 MAX_TERMS: Final = 64
 """Most words that are looked for, the question's first."""
+MAX_NAME_WORDS: Final = 4
+"""Words of a name that are looked for, its first: at each word of a text each name is compared as far as it fits."""
+MAX_NAME_CHARACTERS: Final = 16
+"""Characters of a name that is written without spaces, which is compared at each character."""
 _SHORTEST_STEM: Final = 3
 _ENDINGS: Final = r"(?:ations?|ings?|ers?|ors?|ed|es|e|s|ions?|ies|y)?"
 _ENDING: Final = re.compile(r"(?:ations?|ings?|ers?|ors?|ed|es|e|s|ions?|ies|y)$")
@@ -96,7 +100,7 @@ class Excerpts:
         words = [word for word in search_words(_folded(left)) if not called or word not in FUNCTION_WORDS]
         asked = list(dict.fromkeys(map(_stem, words)))
         weighted = [(called, 1.0), (asked, 1.0), (map(normalise, on_paths), _OF_PATH)]
-        terms = ((term, weight) for group, weight in weighted for term in group if term)
+        terms = ((_beginning(term), weight) for group, weight in weighted for term in group if term)
         self._weights: dict[str, float] = {}
         for term, weight in islice(terms, MAX_TERMS):
             self._weights.setdefault(term, weight)
@@ -272,6 +276,13 @@ def _term(found: str) -> str:
     """Return a stretch of a text that the pattern matched as the term that it is of."""
     words = normalise(found)
     return words if " " in words else _stem(words)
+
+
+def _beginning(term: str) -> str:
+    """Return as much of a name as is looked for."""
+    if has_ideographs(term):
+        return term[:MAX_NAME_CHARACTERS].rstrip()
+    return " ".join(term.split(" ", MAX_NAME_WORDS)[:MAX_NAME_WORDS])
 
 
 def _stem(word: str) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, FactQuestion, Label, Query, Record
+    from braid.models import EntityLink, FactQuestion, Filters, Label, Query, Record
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.understanding.relations import Said
@@ -241,8 +241,11 @@ def fact_results(
     for group in groups:
         kept = [hit for hit in group.hits if _allowed(hit, query, records, as_of)]
         if kept:
-            count = group.count - len({hit.id for hit in group.hits}) + len({hit.id for hit in kept})
-            left = group.model_copy(update={"hits": tuple(kept), "count": count})
+            unread, count = group.count - len({hit.id for hit in group.hits}), len({hit.id for hit in kept})
+            # Of facts that are counted and not read nobody knows whether their evidence meets the conditions.
+            exact = not unread or (len(kept) == len(group.hits) and not _of_evidence(query).restrict)
+            counted = {"count": count + unread} if exact else {"count": count, "complete": False}
+            left = group.model_copy(update={"hits": tuple(kept), **counted})
             results.append(_result(left, query, asked, records, now))
     return results
 
@@ -254,9 +257,14 @@ def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -
     return question.asked
 
 
+def _of_evidence(query: Query) -> Filters:
+    """Return the conditions that a fact's evidence has to meet."""
+    return query.filters.model_copy(update={"kinds": (), "entity_types": ()})
+
+
 def _allowed(hit: GraphHit, query: Query, records: Mapping[str, Record], as_of: datetime) -> bool:
     """Whether the records that a fact is known from may be answers; without any, whether nothing is asked of them."""
-    conditions = query.filters.model_copy(update={"kinds": (), "entity_types": ()})
+    conditions = _of_evidence(query)
     known = [records[one] for one in hit.path.evidence if one is not None and one in records]
     if not known and (conditions.time_range or conditions.task_id or conditions.tool_name or conditions.metadata):
         return False
