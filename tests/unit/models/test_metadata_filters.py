@@ -151,6 +151,13 @@ def test_a_wrong_condition_is_refused_by_its_place_and_never_echoed(asked: objec
     assert len(told) < 300
 
 
+def test_where_tenants_share_an_index_no_range_of_one_holds_a_term_of_another() -> None:
+    for tenant, other in (("acme", "globex"), ("acme", "acm"), ("acme", "")):
+        start, end = span_of("team", None, tenant)
+        assert all(start <= term < end for term in terms_of({"team": "red"}, tenant))
+        assert not any(start <= term < end for term in terms_of({"team": "red"}, other))
+
+
 @pytest.mark.parametrize(
     ("asked", "kinds", "becomes"),
     [

@@ -261,28 +261,28 @@ class TermTest(NamedTuple):
     wanted: bool = True
 
 
-def key_of(field: str) -> str:
-    """Return what the terms of a field begin with."""
-    return hashlib.blake2b(field.encode(), digest_size=_KEY_CHARACTERS // 2).hexdigest()
+def key_of(field: str, tenant_id: str = "") -> str:
+    """Return what the terms of a field begin with: of one tenant, where tenants share an index of terms."""
+    named = f"{tenant_id}\0{field}" if tenant_id else field
+    return hashlib.blake2b(named.encode(), digest_size=_KEY_CHARACTERS // 2).hexdigest()
 
 
-def span_of(field: str, kind: str | None = None) -> TermRange:
+def span_of(field: str, kind: str | None = None, tenant_id: str = "") -> TermRange:
     """Return the range of a field's terms, or of those of one kind."""
-    begin = key_of(field) + (kind or "")
+    begin = key_of(field, tenant_id) + (kind or "")
     return TermRange(begin, begin + "\x7f" if kind is None else begin[:-1] + chr(ord(begin[-1]) + 1))
 
 
-def terms_of(metadata: Mapping[str, object]) -> list[str]:
+def terms_of(metadata: Mapping[str, object], tenant_id: str = "") -> list[str]:
     """Return the terms of a record's metadata; a value of null has none."""
     terms: list[str] = []
     for field, value in metadata.items():
         if value is not None:
-            terms += _terms(field, value)
+            terms += _terms(key_of(field, tenant_id), value)
     return terms
 
 
-def _terms(field: str, value: object) -> list[str]:
-    key = key_of(field)
+def _terms(key: str, value: object) -> list[str]:
     if isinstance(value, bool):
         return [f"{key}{ValueKind.BOOLEAN}{str(value).lower()}"]
     if isinstance(value, int | float):
@@ -335,24 +335,25 @@ def _exactly(value: float) -> str:
     return str(int(value)) if abs(value) < _EXACT_WHOLE and value == int(value) else repr(float(value))
 
 
-def term_tests(conditions: Iterable[FieldCondition]) -> list[TermTest]:
+def term_tests(conditions: Iterable[FieldCondition], tenant_id: str = "") -> list[TermTest]:
     """Return what a record's terms have to meet to meet the conditions."""
     tests: list[TermTest] = []
     for condition in conditions:
+        key = key_of(condition.field, tenant_id)
         for values, wanted in ((condition.any_of, True), (condition.none_of, False)):
             if values:
-                terms = tuple(dict.fromkeys(_terms(condition.field, value)[0] for value in values))
+                terms = tuple(dict.fromkeys(_terms(key, value)[0] for value in values))
                 tests.append(TermTest(terms=terms, wanted=wanted))
         if condition.exists is not None:
-            tests.append(TermTest(span=span_of(condition.field), wanted=condition.exists))
+            tests.append(TermTest(span=span_of(condition.field, None, tenant_id), wanted=condition.exists))
         if condition.bounds:
-            tests.append(TermTest(span=_span_between(condition.field, condition.bounds)))
+            tests.append(TermTest(span=_span_between(key, condition.bounds)))
     return tests
 
 
-def _span_between(field: str, bounds: Mapping[str, float | datetime]) -> TermRange:
+def _span_between(key: str, bounds: Mapping[str, float | datetime]) -> TermRange:
     dated = any(isinstance(bound, datetime) for bound in bounds.values())
-    start = key_of(field) + (MOMENT_KIND if dated else ValueKind.NUMBER)
+    start = key + (MOMENT_KIND if dated else ValueKind.NUMBER)
     end = start + "g"  # above every hexadecimal digit
     for name, bound in bounds.items():
         place = f"{microseconds(bound) + _SIGN:016x}" if isinstance(bound, datetime) else _ordered(bound)

@@ -308,7 +308,7 @@ class OpenSearchIndex:
         """Return the most frequent values of each field among the records that a search is among."""
         if not fields or request.ids == ():
             return {}
-        body = query.count_values(filter_clause(request, valid=True), fields)
+        body = query.count_values(filter_clause(request, valid=True), fields, tenant_id=request.tenant_id)
         (answer,) = self._ask([body], question_deadline(self._settings))
         return query.values_of(answer, fields)
 

@@ -113,7 +113,7 @@ def document(record: Record) -> dict[str, Any]:
     body["valid_until_us"] = microseconds(record.invalid_at) if record.invalid_at else LAST_MOMENT
     if record.source.title:
         body[DOCUMENT] = record.source.title
-    if terms := terms_of(record.metadata):
+    if terms := terms_of(record.metadata, record.tenant_id):
         body[TERMS] = terms
     body["models"] = {embedding.space: embedding.model_id for embedding in record.embeddings}
     body[SPACES] = sorted(body["models"])

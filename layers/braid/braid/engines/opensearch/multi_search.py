@@ -163,7 +163,7 @@ def _conditions(request: SearchRequest, *, outdated: bool) -> list[dict[str, Any
             bounds["lt"] = microseconds(filters.time_range.end)
         # Also without bounds: a time range selects records that have a time.
         clauses.append({"range": {"timestamp_us": bounds}} if bounds else {"exists": {"field": "timestamp_us"}})
-    clauses += [_by_terms(test) for test in term_tests(filters.metadata) if test.wanted]
+    clauses += [_by_terms(test) for test in term_tests(filters.metadata, request.tenant_id) if test.wanted]
     return clauses
 
 
@@ -177,7 +177,8 @@ def _by_terms(test: TermTest) -> dict[str, Any]:
 def _unwanted(request: SearchRequest) -> list[dict[str, Any]]:
     """Return the conditions that no hit may meet, validity aside."""
     untrusted = [{"term": {TRUSTED: False}}] if request.filters.trusted_only else []
-    return untrusted + [_by_terms(test) for test in term_tests(request.filters.metadata) if not test.wanted]
+    tests = term_tests(request.filters.metadata, request.tenant_id)
+    return untrusted + [_by_terms(test) for test in tests if not test.wanted]
 
 
 def conditions_clause(request: SearchRequest) -> dict[str, Any]:

@@ -135,7 +135,9 @@ def ids_of(clause: dict[str, Any], *, most: int) -> dict[str, Any]:
 
 def field_kinds(tenant_id: str, fields: Sequence[str]) -> dict[str, Any]:
     """Return the search that counts a tenant's records by the kinds of values in fields of their metadata."""
-    spans = {f"{place}{kind}": span_of(field, kind) for place, field in enumerate(fields) for kind in ValueKind}
+    spans = {
+        f"{place}{kind}": span_of(field, kind, tenant_id) for place, field in enumerate(fields) for kind in ValueKind
+    }
     counted = {name: {"range": {TERMS: {"gte": span.start, "lt": span.end}}} for name, span in spans.items()}
     return {
         "size": 0,
@@ -155,12 +157,13 @@ def field_kinds_of(answer: Mapping[str, Any], fields: Sequence[str]) -> dict[str
     return {field: found for field, found in kinds.items() if found}
 
 
-def count_values(clause: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    """Return the search that counts the values of fields among the records that a filter lets pass."""
+def count_values(clause: dict[str, Any], fields: Sequence[str], *, tenant_id: str) -> dict[str, Any]:
+    """Return the search that counts the values of a tenant's fields among the records that a filter lets pass."""
+    # What a field's terms begin with is hexadecimal, so that it is no pattern; those that order dates are left out.
+    included = [f"{key_of(field, tenant_id)}[{_KINDS}].*" for field in fields]
     counted = {
-        # What a field's terms begin with is hexadecimal, so that it is no pattern; those that order dates are left out.
-        f"field_{place}": {"terms": {"field": TERMS, "size": FACET_VALUES, "include": f"{key_of(field)}[{_KINDS}].*"}}
-        for place, field in enumerate(fields)
+        f"field_{place}": {"terms": {"field": TERMS, "size": FACET_VALUES, "include": pattern}}
+        for place, pattern in enumerate(included)
     }
     return {"size": 0, "track_total_hits": False, "query": clause, "aggs": counted}
 
