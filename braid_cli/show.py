@@ -143,7 +143,7 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
     console.print(head)
     lines = Table.grid(padding=(0, 1))
     if result.facts:
-        _show_facts(console, result.facts)
+        _show_facts(console, result.facts, title=result.title)
         return
     console.print(Padding(_excerpt(result.citation), (0, 0, 0, 4)))
     for path in result.paths[:1]:
@@ -156,16 +156,19 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
     console.print(Padding(lines, (0, 0, 0, 4)))
 
 
-def _show_facts(console: Console, facts: FactSet) -> None:
-    """Print each fact with when it holds and where it is known from."""
+def _show_facts(console: Console, facts: FactSet, *, title: str) -> None:
+    """Print each fact, unless the title says it, with when it holds and where it is known from."""
     for fact in facts.facts:
         path, cited = fact.path, fact.citation
         since = f"since {path.valid_at:%Y-%m-%d}" if path.valid_at else ""
         until = f"until {path.invalid_at:%Y-%m-%d}" if path.invalid_at else ""
         known = f"from {cited.title}{'' if cited.page is None else f', page {cited.page}'}" if cited else ""
-        line = Text(printable(fact.text))
-        line.append("".join(f" · {printable(part)}" for part in (since, until, known) if part), style="dim")
-        console.print(Padding(line, (0, 0, 0, 4)))
+        said = [] if fact.text == title else [printable(fact.text)]
+        line = Text(" · ").join(
+            [*map(Text, said), *(Text(printable(part), style="dim") for part in (since, until, known) if part)]
+        )
+        if line:
+            console.print(Padding(line, (0, 0, 0, 4)))
     if len({fact.answer for fact in facts.facts}) < facts.count:
         console.print(Padding(Text(f"… of {facts.count}", style="dim"), (0, 0, 0, 4)))
 
