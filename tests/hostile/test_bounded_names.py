@@ -74,7 +74,7 @@ def test_names_make_no_table_column_or_file(tmp_path: Path) -> None:
 
 
 def test_an_index_document_has_no_field_but_its_own_and_those_of_configured_spaces() -> None:
-    own = mapping.document(record("a"))
+    own = mapping.document(record("a", metadata={"team": "red"}))
     written = hostile_writes(7)["records"][0]
     fields = mapping.document(record("b", "", **{name: written[name] for name in ("metadata", "status", "task_id")}))
     assert fields.keys() == own.keys()

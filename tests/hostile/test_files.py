@@ -105,7 +105,7 @@ def require_all(home: Path, held: dict[str, Any]) -> None:
             assert f"a{group}-e" in found_by_words(store, text)
             assert f"a{group}-e" in found_by_meaning(store, f"{text} hums", {f"a{group}-e"})
         apply(store, "b", ("write", 0, 0))
-        assert len(found_by_words(store, word("b", 0, 0))) == 6
+        assert len(found_by_words(store, word("b", 0, 0))) == 7
     finally:
         store.close()
 
