@@ -119,13 +119,12 @@ def facts_of(hits: Iterable[GraphHit]) -> list[Fact]:
         path = hit.path
         if not path.types:
             continue
-        inward = bool(path.inward and path.inward[-1])
-        ends = list(zip(path.ids, path.names or path.ids, strict=True))[-2:]
-        (source_id, source), (target_id, target) = reversed(ends) if inward else ends
+        *_, (source_id, kind, target_id, _) = path.edges()
+        *_, (source, _, target, _) = path.edges(path.names)
         fact = Fact(
-            text=f"{sentence(source, path.types[-1], target)}.",
+            text=f"{sentence(source, kind, target)}.",
             source=source,
-            type=path.types[-1],
+            type=kind,
             target=target,
             source_id=source_id,
             target_id=target_id,

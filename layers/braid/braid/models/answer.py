@@ -13,7 +13,7 @@ from braid.models.records import SourceType
 from braid.models.scalars import Asked, Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 def earliest(moments: Iterable[datetime | None]) -> datetime | None:
@@ -81,6 +81,20 @@ class Path(Frozen):
             message = f"a path of {len(self.types)} edges has evidence of {len(self.evidence)}"
             raise ValueError(message)
         return self
+
+    def edges(self, called: Sequence[str] = ()) -> Iterator[tuple[str, Label, str, str]]:
+        """Yield each edge from the start to the end: what it leads from and to, its type between them, its predicate.
+
+        Parameters
+        ----------
+        called
+            What each vertex is called; their ids when left out.
+        """
+        names, inward = called or self.ids, self.inward or (False,) * len(self.types)
+        predicates = self.predicates or ("",) * len(self.types)
+        for place, (kind, turned, predicate) in enumerate(zip(self.types, inward, predicates, strict=True)):
+            near, far = names[place], names[place + 1]
+            yield (far, kind, near, predicate) if turned else (near, kind, far, predicate)
 
     def onwards(self, further: Path) -> Path:
         """Return this path continued by one that begins at its end; only the other where it returns to this one.

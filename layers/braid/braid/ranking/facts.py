@@ -50,7 +50,7 @@ def rank_facts(
     found: dict[tuple[object, ...], list[tuple[float, GraphHit]]] = {}
     known: set[frozenset[tuple[str, str, str, str]]] = set()
     for hit, explained, wording in scored:
-        edges = frozenset(_edges(hit))
+        edges = frozenset(hit.path.edges())
         if edges in known:
             continue
         known.add(edges)
@@ -67,11 +67,3 @@ def _group(scored: Sequence[tuple[float, GraphHit]], weights: Mapping[str, float
     kept = [hit for score, hit in scored if score == best]
     doubt = WITHOUT_DOUBT + (1.0 - WITHOUT_DOUBT) * max(hit.score for hit in kept)
     return RankedFacts(clamp(best * weights[kept[0].path.ids[0]] * doubt), kept)
-
-
-def _edges(hit: GraphHit) -> Iterable[tuple[str, str, str, str]]:
-    path = hit.path
-    predicates = path.predicates or ("",) * len(path.types)
-    for place, (kind, inward, predicate) in enumerate(zip(path.types, path.inward, predicates, strict=True)):
-        near, far = path.ids[place], path.ids[place + 1]
-        yield (far, kind, near, predicate) if inward else (near, kind, far, predicate)

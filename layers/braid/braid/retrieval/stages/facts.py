@@ -334,11 +334,7 @@ def _fact(hit: GraphHit, records: Mapping[str, Record]) -> Fact:
 
 def _said(path: Path) -> str:
     """Return a path's relationships as sentences, each from its source to its target."""
-    names, said = path.names or path.ids, []
-    predicates = path.predicates or ("",) * len(path.types)
-    for place, (kind, inward, predicate) in enumerate(zip(path.types, path.inward, predicates, strict=True)):
-        ends = (names[place + 1], names[place]) if inward else (names[place], names[place + 1])
-        said.append(sentence(ends[0], kind, ends[1], predicate))
+    said = [sentence(*edge) for edge in path.edges(path.names)]
     return ", and ".join(reversed(said))
 
 
