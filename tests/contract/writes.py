@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import InvalidRequest, StoreError
-from braid.ingestion import checks
+from braid.errors import InvalidRequest, StoreError, StoreTooSlow
+from braid.ingestion import checks, writing
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
 from braid.ports.schema_registry import SchemaVersion
@@ -355,6 +355,18 @@ class WritesContract:
         assert store.graph.stats(ACME).edges == 2
 
     # --- supersession ---
+
+    def test_a_write_that_the_stores_take_too_long_for_ends_and_is_completed_by_repeating_it(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        items = (record("a", "a turbine hums"), record("b", "a pump drips"), edge("a", "b"))
+        with monkeypatch.context() as patch:
+            patch.setattr(writing, "STORES_S", 0.0)
+            with pytest.raises(StoreTooSlow):
+                written(store, *items)
+        assert store.graph.get_many(ACME, ["a", "b"]) == []
+        assert written(store, *items).written == 2
+        assert len(store.graph.relationships(ACME, ids=["a"])) == 1
 
     def test_what_is_superseded_ends_in_index_and_graph_when_the_new_begins(self, store: WriteStore) -> None:
         written(
