@@ -261,16 +261,15 @@ def _once(request: WriteRequest, what: str, items: Sequence[_Named], errors: lis
 
 def _refuse_reserved(given: Given, errors: list[ItemError]) -> None:
     """Refuse records and entities with ids of names that are found in texts."""
-    taken = [("records", name, given.records) for name in given.records if name.startswith(PREFIX)]
-    taken += [("vertices", name, given.vertices) for name in given.vertices if name.startswith(PREFIX)]
-    for what, name, items in taken:
-        item = items[name]
-        if isinstance(item, Vertex) and item.found:
-            continue  # of an interrupted write that is repaired
-        message = f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another"
-        at = next(at for at, one in enumerate(getattr(given.request, what)) if one.id == name)
-        errors.append(ItemError(place=given.request.place(what, at), id=name, field="id", message=message))
-        del items[name]
+    kept: tuple[tuple[str, dict[str, Any]], ...] = (("records", given.records), ("vertices", given.vertices))
+    for what, items in kept:
+        for at, item in enumerate(getattr(given.request, what)):
+            # A vertex that was found is that of an interrupted write that is repaired.
+            if item.id in items and item.id.startswith(PREFIX) and not getattr(item, "found", False):
+                message = f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another"
+                place = given.request.place(what, at)
+                errors.append(ItemError(place=place, id=item.id, field="id", message=message))
+                del items[item.id]
 
 
 def _refuse_too_much(given: Given, errors: list[ItemError]) -> None:
