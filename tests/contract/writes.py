@@ -254,7 +254,11 @@ class WritesContract:
         monkeypatch.setattr(checks, "MAX_TYPES", 7)  # of entities five are the library's own
         written(store, vertex("a", entity_type="Pump"), vertex("b", entity_type="Valve"))
         written(store, *(edge("a", "b", f"FEEDS_{number}") for number in range(4)))
-        of_new_types = (vertex("c", entity_type="Dam"), edge("b", "a", "FEEDS_4"), record("d", entity_type="Weir"))
+        of_new_types = (
+            vertex("c", entity_type="Dam"),
+            edge("b", "a", "FEEDS_4"),
+            record("d", kind=Kind.ENTITY, entity_type="Weir"),
+        )
         report = written(store, vertex("e", entity_type="Pump"), edge("b", "a", "FEEDS_1"), *of_new_types)
         assert [(error.place, error.field) for error in report.errors] == [
             ("vertices[1]", "type"),

@@ -120,10 +120,10 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     if not request.supersede_only:
         _refuse_vectors(given, store, accepted.errors)
     _refuse_newer(given, store, accepted.errors)
-    if not request.supersede_only:
-        _refuse_new_types(given, store, accepted.errors)
     named = sorted({*given.records, *given.vertices})
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
+    if not request.supersede_only:
+        _refuse_new_types(given, store, accepted.errors)
     if request.partial and request.missing is MissingEnds.REFUSE:
         _refuse_astray(given, store, accepted.errors)
     if request.supersede_only:
@@ -288,7 +288,9 @@ def _refuse_too_much(given: Given, errors: list[ItemError]) -> None:
 
 def _refuse_new_types(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
     """Refuse items of types that a tenant's graph has no room for: it has a bounded number of them."""
-    tenant_id, records, vertices, edges = given.request.tenant_id, given.records, given.vertices, given.edges
+    tenant_id, vertices, edges = given.request.tenant_id, given.vertices, given.edges
+    joined = {end for edge in edges.values() for end in (edge.source, edge.target)}.union(given.in_graph)
+    records = {one.id: one for one in given.records.values() if one.kind is Kind.ENTITY or one.id in joined}
     named: list[Record | Vertex] = [*vertices.values(), *records.values()]
     entities = {one.entity_type for one in named if one.entity_type}
     wanted = GraphTypes(frozenset(entities), frozenset(edge.type for edge in edges.values()))
@@ -303,6 +305,7 @@ def _refuse_new_types(given: Given, store: WriteStore, errors: list[ItemError]) 
             errors.append(ItemError(place=places[one.id], id=one.id, field=name, message=_no_room("entity")))
             vertices.pop(one.id, None)
             records.pop(one.id, None)
+            given.records.pop(one.id, None)
     kinds = _Types(known.relationships | {SUPERSEDES, MENTIONS})
     for identity, edge in [each for each in edges.items() if not kinds.admit(each[1].type)]:
         message = _no_room("relationship") + ", and say the difference in `predicate`"

@@ -250,7 +250,7 @@ class EmbeddedSearchIndex:
             tenant = self._store.tenant_number(connection, request.tenant_id)
             if tenant is None or not fields or request.ids == ():
                 return {}
-            return rows.count_values(connection, to_sql(request, tenant), fields)
+            return rows.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))
 
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not; optional."""
