@@ -12,6 +12,7 @@ Time is linear in the length of the text: it is split at white space, and no pat
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -182,7 +183,8 @@ def _names_of_document(
     texts: Sequence[SourceText], given: Mapping[str, str], starts: Mapping[str, int]
 ) -> Iterator[FoundName]:
     tallies: dict[str, _Tally] = {}
-    candidates = [(text, list(_candidates(_CONTROL.sub(" ", text.content[:LONGEST_TEXT]), text.title))) for text in texts]
+    contents = [_CONTROL.sub(" ", text.content[:LONGEST_TEXT]) for text in texts]
+    candidates = [(text, list(_candidates(content, text.title))) for text, content in zip(texts, contents, strict=True)]
     standing = {each.key for _, found in candidates for each in found if each.sure}
     titles = [(text, name) for text in texts for name in title_names(text.title)]
     standing |= {name_key(name) for _, name in titles}
@@ -287,10 +289,10 @@ def _candidates(content: str, title: str = "") -> Iterator[_Candidate]:
 
 def _outside(spans: Sequence[tuple[int, int]], words: Iterable[_Word]) -> Iterator[_Word]:
     """Yield the words that stand in none of some spans; no name goes on behind one."""
-    ahead, apart = sorted(spans), False
+    ahead, apart = deque(sorted(spans)), False
     for word in words:
         while ahead and ahead[0][1] <= word.start:
-            del ahead[0]
+            ahead.popleft()
         if ahead and ahead[0][0] <= word.start:
             apart = True
             continue
