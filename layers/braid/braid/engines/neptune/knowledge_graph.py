@@ -71,17 +71,20 @@ class GremlinGraph:
         self._counts = GraphCounts(connection, counts, self.scan)
 
     @classmethod
-    def connect(cls, settings: Settings, *, counts: StoredCounts | None = None) -> GremlinGraph:
-        """Return the graph that the settings name; no request is sent yet.
+    def connect(
+        cls, settings: Settings, *, counts: StoredCounts | None = None, to_reader: bool = False
+    ) -> GremlinGraph:
+        """Return the graph that the settings name, or its readers, which show a write late; no request is sent yet.
 
         Raises
         ------
         ConfigurationError
             If the endpoint is no WebSocket address, or must be signed and credentials or the region are missing.
         """
-        url = settings.neptune_endpoint
+        name = "neptune_reader_endpoint" if to_reader else "neptune_endpoint"
+        url: str = getattr(settings, name)
         if urlsplit(url).scheme not in ("ws", "wss"):
-            message = f"BRAID_NEPTUNE_ENDPOINT {url!r} is not a ws:// or wss:// address"
+            message = f"BRAID_{name.upper()} {url!r} is not a ws:// or wss:// address"
             raise ConfigurationError(message)
         signed = settings.neptune_iam and url.startswith("wss://")
         return cls(
