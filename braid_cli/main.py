@@ -34,6 +34,8 @@ COMMANDS = {
     "list": "listing",
     "delete": "delete",
     "repair": "repair",
+    "export": "archive",
+    "import": "archive",
     "reembed": "reembed",
     "schema": "schema",
     "models": "models",
