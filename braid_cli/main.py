@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid import __version__
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
+from braid.telemetry.exporting import start
 
 from braid_cli.options import examples
 from braid_cli.terminal import EXIT_BAD_INPUT, EXIT_FAILED, complain
@@ -96,6 +97,7 @@ def main() -> None:
     logging.getLogger("braid").addHandler(warnings := _Warnings())
     chosen = [name for name in sys.argv[1:2] if name in COMMANDS]
     try:
+        start("braid")
         command_line(chosen or COMMANDS)()
     except StoresUnavailable as error:
         complain(f"neither the search index nor the knowledge graph answered: {error}")

@@ -19,6 +19,7 @@ from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.linking_and_seeds import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
+from braid.telemetry import names, recording
 from braid.understanding.selectivity import MAX_COUNTED
 
 if TYPE_CHECKING:
@@ -235,6 +236,25 @@ class Application(Models):
 
     def _run_stages(self, query: Query) -> Answer:
         """Answer by the deployed function or workflow where one is named, else by the stages of this process."""
+        asked = {names.OPERATION: names.RETRIEVAL, names.PROVIDER: "braid", names.TENANT: query.tenant_id}
+        if self.settings.log_queries:
+            asked[names.QUERY_TEXT] = query.text
+        with recording.operation(names.RETRIEVAL, asked, duration=names.OPERATION_DURATION) as running:
+            answer = self._answered(query)
+            running.set(
+                {
+                    names.TOP_K: query.top_k,
+                    names.ANSWER: answer.trace_id,
+                    names.STRATEGY: answer.plan.strategy,
+                    names.MODE: answer.plan.mode,
+                    names.INTENT: answer.plan.intent,
+                    names.RESULTS: len(answer.results),
+                    names.DEGRADED: answer.degraded,
+                }
+            )
+            return answer
+
+    def _answered(self, query: Query) -> Answer:
         if self._answered_elsewhere:
             return self._answered_elsewhere.answer(query)
         from braid.retrieval import pipeline
@@ -269,7 +289,14 @@ class Application(Models):
         from braid.ingestion import writing
 
         deadline.check()
-        with deadline.suspended():  # a write that has begun is completed
+        with (
+            recording.operation(
+                names.WRITE,
+                {names.OPERATION: names.WRITE, names.TENANT: request.tenant_id, names.RECORDS: len(request.records)},
+                duration=names.OPERATION_DURATION,
+            ),
+            deadline.suspended(),  # a write that has begun is completed
+        ):
             return writing.write(request, self)
 
     @cached_property
