@@ -12,6 +12,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import h11
@@ -198,8 +199,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_of(listening: socket.socket) -> str:
-    """Return where a socket is reached."""
+    """Return where a socket is reached from this machine, whatever other addresses it has."""
     host, port = listening.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 

@@ -23,7 +23,7 @@ from braid.telemetry import names, recording
 from braid.understanding.selectivity import MAX_COUNTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from braid.api.quotas import Quotas
     from braid.engines.aws.functions import AnswerFunction, IngestFunction
@@ -235,12 +235,15 @@ class Application(Models):
         return self.quotas.answer(query, self._run_stages)
 
     def _run_stages(self, query: Query) -> Answer:
-        """Answer by the deployed function or workflow where one is named, else by the stages of this process."""
+        return self.traced(query, self._answered)
+
+    def traced(self, query: Query, answered_by: Callable[[Query], Answer]) -> Answer:
+        """Answer a question by a function, and record that as one retrieval."""
         asked = {names.OPERATION: names.RETRIEVAL, names.PROVIDER: "braid", names.TENANT: query.tenant_id}
         if self.settings.log_queries:
             asked[names.QUERY_TEXT] = query.text
         with recording.operation(names.RETRIEVAL, asked, duration=names.OPERATION_DURATION) as running:
-            answer = self._answered(query)
+            answer = answered_by(query)
             running.set(
                 {
                     names.TOP_K: query.top_k,
@@ -255,6 +258,7 @@ class Application(Models):
             return answer
 
     def _answered(self, query: Query) -> Answer:
+        """Answer by the deployed function or workflow where one is named, else by the stages of this process."""
         if self._answered_elsewhere:
             return self._answered_elsewhere.answer(query)
         from braid.retrieval import pipeline

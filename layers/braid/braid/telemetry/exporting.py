@@ -20,6 +20,7 @@ from braid.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk.resources import Resource
 
 ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -108,15 +109,13 @@ def _export_metrics(resource: Resource) -> None:
 
 
 def _export_logs(resource: Resource) -> None:
-    from opentelemetry._logs import set_logger_provider
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
     provider = LoggerProvider(resource=resource)
     provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
-    set_logger_provider(provider)
-    _LOG_HANDLERS.append(LogExport())
+    _LOG_HANDLERS.append(LogExport(provider))
     logging.getLogger("braid").addHandler(_LOG_HANDLERS[0])
     _FLUSHES.append(provider.force_flush)
 
@@ -127,16 +126,20 @@ class LogExport(logging.Handler):
     The SDK's own handler adds the messages of exceptions, which may quote what was asked.
     """
 
+    def __init__(self, provider: LoggerProvider) -> None:
+        super().__init__()
+        self._provider = provider
+
     def emit(self, record: logging.LogRecord) -> None:
         """Hand one record on, with the current trace context."""
-        from opentelemetry._logs import LogRecord, SeverityNumber, get_logger
+        from opentelemetry._logs import LogRecord, SeverityNumber
 
         fields = {
             name: value
             for name, value in vars(record).items()
             if name not in _STANDARD and isinstance(value, str | bool | int | float)
         }
-        get_logger(record.name).emit(
+        self._provider.get_logger(record.name).emit(
             LogRecord(
                 timestamp=int(record.created * 1e9),
                 severity_text=record.levelname,
