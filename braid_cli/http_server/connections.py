@@ -9,6 +9,7 @@ has one at a time, and of the tenant with the most the oldest are dropped when t
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections import Counter
 from http import HTTPStatus
@@ -193,7 +194,8 @@ def listen(host: str, port: int) -> socket.socket:
         listening.bind(address)
         listening.listen()  # whoever reads the address may connect at once
     except OSError as error:
-        message = f"--host {host} --port {port}: {error.strerror or error}"
+        free = "; --port 0 takes a free one" if error.errno == errno.EADDRINUSE else ""
+        message = f"--host {host} --port {port}: {error.strerror or error}{free}"
         raise InvalidRequest(message) from error
     return listening
 
