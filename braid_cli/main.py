@@ -7,11 +7,12 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path  # noqa: TC003 - typer reads annotations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from braid import __version__
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
+from braid.telemetry.exporting import start
 
 from braid_cli.options import examples
 from braid_cli.terminal import EXIT_BAD_INPUT, EXIT_FAILED, complain
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
 EXTRAS = {"gremlin_python": "aws", "opensearchpy": "aws", "mcp": "mcp"}
 """The extra that brings a package that is not there."""
+USAGE_ERROR = typer.BadParameter.__mro__[1]
+"""What typer raises for a wrong command line; of its kinds it exports this one."""
 COMMANDS = {
     "demo": "demo",
     "search": "search",
@@ -98,7 +101,11 @@ def main() -> None:
     logging.getLogger("braid").addHandler(warnings := _Warnings())
     chosen = [name for name in sys.argv[1:2] if name in COMMANDS]
     try:
-        command_line(chosen or COMMANDS)()
+        start("braid")
+        sys.exit(command_line(chosen or COMMANDS)(standalone_mode=False))
+    except USAGE_ERROR as error:
+        _complain_of_usage(error)
+        sys.exit(EXIT_BAD_INPUT)
     except StoresUnavailable as error:
         complain(f"neither the search index nor the knowledge graph answered: {error}")
         sys.exit(EXIT_FAILED)
@@ -115,6 +122,16 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
     finally:
         logging.getLogger("braid").removeHandler(warnings)
+
+
+def _complain_of_usage(error: Any) -> None:  # noqa: ANN401 - its class is not exported
+    """Say in one line what is wrong with a command line; one without arguments is answered with help."""
+    message = error.format_message().replace("Value error, ", "")
+    if "\n" in message:
+        error.show()
+        return
+    where = error.ctx.command_path if error.ctx else "braid"
+    complain(f"{message.rstrip('.')}; `{where} --help` shows what there is")
 
 
 class _Warnings(logging.Handler):

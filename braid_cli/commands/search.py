@@ -138,7 +138,7 @@ def _ask(query: Query, application: Application, *, state_machine: bool) -> Answ
         from braid_cli.state_machine.interpreter import Workflow
 
         with Workflow() as workflow:
-            return workflow.answer(query)
+            return application.traced(query, workflow.answer)
     from braid.retrieval import pipeline
 
-    return pipeline.answer(query, application)
+    return application.traced(query, lambda asked: pipeline.answer(asked, application))

@@ -145,7 +145,8 @@ def test_a_function_has_its_code_and_either_both_layers_or_an_image(name: str) -
         assert (ROOT / metadata["Dockerfile"]) == ROOT / "functions" / "Dockerfile"
         assert metadata["DockerBuildArgs"]["FUNCTION"] == metadata["DockerTag"] == FOLDERS[name]
     else:
-        assert properties["Layers"] == ["BraidLayer", "SharedLayer"]
+        telemetry = ["SendsTelemetry", "TelemetryLayer", "AWS::NoValue"]
+        assert properties["Layers"] == ["BraidLayer", "SharedLayer", telemetry]
         assert ROOT / properties["CodeUri"] == folder
         assert properties["Runtime"] == "python3.13"
 

@@ -28,6 +28,7 @@ from braid.retrieval.stages.states import (
     Searched,
     SearchStageRequest,
 )
+from braid.telemetry import recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,7 +216,7 @@ class _Run:
             lost=self.lost,
         )
         try:
-            return _retrying(self.stages.fuse_rerank, request)
+            return _retrying("fuse_rerank", self.stages.fuse_rerank, request)
         except Exception as error:
             # The reranker may be the cause: the second try goes without it.
             if type(error).__name__ in REFUSED_BY_FUSE:
@@ -223,14 +224,14 @@ class _Run:
             self.lost["rerank"] = Lost(error=type(error).__name__, cause=str(error))
             second = request.model_copy(update={"without_rerank": True, "lost": self.lost})
         try:
-            return _retrying(self.stages.fuse_rerank, second)
+            return _retrying("fuse_rerank", self.stages.fuse_rerank, second)
         except Exception as error:
             raise StoresUnavailable(str(error)) from error
 
     def _attempt(self, name: str, stage: Callable[[_Request], _T], request: _Request) -> _T | None:
         """Run a stage with retries; a lost one is recorded in ``lost``, and gives None."""
         try:
-            return _retrying(stage, request)
+            return _retrying(name, stage, request)
         except Exception as error:
             # As the state machine's States.ALL: a lost stage never fails the answer.
             if name == "plan" and type(error).__name__ in REFUSED_BY_PLAN:
@@ -248,5 +249,6 @@ _Request = TypeVar("_Request")
     wait=wait_random(0, 0.2),
     reraise=True,
 )
-def _retrying(stage: Callable[[_Request], _T], request: _Request) -> _T:
-    return stage(request)
+def _retrying(name: str, stage: Callable[[_Request], _T], request: _Request) -> _T:
+    with recording.stage(name):
+        return stage(request)

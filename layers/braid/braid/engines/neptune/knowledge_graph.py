@@ -24,6 +24,7 @@ from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of
 from braid.ranking import graph_walks
+from braid.telemetry.recording import store_calls
 from braid.understanding.names import match_score
 from braid.understanding.tokens import normalise
 
@@ -47,6 +48,7 @@ MOST_LINKED = 10_000
 _T = TypeVar("_T")
 
 
+@store_calls("gremlin")
 class GremlinGraph:
     """Entities and relationships over one connection; implements :class:`braid.ports.knowledge_graph.WritableGraph`.
 

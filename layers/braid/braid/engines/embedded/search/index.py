@@ -19,6 +19,7 @@ from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, check_vectors
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _GRAPHS_IN_MEMORY = 32
 
 
+@store_calls("sqlite")
 class EmbeddedSearchIndex:
     """Records in SQLite, words in FTS5, vectors in HNSW; implements :class:`braid.ports.search_index.SearchIndex`.
 
