@@ -1,4 +1,4 @@
-"""Embeds a JSON array of texts from standard input with Braid's default encoder; writes float32 as base64."""
+"""Embeds each line of standard input, a JSON array of texts, with Braid's default encoder; writes float32 as base64."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from braid.models import EmbeddingType
 
 
 def main() -> None:
-    """Embed what standard input holds."""
-    texts: list[str] = json.loads(sys.stdin.buffer.read())
+    """Embed until standard input ends."""
     library = application()
     encoder = library.encoder_for(library.model_for(EmbeddingType.GENERAL), threads=2)
-    sys.stdout.write(base64.b64encode(b"".join(encoder.encode(texts))).decode("ascii"))
+    for line in sys.stdin:
+        texts: list[str] = json.loads(line)
+        sys.stdout.write(base64.b64encode(b"".join(encoder.encode(texts))).decode("ascii") + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asked import TOP, Given, measure
 from txtai import Embeddings
@@ -15,8 +15,11 @@ def build(given: Given) -> Mapping[str, Callable[[int], Sequence[str]]]:
     """Index the passages twice."""
     rows = list(zip(given.ids, given.texts, [None] * len(given.ids), strict=True))
 
+    def transform(texts: Sequence[str]) -> Any:  # noqa: ANN401 - an array; txtai takes no bound method
+        return given.encode(texts)
+
     def way(*, hybrid: bool) -> Callable[[int], Sequence[str]]:
-        index = Embeddings(method="external", transform=given.encode, hybrid=hybrid, content=False)
+        index = Embeddings(method="external", transform=transform, hybrid=hybrid, content=False)
         index.index(rows)
         return lambda number: [str(found) for found, _ in index.search(given.questions[number], TOP)]
 

@@ -107,16 +107,18 @@ def _prepare(folder: Path, dataset: Dataset, say: Callable[[str], None]) -> Path
     say(f"{dataset.name}: embedding")
     given.mkdir(parents=True, exist_ok=True)
     passages = _lines(folder / "corpus.jsonl")
+    entities = _lines(folder / "entities.jsonl")
+    passages += [{"_id": row["id"], "title": row["name"], "text": row["content"]} for row in entities if "content" in row]
     texts = ["\n".join(filter(None, (row.get("title"), row["text"]))) for row in passages]
-    entities = {row["id"]: row["name"] for row in _lines(folder / "entities.jsonl")}
+    named = {row["id"]: row["name"] for row in entities}
     mentions: dict[str, list[str]] = {}
     facts = []
     for edge in _lines(folder / "relationships.jsonl"):
         source, target = edge["source"], edge["target"]
-        if source in entities and target in entities:
-            facts.append((entities[source], edge["type"], entities[target], edge.get("evidence", "")))
-        elif source in entities:
-            mentions.setdefault(target, []).append(entities[source])
+        if source in named and target in named:
+            facts.append((named[source], edge["type"], named[target], edge.get("evidence", "")))
+        elif source in named:
+            mentions.setdefault(target, []).append(named[source])
     library = application()
     encoder = library.encoder_for(library.model_for(EmbeddingType.GENERAL), threads=2)
     questions = [judged.query.text for judged in dataset.judged]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 import json
 import os
 import re
@@ -194,7 +197,9 @@ def test_every_block_of_a_document_does_what_the_document_says(
             for name, value in reader.variables.items():
                 monkeypatch.setenv(name, value)
             capfd.readouterr()
-            exec(compile(block.text, block.place, "exec"), reader.names)  # noqa: S102 - of our own documentation
+            code = compile(block.text, block.place, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            if inspect.iscoroutine(awaited := eval(code, reader.names)):  # noqa: S307 - of our own documentation
+                asyncio.run(awaited)
             printed = capfd.readouterr().out
     for held in reader.names.values():
         if callable(close := getattr(held, "close", None)) and not isinstance(held, type):

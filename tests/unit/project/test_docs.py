@@ -87,7 +87,7 @@ def test_every_setting_of_the_documentation_exists() -> None:
 
 
 def test_every_fence_says_a_language_that_is_known() -> None:
-    for document in WITH_BLOCKS:
+    for document in (path for path in WITH_BLOCKS if path.suffix == ".md"):
         found = blocks(document)
         assert {block.language for block in found} <= LANGUAGES, document
         assert 2 * len(found) == len(re.findall(r"(?m)^ *```", document.read_text(encoding="utf-8"))), document
