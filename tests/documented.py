@@ -58,7 +58,7 @@ def _of_cell(name: str, cell: dict[str, Any]) -> Iterator[Block]:
     source = "".join(cell["source"])
     magic, _, rest = source.partition("\n")
     in_shell = magic == "%%bash"
-    reason = cell["metadata"].get("braid", {}).get("not_run", "")
+    reason = cell["metadata"].get("braid", {}).get("not run", "")
     place = f"{name}:{cell['id']}"
     yield Block(place, "sh" if in_shell else "python", "", rest if in_shell else source, reason)
     for output in cell["outputs"]:

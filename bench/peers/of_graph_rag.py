@@ -39,7 +39,10 @@ def build(given: Given) -> Mapping[str, Callable[[int], Sequence[str]]]:
         walk = GraphRetriever(store=store, edges=[("names", "names")], strategy=strategy)
         return lambda number: [str(found.id) for found in walk.invoke(given.questions[number])]
 
-    ways = {"vectors": lambda number: [str(found.id) for found in store.similarity_search(given.questions[number], TOP)]}
+    def nearest(number: int) -> list[str]:
+        return [str(found.id) for found in store.similarity_search(given.questions[number], TOP)]
+
+    ways: dict[str, Callable[[int], Sequence[str]]] = {"vectors": nearest}
     if any(given.mentions.values()):
         ways["walk, eager"] = way(Eager(select_k=TOP, start_k=4, max_depth=1))
         ways["walk, MMR"] = way(Mmr(select_k=TOP, start_k=4, max_depth=2))

@@ -44,8 +44,12 @@ def build(given: Given) -> Mapping[str, Callable[[int], Sequence[str]]]:
     vars(module)["_get_embedding_model_class"] = lambda **_: lambda **__: Prepared(given)
     hippo = HippoRAG(save_dir=folder, llm_model_name="none", embedding_model_name="prepared")
     hippo.global_config.retrieval_top_k = TOP
-    hippo.rerank_filter = lambda _query, items, indices, len_after_rerank=None: (  # all facts, in their order
-        indices[:len_after_rerank], items[:len_after_rerank], {"confidence": None}
+    hippo.rerank_filter = (
+        lambda _query, items, indices, len_after_rerank=None: (  # all facts, in their order
+            indices[:len_after_rerank],
+            items[:len_after_rerank],
+            {"confidence": None},
+        )
     )
     from hipporag.utils.misc_utils import compute_mdhash_id
 

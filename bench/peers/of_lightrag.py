@@ -61,15 +61,18 @@ def build(given: Given) -> Mapping[str, Callable[[int], Sequence[str]]]:
         {"content": text, "source_id": identity, "chunk_order_index": 0}
         for identity, text in zip(given.ids, given.texts, strict=True)
     ]
-    loop.run_until_complete(
-        library.ainsert_custom_kg({"chunks": chunks, "entities": entities, "relationships": facts})
-    )
+    loop.run_until_complete(library.ainsert_custom_kg({"chunks": chunks, "entities": entities, "relationships": facts}))
 
     def way(mode: str) -> Callable[[int], Sequence[str]]:
         def ask(number: int) -> list[str]:
             text = given.questions[number]
             param = QueryParam(
-                mode=mode, only_need_context=True, enable_rerank=False, chunk_top_k=TOP, ll_keywords=[text], hl_keywords=[text]
+                mode=mode,
+                only_need_context=True,
+                enable_rerank=False,
+                chunk_top_k=TOP,
+                ll_keywords=[text],
+                hl_keywords=[text],
             )
             found = loop.run_until_complete(library.aquery_data(text, param))
             chunks = found.get("data", {}).get("chunks", [])

@@ -108,7 +108,9 @@ def _prepare(folder: Path, dataset: Dataset, say: Callable[[str], None]) -> Path
     given.mkdir(parents=True, exist_ok=True)
     passages = _lines(folder / "corpus.jsonl")
     entities = _lines(folder / "entities.jsonl")
-    passages += [{"_id": row["id"], "title": row["name"], "text": row["content"]} for row in entities if "content" in row]
+    passages += [
+        {"_id": row["id"], "title": row["name"], "text": row["content"]} for row in entities if "content" in row
+    ]
     texts = ["\n".join(filter(None, (row.get("title"), row["text"]))) for row in passages]
     named = {row["id"]: row["name"] for row in entities}
     mentions: dict[str, list[str]] = {}
@@ -149,7 +151,9 @@ def _measured(name: str, folder: Path, given: Path, dataset: Dataset) -> dict[st
     answers.unlink(missing_ok=True)
     try:
         python, script = _environment(name), HERE / PEERS[name].script
-        command = [str(python), str(script)] if PEERS[name].packages else [str(python), "-m", f"bench.peers.{script.stem}"]
+        command = (
+            [str(python), str(script)] if PEERS[name].packages else [str(python), "-m", f"bench.peers.{script.stem}"]
+        )
         pinned = ["taskset", "--cpu-list", CORES, *command] if shutil.which("taskset") else command
         subprocess.run(  # noqa: S603 - our own script, in an environment that was made here
             [*pinned, str(given), str(answers), str(folder.resolve())],
@@ -215,7 +219,8 @@ def as_markdown(known: dict[str, Any]) -> str:
                 quality = " | ".join(f"{found[metric]:.3f}" for metric in METRICS)
                 times = f"{found['p50_ms']:.1f} | {found['p95_ms']:.1f} | {found['cpu_p50_ms']:.1f}"
                 parts.append(
-                    f"| {name} {row['version']}, {way} | {quality} | {times} | {row['memory_mb']:.0f} | {row['built_s']:.0f} |"
+                    f"| {name} {row['version']}, {way} | {quality} | {times} "
+                    f"| {row['memory_mb']:.0f} | {row['built_s']:.0f} |"
                 )
         loads = [f"{row['load']:.0f}" for row in rows.values() if "load" in row]
         parts += ["", f"The machine's load average after each: {', '.join(loads)}.", ""]

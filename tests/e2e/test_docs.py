@@ -18,6 +18,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid import Braid
 
 from tests.documented import DOCUMENTS, OUTPUT, ROOT, blocks, differences
 from tests.e2e.conftest import environment
@@ -65,7 +66,9 @@ def write_files(folder: Path) -> None:
     data = folder / "my-data"
     (data / "qrels").mkdir(parents=True)
     texts = [{"_id": name, "text": f"Whom to ask about {name}: the {name} office."} for name in SUBJECTS]
-    asked = [{"_id": f"q{name}", "text": f"Who answers for {name}?", "metadata": {"kind": "look-up"}} for name in SUBJECTS]
+    asked = [
+        {"_id": f"q{name}", "text": f"Who answers for {name}?", "metadata": {"kind": "look-up"}} for name in SUBJECTS
+    ]
     for file, lines in {"corpus": texts, "queries": asked}.items():
         (data / f"{file}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     judged = "".join(f"q{name}\t{name}\t1\n" for name in SUBJECTS)
@@ -110,9 +113,12 @@ class Reader:
             return self._until_it_speaks(words)
         if words[0] == "mcp":  # which reads standard input
             return self._type(shlex.join(["braid", *words]))
-        done = self.braid(*words, home=self.folder / "home", BRAID_MODELS=self.variables["BRAID_MODELS"])
+        settings = {name: value for name, value in self.variables.items() if name.startswith("BRAID_")}
+        done = self.braid(*words, home=self.folder / "home", **settings)
         # `tune` says by its status that nothing is better than what is in force.
-        assert done.status in ({0, 1} if words[0] == "tune" else {0}), f"braid {shlex.join(words)}: {done.out}{done.err}"
+        assert done.status in ({0, 1} if words[0] == "tune" else {0}), (
+            f"braid {shlex.join(words)}: {done.out}{done.err}"
+        )
         return done.out
 
     def _until_it_speaks(self, words: list[str]) -> str:
@@ -163,9 +169,7 @@ class Reader:
 
 
 @pytest.fixture
-def reader(
-    home: Path, tmp_path: Path, braid: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Reader]:
+def reader(home: Path, tmp_path: Path, braid: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """Return a reader with a store of the demo's first archive and the files that the documents speak of."""
     write_files(tmp_path)
     shutil.copytree(home, tmp_path / "home", ignore=shutil.ignore_patterns("models"))
@@ -202,8 +206,8 @@ def test_every_block_of_a_document_does_what_the_document_says(
                 asyncio.run(awaited)
             printed = capfd.readouterr().out
     for held in reader.names.values():
-        if callable(close := getattr(held, "close", None)) and not isinstance(held, type):
-            close()
+        if isinstance(held, Braid):
+            held.close()
 
 
 def test_a_block_that_is_not_run_says_one_of_a_few_reasons(figures: list[str]) -> None:
