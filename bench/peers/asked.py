@@ -29,6 +29,8 @@ class Given:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         read: dict[str, Any] = json.loads((folder / "given.json").read_text(encoding="utf-8"))
+        self.home = Path(read["home"])
+        """Braid's own store of the dataset."""
         self.ids: list[str] = read["ids"]
         self.texts: list[str] = read["texts"]
         """Title, line break, text."""

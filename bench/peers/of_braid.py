@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.app import Application
@@ -15,13 +11,10 @@ from braid.retrieval import pipeline
 from braid.settings import Settings
 
 from bench.peers.asked import TOP, Given, measure
-from braid_cli.datasets.dataset import read_dataset
-from braid_cli.datasets.ingest import ingest
+from braid_cli.evaluation.run import TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-TENANT = "peers"
 
 
 class Prepared:
@@ -33,8 +26,9 @@ class Prepared:
         self.model_id, self.space, self.dimension, self.given = model.id, space_of(model), model.dimension, given
 
     def token_ends(self, text: str) -> list[int]:
-        """Return where a token ends, about: what is longer than the encoder reads is embedded in parts."""
-        return [found.end() for found in re.finditer(r"\w{1,5}|[^\w\s]", text)]
+        """Return nothing: only questions are embedded here, which are not cut."""
+        del text
+        return []
 
     def encode(self, texts: Sequence[str], *, instruction: str = "") -> list[bytes]:  # noqa: ARG002 - the default model takes none
         """Return one vector a text."""
@@ -54,10 +48,8 @@ class Peer(Application):
 
 
 def build(given: Given) -> Mapping[str, Callable[[int], Sequence[str]]]:
-    """Ingest the dataset folder, and answer as by default and by vectors and words alone."""
-    home = Path(tempfile.mkdtemp(prefix="braid-peers-"))
-    application = Peer(Settings(home=home).uncached(), given)
-    ingest(read_dataset(Path(sys.argv[3]), TENANT, judged=True, graph=application.settings.graph), application)
+    """Open the store that was made of the dataset folder, and answer as by default and by vectors and words alone."""
+    application = Peer(Settings(home=given.home).uncached(), given)
 
     def way(**fields: object) -> Callable[[int], Sequence[str]]:
         def ask(number: int) -> list[str]:

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +34,7 @@ CACHE = user_cache_path("braid") / "peers"
 SECONDS = 1_200
 """Of one library on one dataset."""
 CORES = "0,1"
+PAGE = 500
 METRICS = ("recall@2", "recall@5", "ndcg@10")
 
 
@@ -90,16 +92,19 @@ def measure(
             if name in rows and not again:
                 continue
             say(f"{dataset.name}: {name}")
-            rows[name] = _measured(name, folder, given, dataset)
+            rows[name] = _measured(name, given, dataset)
             file.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
             (out / "peers.md").write_text(as_markdown(known), encoding="utf-8")
     return known
 
 
 def _prepare(folder: Path, dataset: Dataset, say: Callable[[str], None]) -> Path:
-    """Embed passages and questions once, and write what every library is given."""
+    """Write what every library is given; vectors of long passages are those of their first part."""
     from braid.app import application
     from braid.models import EmbeddingType
+
+    from braid_cli.datasets.ingest import ingest
+    from braid_cli.evaluation.run import TENANT, isolated_engines
 
     given = CACHE / f"{dataset.name}-{dataset.content_hash[:12]}"
     if (given / "given.json").exists():
@@ -122,13 +127,22 @@ def _prepare(folder: Path, dataset: Dataset, say: Callable[[str], None]) -> Path
         elif source in named:
             mentions.setdefault(target, []).append(named[source])
     library = application()
-    encoder = library.encoder_for(library.model_for(EmbeddingType.GENERAL), threads=2)
+    with closing(isolated_engines(dataset, library)) as own:  # the store that `braid eval` keeps of this folder
+        ingest(dataset, own, threads=os.cpu_count())
+        encoder = library.encoder_for(library.model_for(EmbeddingType.GENERAL), threads=2)
+        ids = [row["_id"] for row in passages]
+        stored = {
+            record.id: record.embeddings[0].vector
+            for page in (ids[at : at + PAGE] for at in range(0, len(ids), PAGE))
+            for record in own.index.get_many(TENANT, page, with_vectors=True)
+        }
+        home = own.settings.home
     questions = [judged.query.text for judged in dataset.judged]
-    for name, batch in (("vectors", texts), ("questions", questions)):
-        vectors = [np.frombuffer(vector, dtype=np.float32) for vector in encoder.encode(batch)]
-        np.save(given / f"{name}.npy", np.stack(vectors))
+    for name, made in (("vectors", [stored[name] for name in ids]), ("questions", encoder.encode(questions))):
+        np.save(given / f"{name}.npy", np.stack([np.frombuffer(vector, dtype=np.float32) for vector in made]))
     written = {
-        "ids": [row["_id"] for row in passages],
+        "home": str(home),
+        "ids": ids,
         "texts": texts,
         "questions": questions,
         "mentions": mentions,
@@ -145,7 +159,7 @@ def _lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def _measured(name: str, folder: Path, given: Path, dataset: Dataset) -> dict[str, Any]:
+def _measured(name: str, given: Path, dataset: Dataset) -> dict[str, Any]:
     """Return one library's figures, or under ``error`` why there are none."""
     answers = given / f"{name}.json"
     answers.unlink(missing_ok=True)
@@ -156,7 +170,7 @@ def _measured(name: str, folder: Path, given: Path, dataset: Dataset) -> dict[st
         )
         pinned = ["taskset", "--cpu-list", CORES, *command] if shutil.which("taskset") else command
         subprocess.run(  # noqa: S603 - our own script, in an environment that was made here
-            [*pinned, str(given), str(answers), str(folder.resolve())],
+            [*pinned, str(given), str(answers)],
             env=os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
             check=True,
             capture_output=True,
