@@ -105,7 +105,8 @@ def _add_questions(server: MCPServer, store: Store) -> None:
         if found.confidence < LIKELY:
             rather = "it may not be stored: say so rather than guess"
             remarks.append(f"{in_words(found.confidence).capitalize()} ({found.confidence:.2f} of 1); {rather}.")
-        return "\n".join([*remarks, _fenced(_within(budget, found), "search")])
+        read = [f"“{phrase}” was read as {name}.\n" for phrase, name in found.answer.misspelt.items()]
+        return "\n".join([*remarks, _fenced("".join(read) + _within(budget, found), "search")])
 
     @server.tool(title="Context", annotations=_READS, structured_output=False)
     def context(question: Question, budget: Budget = 3_000) -> str:

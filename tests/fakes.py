@@ -86,6 +86,9 @@ class FakeIndex:
     def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
         raise NotImplementedError
 
+    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+        raise NotImplementedError
+
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return the records of the request that meet its filters, and keep the call as a search."""
         self.searches.append(request)

@@ -127,7 +127,10 @@ def search(
         print_json(answer.model_dump(mode="json"))
         return
     if answer.unknown_entity:
-        raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}")
+        from braid.retrieval.tenant_questions import Interface, did_you_mean
+
+        similar = did_you_mean(Interface(application, tenant).similar_names(answer.unknown_entity))
+        raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}{similar}")
     from braid_cli.show import show_answer
 
     show_answer(out, answer, explain=explain)

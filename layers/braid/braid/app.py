@@ -148,7 +148,20 @@ class Application(Models):
         with deadline.within(GRAPH_S, share=SHARE):
             # What is kept is of the present: another moment may be before something began to be valid.
             graph = self.graph if request.query.as_of else self.caches.graph(request.query.tenant_id)
-            return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
+            return graph_expand.run(
+                request,
+                graph=graph,
+                now=self.now(),
+                budget=self.budget(self.fitted.parameters),
+                unknown_words=self._unknown_words,
+            )
+
+    def _unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some words no text of a tenant has; none when the index does not answer."""
+        try:
+            return self.index.unknown_words(tenant_id, words)
+        except StoreError:
+            return frozenset()
 
     def budget(self, parameters: FusionParameters) -> Budget:
         """Return the limits of walks and propagation with given fusion parameters."""
