@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.understanding.tokens import (
@@ -83,13 +85,14 @@ def misspellings(name: str) -> list[str]:
 
     They are the name and what is left of it without each letter of its words of five and more, so that a letter that
     is missing, too many, wrong or in the wrong place is found by equal keys (as in SymSpell). Digits are never wrong:
-    LX-400 is not LX-500.
+    LX-400 is not LX-500. Each key is a hash of 48 bits: there are many, and nobody reads them.
     """
     if len(name) > MAX_MISSPELT:
         return []
     long = [match.span() for match in _LONG_WORD.finditer(name)]
     left_out = [name[:at] + name[at + 1 :] for start, end in long for at in range(start, end)]
-    return [MISSPELT + key for key in dict.fromkeys((name, *left_out))] if left_out else []
+    keys = dict.fromkeys((name, *left_out)) if left_out else ()
+    return [MISSPELT + b64encode(blake2b(key.encode(), digest_size=6).digest()).decode() for key in keys]
 
 
 def without_brackets(name: str) -> str:
