@@ -43,7 +43,7 @@ def test_relations_of_strangers_are_marked_and_left_out_where_asked(braid: Braid
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("related", "Kelson"), "braid: ENTITY: nothing in the graph is called 'Kelson'"),
+        (("related", "Kelson"), "braid: ENTITY: nothing in the graph is called 'Kelson'; did you mean Keelson?"),
         (("related", "Keelson", "--depth", "9"), "braid: --depth: "),
         (("related", "Keelson", "--type", "no type"), "braid: --type"),
         (
