@@ -61,6 +61,12 @@ def test_what_is_wrong_is_said_by_its_option(braid: Braid, arguments: tuple[str,
     assert one_line(done).startswith(problem)
 
 
+def test_a_misspelt_name_is_said_to_be_read_as_another(braid: Braid) -> None:
+    done = braid("search", "Who owns Keelsn?", *TENANT)
+    assert "“keelsn” was read as Keelson" in done.out
+    assert "Platform team owns Keelson" in done.out
+
+
 def test_a_graph_query_is_read_from_a_file(braid: Braid, tmp_path: Path) -> None:
     file = tmp_path / "owners.json"
     file.write_text(json.dumps(OWNERS), encoding="utf-8")
