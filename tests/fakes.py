@@ -30,7 +30,7 @@ from braid.retrieval.stages.fuse_rerank import Limits
 from braid.retrieval.stages.states import FuseRequest, GraphFound, Searched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from braid.models import Answer, FacetValue, Relationship, ValueKind, Vertex
     from braid.ports.graph_query import GraphQuery
@@ -263,6 +263,7 @@ def fused(
     schema_version: int = 1,
     limits: Limits | None = None,
     drifted: DriftedRecordQueue | None = None,
+    uses: Callable[[str], Mapping[str, float]] | None = None,
     **pieces: Any,
 ) -> Answer:
     """Run the fuse_rerank stage over the given pieces, with what is not given left at its default."""
@@ -275,4 +276,5 @@ def fused(
         schema_version=schema_version,
         limits=limits or Limits(),
         drifted=drifted,
+        uses=uses,
     )

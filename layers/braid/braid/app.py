@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Searched,
         SearchStageRequest,
     )
+    from braid.retrieval.use_counts import UseCounts
     from braid.settings import Settings
 
 
@@ -193,6 +194,7 @@ class Application(Models):
                 reranked=self.settings.rerank_candidates,
             ),
             drifted=self._drifted,
+            uses=self.uses.of,
         )
 
     @property
@@ -230,7 +232,16 @@ class Application(Models):
     def answer(self, query: Query) -> Answer:
         """Answer a question from the cache, else by :meth:`retrieve`."""
         answers = self.caches.answers
-        return answers.answer(query, self.retrieve) if answers else self.retrieve(query)
+        answer = answers.answer(query, self.retrieve) if answers else self.retrieve(query)
+        self.uses.note(query.tenant_id, (result.id for result in answer.results if result.facts is None))
+        return answer
+
+    @cached_property
+    def uses(self) -> UseCounts:
+        """How often records were returned or opened of late."""
+        from braid.retrieval.use_counts import UseCounts
+
+        return UseCounts(lambda: self.cache, self.now)
 
     @cached_property
     def quotas(self) -> Quotas:

@@ -141,6 +141,8 @@ def _found(api: Api, entity_id: str) -> Entity:
     found = _entity(api, entity_id)
     if found is None:
         raise _unknown(api, entity_id, "no entity of this id")
+    if found.kind is not None:
+        api.library.uses.note(api.tenant_id, [found.id])
     return found.fitting()
 
 
