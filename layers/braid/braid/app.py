@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Searched,
         SearchStageRequest,
     )
+    from braid.retrieval.use_counts import UseCounts
     from braid.settings import Settings
 
 
@@ -149,7 +150,20 @@ class Application(Models):
         with deadline.within(GRAPH_S, share=SHARE):
             # What is kept is of the present: another moment may be before something began to be valid.
             graph = self.graph if request.query.as_of else self.caches.graph(request.query.tenant_id)
-            return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
+            return graph_expand.run(
+                request,
+                graph=graph,
+                now=self.now(),
+                budget=self.budget(self.fitted.parameters),
+                unknown_words=self._unknown_words,
+            )
+
+    def _unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some words no text of a tenant has; none when the index does not answer."""
+        try:
+            return self.index.unknown_words(tenant_id, words)
+        except StoreError:
+            return frozenset()
 
     def budget(self, parameters: FusionParameters) -> Budget:
         """Return the limits of walks and propagation with given fusion parameters."""
@@ -181,6 +195,7 @@ class Application(Models):
                 reranked=self.settings.rerank_candidates,
             ),
             drifted=self._drifted,
+            uses=self.uses.of,
         )
 
     @property
@@ -218,7 +233,16 @@ class Application(Models):
     def answer(self, query: Query) -> Answer:
         """Answer a question from the cache, else by :meth:`retrieve`."""
         answers = self.caches.answers
-        return answers.answer(query, self.retrieve) if answers else self.retrieve(query)
+        answer = answers.answer(query, self.retrieve) if answers else self.retrieve(query)
+        self.uses.note(query.tenant_id, (result.id for result in answer.results if result.facts is None))
+        return answer
+
+    @cached_property
+    def uses(self) -> UseCounts:
+        """How often records were returned or opened of late."""
+        from braid.retrieval.use_counts import UseCounts
+
+        return UseCounts(lambda: self.cache, self.now)
 
     @cached_property
     def quotas(self) -> Quotas:

@@ -314,7 +314,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
         ("PlanFunction", ["ReadGraphPolicy", "ReadIndexPolicy", "ReadCachePolicy"]),
         ("EmbedFunction", ["ReadIndexPolicy", "KeepInCachePolicy"]),
         ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
-        ("GraphExpandFunction", ["ReadGraphPolicy", "ReadCachePolicy"]),
+        ("GraphExpandFunction", ["ReadGraphPolicy", "ReadIndexPolicy", "ReadCachePolicy"]),
         ("ContextFunction", ["ReadIndexPolicy", "StartRetrievePolicy", "KeepInCachePolicy"]),
         (
             "AnswerFunction",
@@ -330,6 +330,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
         (
             "FuseRerankFunction",
             [
+                "ReadCachePolicy",
                 "ReadIndexPolicy",
                 "ReadSchemasPolicy",
                 "QueueOutdatedPolicy",

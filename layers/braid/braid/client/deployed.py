@@ -151,7 +151,8 @@ class Deployed:
             return self._ask(tenant, "GET", f"/entities/{quote(entity, safe='')}/related?{parameters}", Related)
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
-                raise nothing_called(entity) from error
+                _, _, similar = ((error.problem and error.problem.detail) or "").rpartition("did you mean ")
+                raise nothing_called(entity, [similar.rstrip("?")] if similar.endswith("?") else ()) from error
             raise
 
     def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:

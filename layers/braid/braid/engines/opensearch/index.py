@@ -291,6 +291,15 @@ class OpenSearchIndex:
         (answer,) = self._msearch([query.stats(tenant_id)])
         return query.stats_of(answer)
 
+    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some words no record of the tenant has."""
+        if not words:
+            return frozenset()
+        asked = [query.any_with(tenant_id, word) for word in words]
+        answers = self._ask(asked, question_deadline(self._settings))
+        found = (bool(answer["hits"]["total"]["value"]) for answer in answers)
+        return frozenset(word for word, known in zip(words, found, strict=True) if not known)
+
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
         if not request.ids:

@@ -23,6 +23,13 @@ def match_expression(words: list[str]) -> str:
     return " OR ".join(f'"{word}"' for word in words)
 
 
+def is_known(connection: sqlite3.Connection, tenant: int, word: str) -> bool:
+    """Return whether any row of a tenant has a word, or one of the same stem."""
+    asked = match_expression(search_words(word))
+    found = f"SELECT 1 FROM {words_table(tenant)} WHERE {words_table(tenant)} MATCH ? LIMIT 1"  # noqa: S608 - a number's name
+    return not asked or connection.execute(found, (asked,)).fetchone() is not None
+
+
 def search(
     connection: sqlite3.Connection, tenant: int, text: str, row_filter: RowFilter, k: int, *, newest_first: bool = False
 ) -> tuple[list[tuple[float, str]], set[str]]:

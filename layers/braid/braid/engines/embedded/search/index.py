@@ -229,6 +229,13 @@ class EmbeddedSearchIndex:
             tenant = self._store.tenant_number(connection, tenant_id)
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
+    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some words no record of the tenant has."""
+        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
+            tenant = self._store.tenant_number(connection, tenant_id)
+            known = () if tenant is None else (word for word in words if bm25.is_known(connection, tenant, word))
+            return frozenset(words) - frozenset(known)
+
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
         with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
