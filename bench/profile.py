@@ -94,7 +94,7 @@ class Spent:
         """Return what was added since the last time, with the time beyond the encoder."""
         taken = Spent(dict(self.wall), dict(self.cpu), dict(self.calls))
         for kept in (taken.wall, taken.cpu):
-            kept[BEYOND] = kept[QUESTION] - kept.get(EMBED, 0.0)
+            kept[BEYOND] = kept.get(QUESTION, 0.0) - kept.get(EMBED, 0.0)
         for own in (self.wall, self.cpu, self.calls):
             own.clear()
         return taken
