@@ -114,7 +114,7 @@ def measure(folder: Path, way: str, passes: int = PASSES) -> dict[str, Any]:
             "way": way,
             "passes": passes,
         }
-    done = subprocess.run(  # noqa: S603 - this module, in this interpreter
+    done = subprocess.run(
         [sys.executable, "-m", "bench.profile"], input=json.dumps(task), capture_output=True, text=True, check=False
     )
     if done.returncode:
