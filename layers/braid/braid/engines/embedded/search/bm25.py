@@ -96,9 +96,10 @@ class WordScores:
         first = int(numbers.min(initial=2**62))
         # Added in the order of the words, as FTS5 does, so that sums round alike.
         if int(numbers.max(initial=0)) - first < _SPARSE * len(numbers):
-            return Sums(np.bincount(numbers - first, weights=scores), first, None, found)
+            sums = np.bincount(numbers - first, weights=scores)
+            return Sums(sums.astype(np.float64, copy=False), first, None, found)
         numbers, places = np.unique(numbers, return_inverse=True)
-        return Sums(np.bincount(places, weights=scores), 0, numbers, found)
+        return Sums(np.bincount(places, weights=scores).astype(np.float64, copy=False), 0, numbers, found)
 
     def _of(self, connection: sqlite3.Connection, key: tuple[int, int, str]) -> WordRows:
         # What is not committed may be undone, and its generation then be another write's.
@@ -134,8 +135,8 @@ def search(
     tenant: int,
     text: str,
     row_filter: RowFilter,
-    k: int,
     *,
+    k: int,
     newest_first: bool = False,
 ) -> tuple[list[tuple[float, str]], set[str]]:
     """Return the first ``k`` valid rows as (score, id), and the ids of superseded rows among the first ``k`` of all.

@@ -164,7 +164,7 @@ class EmbeddedSearchIndex:
             if self._words is None:
                 self._words = bm25.WordScores(self._store)
             lexical, superseded_too = bm25.search(
-                connection, self._words, tenant, request.text, row_filter, k, newest_first=request.newest_first
+                connection, self._words, tenant, request.text, row_filter, k=k, newest_first=request.newest_first
             )
             superseded = superseded | superseded_too
         return vector, lexical, superseded
