@@ -36,6 +36,17 @@ def main(arguments: list[str]) -> None:
         linking.write(measured, HERE)
         sys.stdout.write(linking.as_markdown(measured))
         return
+    if arguments[:1] == ["finding"]:
+        from bench import finding
+
+        parser = argparse.ArgumentParser(prog="python -m bench finding", description=finding.__doc__)
+        parser.add_argument("folders", nargs="+", type=Path, help="datasets that finding_labels.json knows")
+        parser.add_argument("--spacy", metavar="PACKAGE", help="an installed spaCy pipeline, measured beside the rules")
+        options = parser.parse_args(arguments[1:])
+        named = finding.measure(options.folders, options.spacy)
+        finding.write(named, HERE)
+        sys.stdout.write(finding.as_markdown(named))
+        return
     if arguments[:1] == ["confidence"]:
         from bench import confidence
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from braid.models import Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
-    from braid.ports.knowledge_graph import PropagateRequest, StoredCounts
+    from braid.ports.knowledge_graph import GraphTypes, PropagateRequest, StoredCounts
     from braid.settings import Settings
 
 BATCH = 50
@@ -265,6 +265,10 @@ class GremlinGraph:
             )
         found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in rows)}
         return [found[identity] for identity in sorted(found)]
+
+    def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:  # noqa: ARG002 - all are read by one key
+        """Return the types in the stored counts; none where no counts are kept."""
+        return self._counts.types(tenant_id)
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
         """Return the next page of vertices in the order of their stored ids, without a snapshot."""

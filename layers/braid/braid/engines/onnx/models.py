@@ -30,6 +30,8 @@ _BATCH_TOKENS = 1_024
 """Most tokens in one batch, padding included: larger batches only fall out of the processor's cache."""
 _BATCH_WASTE = 1.1
 """A batch stops growing when padding would make it this many times larger than its tokens."""
+_READ_AT_ONCE = 65_536
+"""Characters of a text whose tokens are found at once, cut between words: a tokenizer takes 500 bytes for each."""
 _TOKENISE_AT_ONCE = 4_096
 
 
@@ -86,8 +88,16 @@ class OnnxEncoder:
 
     def token_ends(self, text: str) -> list[int]:
         """Return the character at which each token of a text ends, without the special tokens."""
-        encoding = self._loaded.tokenizer.encode(text, add_special_tokens=False)
-        return [end for part in (encoding, *encoding.overflowing) for _, end in part.offsets]
+        ends: list[int] = []
+        start = 0
+        while start < len(text):
+            stop = start + _READ_AT_ONCE
+            if stop < len(text) and (space := text.rfind(" ", start, stop)) > start:
+                stop = space
+            encoding = self._loaded.tokenizer.encode(text[start:stop], add_special_tokens=False)
+            ends += [start + end for part in (encoding, *encoding.overflowing) for _, end in part.offsets]
+            start = stop
+        return ends
 
     def _batches(self, rows: list[TokenisedText]) -> list[list[TokenisedText]]:
         # Dynamic int8 scales activations over the whole batch: a text's vector would depend on the others in its batch.

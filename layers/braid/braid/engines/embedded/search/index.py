@@ -254,10 +254,9 @@ class EmbeddedSearchIndex:
         """Return the most frequent values of each field among the records that a search is among."""
         with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
             tenant = self._store.tenant_number(connection, request.tenant_id)
-            if tenant is None or request.ids == ():
+            if tenant is None or not fields or request.ids == ():
                 return {}
-            row_filter = to_sql(request, tenant)
-            return {field: rows.count_values(connection, row_filter, field) for field in fields}
+            return rows.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))
 
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not; optional."""
