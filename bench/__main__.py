@@ -60,6 +60,11 @@ def main(arguments: list[str]) -> None:
         facts.write(answered, HERE)
         sys.stdout.write(facts.as_markdown(answered))
         return
+    if arguments[:1] == ["profile"]:
+        from bench import profile
+
+        profile.command(arguments[1:])
+        return
     if arguments[:1] == ["load"]:
         _load(arguments[1:])
         return

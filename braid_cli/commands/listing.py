@@ -9,10 +9,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, examples
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
 from braid_cli.question import check_known, check_tenant
 from braid_cli.show import printable
-from braid_cli.terminal import counted, open_engines, out, print_json
+from braid_cli.terminal import counted, examples, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

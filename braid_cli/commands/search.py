@@ -8,9 +8,9 @@ import typer
 from braid.errors import InvalidRequest
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, Where, any_of, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, Where, any_of
 from braid_cli.question import check_known, of_option, question, unusable_models
-from braid_cli.terminal import complain, open_engines, out, print_json
+from braid_cli.terminal import complain, examples, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from braid.app import Application

@@ -181,12 +181,13 @@ class Application(Models):
             return self._fuse(request)
 
     def _fuse(self, request: FuseRequest) -> Answer:
+        schema_version = self._schema_version(request.query.tenant_id)
         return fuse_rerank.run(
             request,
             index=self.index,
             reranker=self.reranker_for(request.query.reranker),
             now=self.now(),
-            schema_version=self._schema_version(request.query.tenant_id),
+            schema_version=schema_version,
             limits=fuse_rerank.Limits(
                 parameters=self.fitted.parameters,
                 drift_threshold=self.settings.schema_drift_threshold,
@@ -194,7 +195,8 @@ class Application(Models):
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,
             ),
-            drifted=self._drifted,
+            # Of one schema nothing is outdated, and re-embedding is not imported.
+            drifted=self._drifted if schema_version and schema_version > 1 else None,
             uses=self.uses.of,
         )
 

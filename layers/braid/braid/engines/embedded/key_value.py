@@ -116,7 +116,7 @@ class EmbeddedCache:
         now = self._clock()
         name = counter_key(key, window_s, now.timestamp())
         expires_at = to_microseconds(now + timedelta(seconds=window_s))
-        with self._store.transaction(wait_ms=COUNT_WAIT_MS) as connection:
+        with self._store.transaction(wait_ms=COUNT_WAIT_MS, durable=False) as connection:
             tenant = self._store.ensure_tenant_number(connection, tenant_id)
             connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(now),))
             row = connection.execute(
@@ -127,7 +127,8 @@ class EmbeddedCache:
             return int(row[0])
 
     def _put(self, tenant_id: str, key: str, value: bytes, expires_at: datetime, wait_ms: int) -> None:
-        with self._store.transaction(wait_ms=wait_ms) as connection:
+        # What a power cut loses is worked out again, and a question does not wait for the disk.
+        with self._store.transaction(wait_ms=wait_ms, durable=False) as connection:
             tenant = self._store.ensure_tenant_number(connection, tenant_id)
             connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(self._clock()),))
             if len(value) > MAX_CACHE_VALUE_BYTES:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from braid.deadline import within
 from braid.engines.embedded.files import interrupted_in_time
 from braid.engines.embedded.generations import Generation, GenerationCache, change
-from braid.engines.embedded.search import bm25, rows
+from braid.engines.embedded.search import rows
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
 from braid.errors import DimensionMismatch
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
 
+    from braid.engines.embedded.search.bm25 import WordScores
     from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.search.hnsw_graph import HnswGraph
     from braid.engines.embedded.search.knn import NearRecord
@@ -65,6 +66,7 @@ class EmbeddedSearchIndex:
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], HnswGraph] = OrderedDict()
+        self._words: WordScores | None = None
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
 
     def upsert(self, records: Sequence[Record]) -> None:
@@ -159,8 +161,12 @@ class EmbeddedSearchIndex:
         if request.embedding is not None:
             vector, superseded = self._nearest(connection, tenant, row_filter, request.embedding, k)
         if request.text:
+            from braid.engines.embedded.search import bm25
+
+            if self._words is None:
+                self._words = bm25.WordScores(self._store)
             lexical, superseded_too = bm25.search(
-                connection, tenant, request.text, row_filter, k, newest_first=request.newest_first
+                connection, self._words, tenant, request.text, row_filter, k=k, newest_first=request.newest_first
             )
             superseded = superseded | superseded_too
         return vector, lexical, superseded
