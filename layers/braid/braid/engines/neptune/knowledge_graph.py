@@ -339,12 +339,12 @@ class GremlinGraph:
         """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal."""
         if not request.seeds():
             return Expansion()
-        from braid.ranking.pagerank import personalised_pagerank
+        from braid.ranking.pagerank import Neighbourhood, personalised_pagerank
 
         with self._bounded():
             (collected,) = self._ask(lambda g: expansion.propagation_traversal(g, request))
             nodes, edges, truncated = expansion.read_propagation(collected, request)
-            return personalised_pagerank(request, nodes, edges, truncated=truncated)
+            return personalised_pagerank(request, Neighbourhood.of(nodes, edges, truncated=truncated))
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query, with one traversal."""
