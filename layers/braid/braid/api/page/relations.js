@@ -25,3 +25,11 @@ export function walkedAs(type, inward) {
   if (!inward) return { words: forward(type), turned: false };
   return { words: BACKWARD[type] ?? forward(type), turned: !(type in BACKWARD) };
 }
+
+/** The question that a relationship answers: its type is read as a verb where it looks like one, else as a noun. */
+export function questionOf(type, source, target) {
+  const words = type.toLowerCase().replaceAll("_", " ");
+  if (/^(?:before|after|during)$/.test(words)) return `What happened ${words} ${target}?`;
+  if (/^(?:part|[a-z]+ed|[a-z]+en)\b/.test(words)) return `What is ${words} ${target}?`;
+  return /^[a-z]+[^s]s\b/.test(words) ? `What ${words} ${target}?` : `What is the ${words} of ${source}?`;
+}
