@@ -75,8 +75,8 @@ export function setBalance(value) {
   range.setAttribute("aria-valuetext", said);
 }
 
-/** The body of POST /search that the controls ask for, with the fields whose values are counted. */
-export function question(facets = []) {
+/** The body of POST /search that the controls ask for. */
+export function question() {
   const value = (name) => byId(name).value.trim();
   const asked = { text: value("text"), top_k: Number.parseInt(value("k") || "5", 10), explain: true };
   for (const name of ["fusion", "intent", "ranking", "reranker"]) if (value(name)) asked[name] = value(name);
@@ -89,7 +89,6 @@ export function question(facets = []) {
   if (value("within")) asked.graph_constraint = { entity: value("within"), depth: 2 };
   const where = value("where").split(";").map((one) => one.trim()).filter(Boolean);
   if (where.length) asked.filters = { metadata: where };
-  if (facets.length) asked.facets = facets;
   return asked;
 }
 

@@ -38,7 +38,7 @@ function list(title, answer, other) {
     h("ol", {}, answer.results.map((result) => h("li", { class: there.has(result.id) ? null : "alone" },
       h("span", { class: "rank", "aria-hidden": "true" }, `${result.rank}`),
       h("span", {}, linkOf(result, shortened(result.title || result.id, 90)),
-        h("span", { class: "quiet" }, [result.timestamp ? ` · ${day(result.timestamp)}` : "", ` · ${result.final.toFixed(2)}`])),
+        h("span", { class: "quiet" }, [result.citation.page === null ? "" : ` · page ${result.citation.page}`, result.timestamp ? ` · ${day(result.timestamp)}` : "", ` · ${result.final.toFixed(2)}`])),
       h("span", { class: "to" }, place(result, there.get(result.id)))))));
 }
 

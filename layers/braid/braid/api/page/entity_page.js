@@ -78,6 +78,7 @@ function mentioned({ hits, truncated }, texts, names) {
       const record = texts.get(hit.id);
       return h("li", {},
         link(record ? pageOf(record.id, record.kind) : to({ entity: hit.id }), record ? title(record) : hit.name ?? hit.id),
+        record ? h("span", { class: "quiet" }, [record.metadata.heading, record.source.page === null ? null : `page ${record.source.page}`].filter(Boolean).map((one) => ` · ${one}`)) : null,
         record ? h("p", { class: "content", dir: "auto" }, around(record.content, names)) : null);
     })),
     more(hits, truncated),

@@ -55,7 +55,7 @@ function ofFact(entity, hits) {
   const hit = hits.find(({ name, path }) => name && path.types[0] !== "MENTIONS");
   if (!hit) return [];
   const inward = hit.path.inward[0] ?? false;
-  const [source, target] = inward ? [hit.name, entity.name] : [entity.name, hit.name];
+  const [source, target] = inward ? [hit, entity] : [entity, hit];
   return [[questionOf(hit.path.types[0], source, target), "A fact of the graph"]];
 }
 

@@ -5,7 +5,7 @@ import { showDocument } from "./document.js";
 import { byId, fill, h, milliseconds, plural } from "./elements.js";
 import { closeEntity, openEntity } from "./entity.js";
 import { showEntity } from "./entity_page.js";
-import { fields, showFacets } from "./facets.js";
+import { offerFacets } from "./facets.js";
 import { keepDrawn, point, showGraph } from "./graph.js";
 import { leaveHome, showHome } from "./home.js";
 import { isSaved, keepQuestion } from "./kept.js";
@@ -22,15 +22,16 @@ let last = { text: null, ranks: null };
 
 async function ask({ remember = true } = {}) {
   if (remember && `#${address()}` !== location.hash) history.pushState(null, "", `#${address()}`);
-  if (!question().text) return welcome();
+  const asked = question();
+  if (!asked.text) return welcome();
   asking?.abort();
   asking = new AbortController();
   const mine = asking;
   leaveHome();
   byId("stored").hidden = true;
-  document.title = `${question().text} – Braid`;
+  document.title = `${asked.text} – Braid`;
   markChanges();
-  const lacks = lacking(question());
+  const lacks = lacking(asked);
   if (lacks) {
     openControls();
     return refuse(lacks);
@@ -39,7 +40,6 @@ async function ask({ remember = true } = {}) {
   busy(true);
   const still = setTimeout(() => said("Still asking … A first question after a quiet time takes longer, and so does a busy store."), STILL_ASKING_MS);
   try {
-    const asked = question(access().token ? await fields(access().tenant) : []);
     const answer = await post("search", asked, mine.signal);
     if (mine.signal.aborted) return undefined;
     showAnswer(answer, asked);
@@ -68,7 +68,7 @@ function showAnswer(answer, asked) {
   byId("answer").hidden = false;
   byId("summary").textContent = summary(answer);
   fill("notices", notices(answer));
-  showFacets(answer, ask);
+  offerFacets(asked, ask);
   showSaved();
   showResults(answer, asked, before, { onEntity: open, onPoint: point });
   if (!answer.results.length) fill("results", h("li", { class: "nothing" }, nothing(answer)));
@@ -93,7 +93,7 @@ function nothing(answer) {
   if (answer.unknown_entity) return "Nothing is reached from an entity that the graph does not know.";
   return answer.superseded
     ? "Nothing that holds at this moment answers this; another “as of” may."
-    : "Nothing was found. Fewer conditions or other words may help.";
+    : "Nothing was found. Fewer conditions or other words may help; if nothing is stored yet, braid ingest brings your own.";
 }
 
 function refuse(error) {
@@ -149,7 +149,7 @@ function leave() {
   said("");
 }
 
-function begin(text, controls) {
+function begin(text, controls = {}) {
   reset();
   byId("text").value = text;
   for (const [name, value] of Object.entries(controls)) byId(name).value = value;

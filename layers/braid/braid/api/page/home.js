@@ -34,7 +34,7 @@ export async function showHome({ onAsk, onRefused }) {
     const offered = await examples(access().tenant, names, documents.documents);
     if (present !== turn) return;
     byId("store").hidden = false;
-    fill("counts", counted(stats, documents));
+    fill("counts", counted(stats, documents, names));
     fill("begin", offered.map(([text, note, controls = {}]) =>
       h("li", {}, h("button", { type: "button", on: { click: () => onAsk(text, controls) } }, h("span", {}, text), h("small", {}, note)))));
     byId("begin-section").hidden = !offered.length;
@@ -69,14 +69,16 @@ async function bestConnected() {
   return { entities: found, more: Boolean(next) };
 }
 
-function counted(stats, { documents, next }) {
-  const chunks = stats.by_kind.chunk ?? 0;
+function counted(stats, { documents, next }, { entities, more }) {
   const figures = [
-    [next ? `more than ${documents.length}` : documents.length.toLocaleString("en"), documents.length === 1 && !next ? "document" : "documents"],
-    ...[[chunks, "chunk"], [stats.vertices, "vertex", "vertices of the graph"], [stats.relationships, "relationship"]]
-      .map(([count, one, many = `${one}s`]) => [count.toLocaleString("en"), count === 1 ? one : many]),
+    [documents.length, "document", next],
+    [stats.by_kind.chunk ?? 0, "chunk", false],
+    [entities.length, "name", more],
+    [stats.relationships, "relationship", false],
   ];
-  return figures.map(([count, name]) => h("div", {}, h("dt", {}, name), h("dd", {}, count)));
+  return figures.map(([count, one, further]) => h("div", {},
+    h("dt", {}, count === 1 && !further ? one : `${one}s`),
+    h("dd", {}, further ? h("small", {}, "more than ") : null, count.toLocaleString("en"))));
 }
 
 function showNames({ entities, more }, stats) {

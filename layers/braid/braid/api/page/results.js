@@ -70,7 +70,7 @@ function dated(result) {
 /** The facts of an answer, each with when it holds and the record that it is known from. */
 function stated({ facts, count, complete }) {
   const shown = new Set(facts.map((fact) => fact.answer)).size;
-  return h("ul", { class: "facts" }, facts.map((fact) => h("li", { dir: "auto" }, fact.text,
+  return h("ul", { class: "statements" }, facts.map((fact) => h("li", { dir: "auto" }, fact.text,
     h("span", { class: "quiet" }, [
       " · ", link(to({ entity: fact.answer }), fact.name),
       fact.path.valid_at ? ` · since ${day(fact.path.valid_at)}` : "",
