@@ -128,7 +128,7 @@ async function look(given) {
     const chosen = given.has("document")
       ? await showDocument(given.get("document"), given.get("chunk"), present.signal)
       : await showEntity(given.get("entity"), { onWithin: within, onAsk: begin }, present.signal);
-    (chosen ?? byId("stored-title")).focus({ preventScroll: !chosen });
+    (chosen ?? byId("stored").querySelector(".title")).focus({ preventScroll: !chosen });
     chosen?.scrollIntoView({ block: "start" });
   } catch (error) {
     if (error.name !== "AbortError" && !present.signal.aborted) refuse(error);
