@@ -1,7 +1,7 @@
 // The page of one entity: its names, what is known of it with the evidence, and the texts that mention it.
 import { day, fill, h, plural, shortened } from "./elements.js";
 import { documentOf, link, pageOf, to } from "./links.js";
-import { walkedAs } from "./relations.js";
+import { CAUSAL, walkedAs } from "./relations.js";
 import { get, post } from "./server.js";
 
 const MOST = 100;
@@ -13,11 +13,12 @@ const AROUND = 140;
 export async function showEntity(id, { onWithin, onAsk }, signal) {
   const path = `entities/${encodeURIComponent(id)}/related?limit=${MOST}`;
   const [entity, stats] = await Promise.all([post("./entities:read", { id }, signal), get("stats", signal)]);
-  const types = Object.keys(stats.by_relationship_type).filter((type) => type !== MENTIONS).slice(0, 32);
-  const [facts, mentions] = await Promise.all([
-    types.length ? get(`${path}&${types.map((type) => `types=${encodeURIComponent(type)}`).join("&")}`, signal) : { hits: [] },
-    get(`${path}&types=${MENTIONS}`, signal),
-  ]);
+  const [causal, others] = [true, false].map((is) =>
+    Object.keys(stats.by_relationship_type).filter((type) => type !== MENTIONS && CAUSAL.includes(type) === is).slice(0, 32));
+  const along = (types) => (types.length ? get(`${path}&${types.map((type) => `types=${encodeURIComponent(type)}`).join("&")}`, signal) : { hits: [] });
+  // Of several relationships with one entity the server names the surest; a cause is to be seen beside what came before.
+  const [causes, rest, mentions] = await Promise.all([along(causal), along(others), along([MENTIONS])]);
+  const facts = { hits: [...causes.hits, ...rest.hits], truncated: causes.truncated || rest.truncated };
   const known = new Set([...facts.hits.map((hit) => hit.path.evidence[0]), ...mentions.hits.slice(0, TEXTS).map((hit) => hit.id)].filter(Boolean));
   const texts = await read([...known], signal);
   const name = entity.name ?? entity.citation?.title ?? entity.id;

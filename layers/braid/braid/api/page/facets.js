@@ -60,7 +60,7 @@ function show(facets) {
       shown.onChange();
     } } }, h("bdi", {}, shortened(String(value), 40)), h("span", { class: "figure" }, ` ${records.toLocaleString("en")}`));
   };
-  fill("facet-fields", Object.entries(facets).map(([name, values]) => h("p", { class: "facet" },
+  fill("facet-fields", Object.entries(facets).filter(([, values]) => values.length).map(([name, values]) => h("p", { class: "facet" },
     h("span", { class: "quiet" }, shortened(name, 40)),
     values.filter(({ value }) => !String(value).includes(";")).slice(0, MOST_VALUES).map((one) => choice(name, one)))));
 }

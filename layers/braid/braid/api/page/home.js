@@ -9,6 +9,7 @@ import { mine } from "./tenants.js";
 import { keepDrops, offerUpload } from "./upload.js";
 
 const DOCUMENTS = 12;
+const MOST_DOCUMENTS = 100; // of a page, and so those that are counted
 const NAMES = 24;
 const VERTICES = 500; // of the graph, read at once
 const MOST_VERTICES = 2_000; // among which the best connected names are looked for
@@ -30,7 +31,7 @@ export async function showHome({ onAsk, onRefused }) {
     return;
   }
   try {
-    const [stats, documents, names] = await Promise.all([get("stats"), get(`documents?limit=${DOCUMENTS}`), bestConnected()]);
+    const [stats, documents, names] = await Promise.all([get("stats"), get(`documents?limit=${MOST_DOCUMENTS}`), bestConnected()]);
     const offered = await examples(access().tenant, names, documents.documents);
     if (present !== turn) return;
     byId("store").hidden = false;
@@ -105,13 +106,24 @@ export async function findName(name) {
 function showDocuments(first) {
   byId("documents-section").hidden = !first.documents.length;
   byId("documents").replaceChildren();
-  const add = ({ documents, next }) => {
-    byId("documents").append(...documents.map((one) => h("li", {},
-      link(to({ document: one.id }), one.title),
-      h("span", { class: "quiet" }, [one.file ?? (one.id === one.title ? null : one.id), one.format, (one.timestamp ?? one.updated_at) && day(one.timestamp ?? one.updated_at)].filter(Boolean).join(" · ")))));
-    onward("more-documents", Boolean(next), async () => add(await get(`documents?limit=100&after=${encodeURIComponent(next)}`)));
+  const rest = first.documents.slice(DOCUMENTS);
+  let { next } = first;
+  const add = (documents) => {
+    byId("documents").append(...documents.map(listed));
+    onward("more-documents", Boolean(rest.length || next), more);
   };
-  add(first);
+  const more = async () => {
+    if (rest.length) return add(rest.splice(0));
+    const page = await get(`documents?limit=${MOST_DOCUMENTS}&after=${encodeURIComponent(next)}`);
+    next = page.next;
+    return add(page.documents);
+  };
+  add(first.documents.slice(0, DOCUMENTS));
+}
+
+function listed({ id, title, file, format, timestamp, updated_at: changed }) {
+  const said = [file ?? (id === title ? null : id), format, (timestamp ?? changed) && day(timestamp ?? changed)];
+  return h("li", {}, link(to({ document: id }), title), h("span", { class: "quiet" }, said.filter(Boolean).join(" · ")));
 }
 
 function onward(id, more, show) {
