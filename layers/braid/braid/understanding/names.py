@@ -36,6 +36,8 @@ CERTAIN = 0.5
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
 MIN_MISSPELT, MAX_MISSPELT, MAX_MISSPELT_PHRASES = 5, 32, 60
 """Letters of a word, and characters of a name, in which a wrong letter is allowed for; phrases of a question."""
+MAX_MISSPELT_NAMES = 5
+"""Names of one entity in which it is: an entity may have a hundred, and each of these is stored by up to 33 keys."""
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 """Where "KeelsonApi" and "LX500" are also written apart."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
@@ -55,13 +57,18 @@ class LookupKey(NamedTuple):
     """Of the score of the match, in (0, 1]; below 1 when the words were altered."""
 
 
-def stored_forms(name: str) -> list[str]:
-    """Return the keys by which an entity is found in another form of its name, each behind its mark.
+def stored_forms(*names: str) -> list[str]:
+    """Return the keys by which an entity is found in other forms of its names, each behind its mark.
 
     "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to what stands before the bracket and
     the first comma. A name of two to four words with capitals is known by its first and last word, and without its
-    first; one of three to six, by its initials. Every name is known by its :func:`misspellings`.
+    first; one of three to six, by its initials. The first names are also known by their :func:`misspellings`.
     """
+    forms = [form for name in names for form in _forms(name)]
+    return forms + [key for name in names[:MAX_MISSPELT_NAMES] for key in misspellings(normalise(name))]
+
+
+def _forms(name: str) -> list[str]:
     spelled = cased_words(name)
     full = _joined(spelled)
     keys: list[str] = []
@@ -77,7 +84,7 @@ def stored_forms(name: str) -> list[str]:
             keys += [PART + _joined(part) for part in parts if any(map(is_content_word, part))]
         if MIN_WORD_CHARACTERS <= len(telling) <= MAX_INITIALS:
             keys.append(INITIALS + "".join(word[0] for word in telling).casefold())
-    return [key for key in dict.fromkeys(keys) if key[1:] not in {"", full}] + misspellings(full)
+    return [key for key in dict.fromkeys(keys) if key[1:] not in {"", full}]
 
 
 def misspellings(name: str) -> list[str]:

@@ -75,8 +75,7 @@ def _phrases(vertex: Vertex) -> dict[str, bool]:
     if vertex.name is not None:
         phrases[normalise(vertex.name)] = False
     phrases.pop("", None)
-    names = [*([vertex.name] if vertex.name else []), *vertex.aliases]
-    return phrases | dict.fromkeys((form for name in names for form in stored_forms(name)), True)
+    return phrases | dict.fromkeys(stored_forms(*filter(None, (vertex.name, *vertex.aliases))), True)
 
 
 def _numbers(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, int]:
