@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
 EXTRAS = {"gremlin_python": "aws", "opensearchpy": "aws", "mcp": "mcp"}
 """The extra that brings a package that is not there."""
-USAGE_ERROR = typer.BadParameter.__mro__[1]
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong command line; of its kinds it exports this one."""
 COMMANDS = {
     "demo": ("demo", "Ingest the demo corpus, answer questions about it, and measure."),
@@ -163,7 +163,8 @@ def _complain_of_usage(error: Any) -> None:  # noqa: ANN401 - its class is not e
         error.show()
         return
     where = error.ctx.command_path if error.ctx else "braid"
-    complain(f"{message.rstrip('.')}; `{where} --help` shows what there is")
+    end = "" if message.endswith("?") else ";"
+    complain(f"{message.rstrip('.')}{end} `{where} --help` shows what there is")
 
 
 class _Warnings(logging.Handler):
