@@ -334,11 +334,11 @@ class GremlinGraph:
         """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal a hop."""
         if not request.seeds():
             return Expansion()
-        from braid.ranking.pagerank import personalised_pagerank
+        from braid.ranking.pagerank import Neighbourhood, personalised_pagerank
 
         with self._bounded():
             nodes, edges, truncated = expansion.gather(self._ask, request)
-            return personalised_pagerank(request, nodes, edges, truncated=truncated)
+            return personalised_pagerank(request, Neighbourhood.of(nodes, edges, truncated=truncated))
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query, with one traversal a step."""

@@ -217,8 +217,7 @@ class EmbeddedKnowledgeGraph:
             from braid.engines.embedded.graph.subgraphs import neighbourhood
             from braid.ranking.pagerank import personalised_pagerank
 
-            nodes, edges, truncated = neighbourhood(graph, request)
-            return personalised_pagerank(request, nodes, edges, truncated=truncated)
+            return personalised_pagerank(request, neighbourhood(graph, request))
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query from one snapshot of the store."""
