@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from braid import __version__
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
-from braid.telemetry.exporting import start
 
 from braid_cli.terminal import EXIT_BAD_INPUT, EXIT_FAILED, complain, examples
 
@@ -143,7 +142,10 @@ def main() -> None:
     logging.getLogger("braid").addHandler(warnings := _Warnings())
     chosen = [name for name in sys.argv[1:2] if name in COMMANDS]
     try:
-        start("braid")
+        if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+            from braid.telemetry.exporting import start
+
+            start("braid")
         line = contents() if sys.argv[1:] in ([], ["--help"]) else command_line(chosen or COMMANDS)
         sys.exit(line(standalone_mode=False))
     except USAGE_ERROR as error:
