@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, examples
-from braid_cli.question import check_tenant
+from braid_cli.question import check_tenant, foreign_to
 from braid_cli.show import printable
 from braid_cli.terminal import counted, open_engines, out, print_json
 
@@ -75,6 +75,7 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
     files = [file for _, file in _documents(application, tenant)]
     stored, skipped = sum(bool(file.chunks) for file in files), sum(bool(file.skipped) for file in files)
     index, graph = application.index.stats(tenant), application.graph.stats(tenant)
+    foreign = foreign_to(application, tenant)
     if as_json:
         print_json(
             {
@@ -83,6 +84,7 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
                 "skipped": skipped,
                 "records": index.model_dump(mode="json"),
                 "graph": graph.model_dump(mode="json"),
+                "remark": foreign,
             }
         )
         return
@@ -91,6 +93,8 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
     out.print(f"documents  {stored:,}{left}")
     out.print(f"records    {index.records:,}{f' ({kinds})' if kinds else ''}")
     out.print(f"graph      {counted(graph.vertices, 'vertex', 'vertices')}, {counted(graph.edges, 'relationship')}")
+    if foreign:
+        out.print(Text(foreign, style="yellow"))
 
 
 def _documents(application: Application, tenant: str) -> Iterator[tuple[str, FileState]]:

@@ -91,3 +91,15 @@ def test_a_tenant_that_is_none_is_refused(here: Callable[..., Done], command: li
     done = here(*command)
     assert done.status == 2
     assert "--tenant: must be 1 to 64" in done.err
+
+
+def test_texts_that_the_model_does_not_know_the_language_of_are_remarked_on(
+    here: Callable[..., Done], tmp_path: Path
+) -> None:
+    remark = "most texts are not English, which all-minilm-l6-v2 is made for"
+    german = ({"id": f"t{n}", "content": f"Der Kran {n} steht auf dem Kai und wird nicht bewegt."} for n in range(3))
+    file = lines(tmp_path / "kai.jsonl", *german)
+    assert remark in " ".join(here("ingest", file, "-t", "kai").err.split())
+    assert remark in " ".join(here("stats", "-t", "kai").out.split())
+    file = lines(tmp_path / "kai.jsonl", {"id": "e", "content": "The crane is on the quay and it is not moved."})
+    assert remark not in " ".join(here("ingest", file, "-t", "quay").err.split())
