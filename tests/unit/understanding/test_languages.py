@@ -7,12 +7,12 @@ from braid.understanding.languages import is_english, mostly_foreign
 from hypothesis import given
 from hypothesis import strategies as st
 
-ENGLISH = ["The crane was moved to the other quay, and nobody knows why.", "Who owns the archive that is kept in Oriel?"]
+ENGLISH = ["The crane was moved to the other quay, and nobody knows why.", "Who owns the archive that is in Oriel?"]
 OTHER = [
     "Der Kran wurde auf die andere Seite gebracht, und niemand weiß warum.",
     "La grue est sur le quai et les bateaux ne sont pas là.",
     "El archivo está en la torre y los barcos no son del puerto.",
-    "起重机被移到另一个码头，没有人知道原因。",
+    "起重机被移到另一个码头 没有人知道原因。",
     "Кран перенесли на другой причал, и никто не знает почему.",
 ]
 
