@@ -1,4 +1,4 @@
-"""Options that several commands share, and the parts of a command's help."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ FLAG = ""
 def any_of(choices: type[StrEnum]) -> str:
     """Return the values that an option takes, for its help."""
     return ", ".join(choice.value for choice in choices)
-
-
-def examples(*commands: str) -> str:
-    """Return the end of a help text: commands to try, one a line."""
-    return "\n\n".join(["[bold]Examples[/bold]", *commands])
 
 
 def tenant_option(help_text: str = "Whose data.") -> Any:  # noqa: ANN401 - as typer types its options

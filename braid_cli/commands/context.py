@@ -15,9 +15,9 @@ from braid.retrieval.context.selection import Context, ContextSource, message_te
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Tenant, Where, any_of, examples
+from braid_cli.options import DEFAULT_TENANT, AsJson, Tenant, Where, any_of
 from braid_cli.question import check_known, of_option, question, unusable_models
-from braid_cli.terminal import complain, out, print_json, read_input
+from braid_cli.terminal import complain, examples, out, print_json, read_input
 
 if TYPE_CHECKING:
     from braid.retrieval.context.selection import ContextScores

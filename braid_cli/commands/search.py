@@ -8,9 +8,9 @@ import typer
 from braid.errors import InvalidRequest
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, Where, any_of, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, Where, any_of
 from braid_cli.question import check_known, of_option, question, unusable_models
-from braid_cli.terminal import complain, open_engines, out, print_json
+from braid_cli.terminal import complain, examples, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -134,7 +134,7 @@ def _ask(query: Query, application: Application, *, state_machine: bool) -> Answ
         from braid_cli.state_machine.interpreter import Workflow
 
         with Workflow() as workflow:
-            return workflow.answer(query)
+            return application.traced(query, workflow.answer)
     from braid.retrieval import pipeline
 
-    return pipeline.answer(query, application)
+    return application.traced(query, lambda asked: pipeline.answer(asked, application))

@@ -19,10 +19,11 @@ from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.linking_and_seeds import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
+from braid.telemetry import names, recording
 from braid.understanding.selectivity import MAX_COUNTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from braid.api.quotas import Quotas
     from braid.engines.aws.functions import AnswerFunction, IngestFunction
@@ -180,12 +181,13 @@ class Application(Models):
             return self._fuse(request)
 
     def _fuse(self, request: FuseRequest) -> Answer:
+        schema_version = self._schema_version(request.query.tenant_id)
         return fuse_rerank.run(
             request,
             index=self.index,
             reranker=self.reranker_for(request.query.reranker),
             now=self.now(),
-            schema_version=self._schema_version(request.query.tenant_id),
+            schema_version=schema_version,
             limits=fuse_rerank.Limits(
                 parameters=self.fitted.parameters,
                 drift_threshold=self.settings.schema_drift_threshold,
@@ -193,7 +195,8 @@ class Application(Models):
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,
             ),
-            drifted=self._drifted,
+            # Of one schema nothing is outdated, and re-embedding is not imported.
+            drifted=self._drifted if schema_version and schema_version > 1 else None,
             uses=self.uses.of,
         )
 
@@ -258,6 +261,29 @@ class Application(Models):
         return self.quotas.answer(query, self._run_stages)
 
     def _run_stages(self, query: Query) -> Answer:
+        return self.traced(query, self._answered)
+
+    def traced(self, query: Query, answered_by: Callable[[Query], Answer]) -> Answer:
+        """Answer a question by a function, and record that as one retrieval."""
+        asked = {names.OPERATION: names.RETRIEVAL, names.PROVIDER: "braid", names.TENANT: query.tenant_id}
+        if self.settings.log_queries:
+            asked[names.QUERY_TEXT] = query.text
+        with recording.operation(names.RETRIEVAL, asked, duration=names.OPERATION_DURATION) as running:
+            answer = answered_by(query)
+            running.set(
+                {
+                    names.TOP_K: query.top_k,
+                    names.ANSWER: answer.trace_id,
+                    names.STRATEGY: answer.plan.strategy,
+                    names.MODE: answer.plan.mode,
+                    names.INTENT: answer.plan.intent,
+                    names.RESULTS: len(answer.results),
+                    names.DEGRADED: answer.degraded,
+                }
+            )
+            return answer
+
+    def _answered(self, query: Query) -> Answer:
         """Answer by the deployed function or workflow where one is named, else by the stages of this process."""
         if self._answered_elsewhere:
             return self._answered_elsewhere.answer(query)
@@ -293,7 +319,14 @@ class Application(Models):
         from braid.ingestion import writing
 
         deadline.check()
-        with deadline.suspended():  # a write that has begun is completed
+        with (
+            recording.operation(
+                names.WRITE,
+                {names.OPERATION: names.WRITE, names.TENANT: request.tenant_id, names.RECORDS: len(request.records)},
+                duration=names.OPERATION_DURATION,
+            ),
+            deadline.suspended(),  # a write that has begun is completed
+        ):
             return writing.write(request, self)
 
     @cached_property

@@ -229,6 +229,8 @@ MAX_METADATA_BYTES: Final = 64 * 1024
 MAX_ALIASES: Final = 100
 MAX_EMBEDDINGS: Final = 16
 MAX_VECTOR_VALUES: Final = 8_192
+MAX_TYPES: Final = 500
+"""Different entity types of one tenant, and relationship types as many: each is part of the tenant's stored counts."""
 MAX_WHOLE: Final = 2**63 - 1
 """Greatest whole number, either side of zero: no reader of an answer, and no store, has to know longer ones."""
 _TOO_LONG: Final = "must not hold a whole number of more than 64 bits"

@@ -32,6 +32,7 @@ from braid.errors import StoreError
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
 from braid.settings import OpenSearchService, Refresh
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _READ_AT_ONCE = 500
 
 
+@store_calls("opensearch")
 class OpenSearchIndex:
     """Records in OpenSearch; implements :class:`braid.ports.search_index.SearchIndex`.
 

@@ -35,6 +35,8 @@ from braid.retrieval.stages.results_and_citations import (
     runners_up,
     shortened,
 )
+from braid.telemetry import names
+from braid.telemetry.recording import operation
 from braid.understanding.planning import DEFAULT_PARAMETERS, adaptive_weights
 
 if TYPE_CHECKING:
@@ -358,7 +360,12 @@ def _rerank(
     first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
     texts = [item.record.text_from(item.candidate.part_start) for item in first]
     try:
-        scores = reranker.rerank(request.query.text, texts, timeout_s=limits.rerank_timeout_s)
+        with operation(
+            f"{names.RERANK} {reranker.name}",
+            {names.OPERATION: names.RERANK, names.MODEL: reranker.name, names.TEXTS: len(texts)},
+            duration=names.OPERATION_DURATION,
+        ):
+            scores = reranker.rerank(request.query.text, texts, timeout_s=limits.rerank_timeout_s)
     except RerankFailed as error:
         _LOG.warning("rerank lost: %s (about $%.6f)", error, error.cost_usd)
         return _placeholders(ranked), True, error.cost_usd

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import MENTIONS, EntityLink, Relationship, Vertex
+from braid.ports.knowledge_graph import GraphTypes
 from braid.understanding.names import is_form, match_score, stored_forms
 from braid.understanding.tokens import normalise
 
@@ -290,6 +291,13 @@ def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, i
     )
     found = {row[0]: _vertex(tenant_id, row) for row in rows}
     return [found[vertex_id] for vertex_id in dict.fromkeys(ids) if vertex_id in found]
+
+
+def read_types(connection: sqlite3.Connection, tenant: int) -> GraphTypes:
+    """Return the types of a tenant's vertices and edges."""
+    vertices = connection.execute("SELECT DISTINCT entity_type FROM vertices WHERE tenant = ?", (tenant,))
+    edges = connection.execute("SELECT DISTINCT type FROM edges WHERE tenant = ?", (tenant,))
+    return GraphTypes(frozenset(kind for (kind,) in vertices), frozenset(kind for (kind,) in edges))
 
 
 def read_vertices_after(
