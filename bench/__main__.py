@@ -36,6 +36,17 @@ def main(arguments: list[str]) -> None:
         linking.write(measured, HERE)
         sys.stdout.write(linking.as_markdown(measured))
         return
+    if arguments[:1] == ["finding"]:
+        from bench import finding
+
+        parser = argparse.ArgumentParser(prog="python -m bench finding", description=finding.__doc__)
+        parser.add_argument("folders", nargs="+", type=Path, help="datasets that finding_labels.json knows")
+        parser.add_argument("--spacy", metavar="PACKAGE", help="an installed spaCy pipeline, measured beside the rules")
+        options = parser.parse_args(arguments[1:])
+        named = finding.measure(options.folders, options.spacy)
+        finding.write(named, HERE)
+        sys.stdout.write(finding.as_markdown(named))
+        return
     if arguments[:1] == ["confidence"]:
         from bench import confidence
 
@@ -49,8 +60,16 @@ def main(arguments: list[str]) -> None:
         facts.write(answered, HERE)
         sys.stdout.write(facts.as_markdown(answered))
         return
+    if arguments[:1] == ["profile"]:
+        from bench import profile
+
+        profile.command(arguments[1:])
+        return
     if arguments[:1] == ["load"]:
         _load(arguments[1:])
+        return
+    if arguments[:1] == ["peers"]:
+        _peers(arguments[1:])
         return
     runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
     write(runs, HERE)
@@ -73,6 +92,23 @@ def _load(arguments: list[str]) -> None:
     run = load.measure(options.engine, users, options.seconds)
     load.write(run, options.out)
     sys.stdout.write(load.as_markdown([run]))
+
+
+def _peers(arguments: list[str]) -> None:
+    from bench.peers import run
+
+    parser = argparse.ArgumentParser(prog="python -m bench peers", description=run.__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, help="dataset folders with judged questions")
+    parser.add_argument("--only", default=",".join(run.PEERS), help="libraries, with commas between (%(default)s)")
+    parser.add_argument("--again", action="store_true", help="measure also what stands in peers.json")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for peers.json and peers.md")
+    options = parser.parse_args(arguments)
+    if unknown := set(names := options.only.split(",")) - set(run.PEERS):
+        parser.error(f"--only {', '.join(sorted(unknown))}: none of {', '.join(run.PEERS)}")
+    known = run.measure(
+        options.folders, options.out, names, lambda text: print(text, file=sys.stderr, flush=True), again=options.again
+    )
+    sys.stdout.write(run.as_markdown(known))
 
 
 def _engines(arguments: list[str]) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
-from braid_cli.terminal import complain, counted, open_engines, out, print_json, progress
+from braid_cli.terminal import complain, counted, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

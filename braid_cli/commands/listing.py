@@ -9,10 +9,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, examples
-from braid_cli.question import check_tenant
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
+from braid_cli.question import check_known, check_tenant
 from braid_cli.show import printable
-from braid_cli.terminal import counted, open_engines, out, print_json
+from braid_cli.terminal import counted, examples, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +38,10 @@ def list_documents(
 ) -> None:
     """List the documents of ingested folders, and the files that could not be read."""
     check_tenant(tenant)
-    files = [file for _, file in _documents(open_engines(engine), tenant)]
+    application = open_engines(engine)
+    files = [file for _, file in _documents(application, tenant)]
+    if not files:
+        check_known(tenant, application)
     if as_json:
         print_json({"tenant": tenant, "documents": [_as_json(file) for file in files[:limit]], "all": len(files)})
         return
@@ -55,8 +58,10 @@ def list_entities(
 ) -> None:
     """List the named entities of the knowledge graph, in the order of their ids."""
     check_tenant(tenant)
+    application = open_engines(engine)
+    check_known(tenant, application)
     found = []
-    for vertex in _entities(open_engines(engine), tenant):
+    for vertex in _entities(application, tenant):
         found.append(vertex)
         if len(found) > limit:
             break
@@ -74,6 +79,8 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
     application = open_engines(engine)
     files = [file for _, file in _documents(application, tenant)]
     stored, skipped = sum(bool(file.chunks) for file in files), sum(bool(file.skipped) for file in files)
+    if not files:
+        check_known(tenant, application)
     index, graph = application.index.stats(tenant), application.graph.stats(tenant)
     if as_json:
         print_json(

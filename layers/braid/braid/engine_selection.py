@@ -45,7 +45,7 @@ class Engines:
 
     def close(self) -> None:
         """Close the engines that are open; none may be used afterwards."""
-        for name in ("imports", "index", "migration", "graph", "graph_reader", "store"):
+        for name in ("imports", "uses", "index", "migration", "graph", "graph_reader", "store"):
             close = getattr(vars(self).get(name), "close", None)
             if close:
                 close()

@@ -165,6 +165,7 @@ def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
     shutil.copytree(ROOT / "layers" / "braid" / "braid", layer / "python" / "braid")
     resources["BraidLayer"]["Properties"]["ContentUri"] = uploaded(layer)
     resources["SharedLayer"]["Properties"]["ContentUri"] = uploaded(ROOT / "shared")
+    resources["TelemetryLayer"]["Properties"]["ContentUri"] = uploaded(ROOT / "layers" / "telemetry")
     image = folder / "image"
     install(to.python, ROOT / "functions" / "requirements.txt", image / "python")
     shutil.copytree(ROOT / "layers" / "braid" / "braid", image / "python" / "braid")

@@ -145,7 +145,8 @@ def test_a_function_has_its_code_and_either_both_layers_or_an_image(name: str) -
         assert (ROOT / metadata["Dockerfile"]) == ROOT / "functions" / "Dockerfile"
         assert metadata["DockerBuildArgs"]["FUNCTION"] == metadata["DockerTag"] == FOLDERS[name]
     else:
-        assert properties["Layers"] == ["BraidLayer", "SharedLayer"]
+        telemetry = ["SendsTelemetry", "TelemetryLayer", "AWS::NoValue"]
+        assert properties["Layers"] == ["BraidLayer", "SharedLayer", telemetry]
         assert ROOT / properties["CodeUri"] == folder
         assert properties["Runtime"] == "python3.13"
 
@@ -313,7 +314,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
         ("PlanFunction", ["ReadGraphPolicy", "ReadIndexPolicy", "ReadCachePolicy"]),
         ("EmbedFunction", ["ReadIndexPolicy", "KeepInCachePolicy"]),
         ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
-        ("GraphExpandFunction", ["ReadGraphPolicy", "ReadCachePolicy"]),
+        ("GraphExpandFunction", ["ReadGraphPolicy", "ReadIndexPolicy", "ReadCachePolicy"]),
         ("ContextFunction", ["ReadIndexPolicy", "StartRetrievePolicy", "KeepInCachePolicy"]),
         (
             "AnswerFunction",
@@ -329,6 +330,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
         (
             "FuseRerankFunction",
             [
+                "ReadCachePolicy",
                 "ReadIndexPolicy",
                 "ReadSchemasPolicy",
                 "QueueOutdatedPolicy",

@@ -24,6 +24,7 @@ from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of
 from braid.ranking import graph_walks
+from braid.telemetry.recording import store_calls
 from braid.understanding.names import match_score
 from braid.understanding.tokens import normalise
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from braid.models import Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
-    from braid.ports.knowledge_graph import PropagateRequest, StoredCounts
+    from braid.ports.knowledge_graph import GraphTypes, PropagateRequest, StoredCounts
     from braid.settings import Settings
 
 BATCH = 50
@@ -47,6 +48,7 @@ MOST_LINKED = 10_000
 _T = TypeVar("_T")
 
 
+@store_calls("gremlin")
 class GremlinGraph:
     """Entities and relationships over one connection; implements :class:`braid.ports.knowledge_graph.WritableGraph`.
 
@@ -268,6 +270,10 @@ class GremlinGraph:
         found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in rows)}
         return [found[identity] for identity in sorted(found)]
 
+    def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:  # noqa: ARG002 - all are read by one key
+        """Return the types in the stored counts; none where no counts are kept."""
+        return self._counts.types(tenant_id)
+
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
         """Return the next page of vertices in the order of their stored ids, without a snapshot."""
         begin = decode(tenant_id, after)
@@ -328,11 +334,11 @@ class GremlinGraph:
         """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal a hop."""
         if not request.seeds():
             return Expansion()
-        from braid.ranking.pagerank import personalised_pagerank
+        from braid.ranking.pagerank import Neighbourhood, personalised_pagerank
 
         with self._bounded():
             nodes, edges, truncated = expansion.gather(self._ask, request)
-            return personalised_pagerank(request, nodes, edges, truncated=truncated)
+            return personalised_pagerank(request, Neighbourhood.of(nodes, edges, truncated=truncated))
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query, with one traversal a step."""
