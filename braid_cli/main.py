@@ -45,8 +45,14 @@ COMMANDS = {
         "repair",
         "Compare the knowledge graph with the search index, and bring it into line where they differ.",
     ),
-    "export": ("archive", "Write all records, the graph and the schema versions of a tenant into a folder; again, and it goes on."),
-    "import": ("archive", "Write an archive into a tenant and compare what is stored then with it; again, and it goes on."),
+    "export": (
+        "archive",
+        "Write all records, the graph and the schema versions of a tenant into a folder; again, and it goes on.",
+    ),
+    "import": (
+        "archive",
+        "Write an archive into a tenant and compare what is stored then with it; again, and it goes on.",
+    ),
     "reembed": (
         "reembed",
         "Embed again what is outdated: too many schema versions behind, or without a vector of the active models.",
@@ -137,7 +143,12 @@ def main() -> None:
     logging.getLogger("braid").addHandler(warnings := _Warnings())
     chosen = [name for name in sys.argv[1:2] if name in COMMANDS]
     try:
-        (contents() if sys.argv[1:] in ([], ["--help"]) else command_line(chosen or COMMANDS))()
+        start("braid")
+        line = contents() if sys.argv[1:] in ([], ["--help"]) else command_line(chosen or COMMANDS)
+        sys.exit(line(standalone_mode=False))
+    except USAGE_ERROR as error:
+        _complain_of_usage(error)
+        sys.exit(EXIT_BAD_INPUT)
     except StoresUnavailable as error:
         complain(f"neither the search index nor the knowledge graph answered: {error}")
         sys.exit(EXIT_FAILED)

@@ -131,7 +131,7 @@ def _score(connection: sqlite3.Connection, table: str, word: str) -> WordRows:
 
 def is_known(connection: sqlite3.Connection, tenant: int, word: str) -> bool:
     """Return whether any row of a tenant has a word, or one of the same stem."""
-    asked = match_expression(search_words(word))
+    asked = " OR ".join(f'"{one}"' for one in search_words(word))  # each quoted as data
     found = f"SELECT 1 FROM {words_table(tenant)} WHERE {words_table(tenant)} MATCH ? LIMIT 1"  # noqa: S608 - a number's name
     return not asked or connection.execute(found, (asked,)).fetchone() is not None
 

@@ -237,6 +237,8 @@ class EmbeddedSearchIndex:
 
     def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
         """Return which of some words no record of the tenant has."""
+        from braid.engines.embedded.search import bm25
+
         with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
             tenant = self._store.tenant_number(connection, tenant_id)
             known = () if tenant is None else (word for word in words if bm25.is_known(connection, tenant, word))
