@@ -15,62 +15,62 @@ SIZES = "1000,10000,100000"
 
 
 def main(arguments: list[str]) -> None:
-    """Measure the named folders, or the demo corpus; or the engines."""
-    if arguments[:1] == ["engines"]:
-        _engines(arguments[1:])
-        return
-    if arguments[:1] == ["writes"]:
-        _writes(arguments[1:])
-        return
-    if arguments[:1] == ["planner"]:
-        from bench import planner
-
-        cases = planner.measure()
-        planner.write(cases, HERE)
-        sys.stdout.write(planner.as_markdown(cases))
-        return
-    if arguments[:1] == ["linking"]:
-        from bench import linking
-
-        measured = linking.measure([Path(folder) for folder in arguments[1:]])
-        linking.write(measured, HERE)
-        sys.stdout.write(linking.as_markdown(measured))
-        return
-    if arguments[:1] == ["finding"]:
-        from bench import finding
-
-        parser = argparse.ArgumentParser(prog="python -m bench finding", description=finding.__doc__)
-        parser.add_argument("folders", nargs="+", type=Path, help="datasets that finding_labels.json knows")
-        parser.add_argument("--spacy", metavar="PACKAGE", help="an installed spaCy pipeline, measured beside the rules")
-        options = parser.parse_args(arguments[1:])
-        named = finding.measure(options.folders, options.spacy)
-        finding.write(named, HERE)
-        sys.stdout.write(finding.as_markdown(named))
-        return
-    if arguments[:1] == ["confidence"]:
-        from bench import confidence
-
-        fitted = confidence.fit_and_report([Path(folder) for folder in arguments[1:]], HERE)
-        sys.stdout.write(fitted)
-        return
-    if arguments[:1] == ["facts"]:
-        from bench import facts
-
-        answered = facts.measure([Path(folder) for folder in arguments[1:]])
-        facts.write(answered, HERE)
-        sys.stdout.write(facts.as_markdown(answered))
-        return
-    if arguments[:1] == ["profile"]:
-        from bench import profile
-
-        profile.command(arguments[1:])
-        return
-    if arguments[:1] == ["load"]:
-        _load(arguments[1:])
+    """Run the command of this name, or measure the main job on the named folders, or on the demo corpus."""
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    if command:
+        command(arguments[1:])
         return
     runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
     write(runs, HERE)
     sys.stdout.write(as_markdown(runs))
+
+
+def _planner(_: list[str]) -> None:
+    from bench import planner
+
+    cases = planner.measure()
+    planner.write(cases, HERE)
+    sys.stdout.write(planner.as_markdown(cases))
+
+
+def _linking(folders: list[str]) -> None:
+    from bench import linking
+
+    measured = linking.measure(list(map(Path, folders)))
+    linking.write(measured, HERE)
+    sys.stdout.write(linking.as_markdown(measured))
+
+
+def _finding(arguments: list[str]) -> None:
+    from bench import finding
+
+    parser = argparse.ArgumentParser(prog="python -m bench finding", description=finding.__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, help="datasets that finding_labels.json knows")
+    parser.add_argument("--spacy", metavar="PACKAGE", help="an installed spaCy pipeline, measured beside the rules")
+    options = parser.parse_args(arguments)
+    named = finding.measure(options.folders, options.spacy)
+    finding.write(named, HERE)
+    sys.stdout.write(finding.as_markdown(named))
+
+
+def _confidence(folders: list[str]) -> None:
+    from bench import confidence
+
+    sys.stdout.write(confidence.fit_and_report(list(map(Path, folders)), HERE))
+
+
+def _facts(folders: list[str]) -> None:
+    from bench import facts
+
+    answered = facts.measure(list(map(Path, folders)))
+    facts.write(answered, HERE)
+    sys.stdout.write(facts.as_markdown(answered))
+
+
+def _profile(arguments: list[str]) -> None:
+    from bench import profile
+
+    profile.command(arguments)
 
 
 def _load(arguments: list[str]) -> None:
@@ -150,6 +150,18 @@ def _writes(arguments: list[str]) -> None:
                 keep(growing={**known, engine: dict(sorted(sizes.items()))})
     sys.stdout.write(writes_report.as_markdown(writes.read(options.out)))
 
+
+COMMANDS = {
+    "confidence": _confidence,
+    "engines": _engines,
+    "facts": _facts,
+    "finding": _finding,
+    "linking": _linking,
+    "load": _load,
+    "planner": _planner,
+    "profile": _profile,
+    "writes": _writes,
+}
 
 if __name__ == "__main__":
     main(sys.argv[1:])
