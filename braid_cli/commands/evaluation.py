@@ -13,9 +13,9 @@ from braid.settings.files import FITTED_FILE
 from rich.text import Text
 
 from braid_cli.evaluation.metrics import METRICS
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph
 from braid_cli.question import check_tenant
-from braid_cli.terminal import EXIT_FAILED, complain, open_engines, out, print_json, progress
+from braid_cli.terminal import EXIT_FAILED, complain, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.app import Application

@@ -10,10 +10,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, examples
-from braid_cli.question import check_tenant
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
+from braid_cli.question import check_known, check_tenant
 from braid_cli.show import printable
-from braid_cli.terminal import counted, open_engines, out, print_json
+from braid_cli.terminal import counted, examples, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,6 +48,8 @@ def list_documents(
     files = {file.document: file for _, file in _files(application, tenant)}
     rows = [_row(document, files.get(document.id)) for document in islice(_documents(application, tenant), limit + 1)]
     rows += [_skipped(file) for file in files.values() if file.skipped]
+    if not rows:
+        check_known(tenant, application)
     if as_json:
         print_json({"tenant": tenant, "documents": rows[:limit], "more": len(rows) > limit})
         return
@@ -67,8 +69,10 @@ def list_entities(
 ) -> None:
     """List the named entities of the knowledge graph, in the order of their ids."""
     check_tenant(tenant)
+    application = open_engines(engine)
+    check_known(tenant, application)
     found = []
-    for vertex in _entities(open_engines(engine), tenant):
+    for vertex in _entities(application, tenant):
         found.append(vertex)
         if len(found) > limit:
             break
@@ -86,6 +90,8 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
     application = open_engines(engine)
     skipped = sum(bool(file.skipped) for _, file in _files(application, tenant))
     stored = sum(1 for _ in islice(_documents(application, tenant), COUNTED + 1))
+    if not (stored or skipped):
+        check_known(tenant, application)
     index, graph = application.index.stats(tenant), application.graph.stats(tenant)
     if as_json:
         print_json(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -103,6 +104,8 @@ def _serve(listening: socket.socket, named: Sequence[str], *, at_once: int, hour
     tokens = {name: development_token(name, key=key, now=now, hours=hours) for name in names}
     of_all = development_token(*names, key=key, now=now, hours=hours) if len(names) > 1 else None
     _announce(listening, tokens, of_all, as_json=as_json)
+    # uvicorn raises it again after what is being answered; by default that would end the process before all else ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         uvicorn.Server(configured(server, at_once=at_once)).run(sockets=[listening])
     finally:

@@ -544,6 +544,13 @@ class SearchIndexContract:
         assert index.field_kinds(ACME, []) == {}
         assert index.field_kinds("nobody", ["team"]) == {}
 
+    def test_words_are_known_by_the_tenants_own_texts_whatever_their_ending(self, index: SearchIndex) -> None:
+        index.upsert([record("a", "The turbine was painted"), record("b", "Keelsn", tenant_id=GLOBEX)])
+        asked = ["turbines", "painted", "keelsn", "müller"]
+        assert index.unknown_words(ACME, asked) == {"keelsn", "müller"}
+        assert index.unknown_words("nobody", asked) == set(asked)
+        assert index.unknown_words(ACME, []) == frozenset()
+
     def test_values_are_counted_among_what_passes(self, index: SearchIndex) -> None:
         index.upsert(_with_metadata())
         asked = SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
+from opentelemetry.trace import SpanKind
 
 from braid.api.audit import AuditEntry, audited, open_audit_log
 from braid.api.auth import ACCESS_PATH, TENANT_HEADER, Refused, authorise, check_firewall_key, identify, is_open
@@ -22,9 +23,11 @@ from braid.api.router import Api
 from braid.api.service_routes import add_service_routes
 from braid.deadline import within
 from braid.errors import BraidError
-from braid.lambda_runtime.observability import request_log
+from braid.lambda_runtime.observability import request_log, send_recorded
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.settings import Membership
+from braid.telemetry import exporting, names
+from braid.telemetry.recording import TRACEPARENT, carried_to_function, operation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +58,7 @@ def make_handler(library: Library) -> Handler:
         ``handler(event, context)`` for events of API Gateway's HTTP API, format 2.0. It never raises: errors are
         answered as RFC 9457 problem details.
     """
+    exporting.start(SERVICE)
     log = request_log(SERVICE)
     audit = open_audit_log(library.settings)
     routers = threading.local()
@@ -69,9 +73,29 @@ def make_handler(library: Library) -> Handler:
     open_beforehand(router)
 
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        api, request = router(), _Request(event)
+        route = api.place(request.path)
+        parent = carried_to_function(request.event["headers"].get(TRACEPARENT))
+        # The method and the path are the caller's own words until they match a route.
+        method = request.method if request.method in api.methods(request.path) else "_OTHER"
+        asked = {names.HTTP_METHOD: method, names.HTTP_ROUTE: route or "unknown"}
+        with operation(
+            f"{method} {route or 'unknown'}",
+            asked,
+            duration=names.REQUEST_DURATION,
+            kind=SpanKind.SERVER,
+            parent=parent,
+        ) as running:
+            answer = answered(api, request, route, context)
+            running.set({names.HTTP_STATUS: answer["statusCode"]})
+            if answer["statusCode"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                running.fail(str(answer["statusCode"]))
+        send_recorded()
+        return answer
+
+    def answered(api: Api, request: _Request, route: str | None, context: LambdaContext) -> dict[str, Any]:
         started = time.perf_counter()
         request_id = getattr(context, "aws_request_id", None)
-        api, request = router(), _Request(event)
         refused: dict[str, str | None] = {}
         try:
             with within(library.settings.request_timeout_s):
@@ -80,7 +104,6 @@ def make_handler(library: Library) -> Handler:
             answer = _problem(error, log, request_id).response()
             refused = error.audit if isinstance(error, Refused) else {}
         answer["headers"] = {**answer["headers"], "X-Content-Type-Options": "nosniff", **request.security_headers()}
-        route = api.place(request.path)
         if about := audited(request.method, route, answer["statusCode"]):
             caller = request.caller
             who = refused or ({"subject": caller.subject, "tenant_id": caller.tenant_id} if caller else {})

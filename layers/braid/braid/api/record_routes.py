@@ -152,7 +152,8 @@ def _bounded(tenant_id: str, records: Iterable[Record]) -> Iterator[RecordSummar
     for record in records:
         if record.tenant_id == tenant_id:
             summary = RecordSummary.of(record)
-            size += len(json.dumps(summary.model_dump(mode="json")))
+            if size <= MAX_RECORD_BYTES:
+                size += len(json.dumps(summary.model_dump(mode="json")))
             yield summary if size <= MAX_RECORD_BYTES else summary.stub()
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import ReembeddingJob
     from braid.retrieval.context.selection import Context, ContextRequest
+    from braid.retrieval.use_counts import UseCounts
     from braid.settings import Settings
 
 
@@ -70,6 +71,10 @@ class Library(Protocol):
     @property
     def quotas(self) -> Quotas:
         """The quotas of tenants."""
+
+    @property
+    def uses(self) -> UseCounts:
+        """How often records were returned or opened of late."""
 
     def answer(self, query: Query) -> Answer:
         """Answer a question."""
