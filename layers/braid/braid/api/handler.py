@@ -14,7 +14,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from opentelemetry.trace import SpanKind
 
 from braid.api.audit import AuditEntry, audited, open_audit_log
-from braid.api.auth import TENANT_HEADER, Refused, authorise, check_firewall_key, identify, is_open
+from braid.api.auth import ACCESS_PATH, TENANT_HEADER, Refused, authorise, check_firewall_key, identify, is_open
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
 from braid.api.question_routes import add_question_routes
@@ -200,7 +200,8 @@ class _Request:
         settings = api.library.settings
         identity = identify(self.event, tenant_claim=settings.tenant_claim)
         asked = self.event.get("headers", {}).get(TENANT_HEADER)
-        return authorise(identity, asked, api.library.members if settings.membership is Membership.STORE else None)
+        members = api.library.members if settings.membership is Membership.STORE else None
+        return authorise(identity, asked, members, any_tenant=self.path == ACCESS_PATH)
 
     def _with_tag(self, answer: dict[str, Any]) -> dict[str, Any]:
         """Add an ETag to a successful GET, and answer 304 if the caller has the same response."""

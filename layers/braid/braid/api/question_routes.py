@@ -13,7 +13,7 @@ from braid.api.schemas import Entity, EntityId, GraphRequest, Related, SemanticQ
 from braid.errors import InvalidRequest
 from braid.models import Answer, Direction, Label, Name, Query, Question, RecordId, Timestamp
 from braid.models.scalars import can_be_id
-from braid.ports.graph_query import GraphQuery, GraphResult, QueryStart
+from braid.ports.graph_query import GraphResult  # noqa: TC001 - Powertools reads annotations
 from braid.retrieval.context.selection import Context, ContextQuestion, ContextRequest
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.tenant_questions import Interface, did_you_mean
@@ -157,10 +157,9 @@ def _entity(api: Api, entity_id: str) -> Entity | None:
     for record in library.index.get_many(api.tenant_id, [entity_id]):
         if record.tenant_id == api.tenant_id:
             return _of_record(record)
-    start = QueryStart(ids=(entity_id,))
-    found = library.graph.query(GraphQuery(tenant_id=api.tenant_id, start=start, limit=1, as_of=library.now()))
-    for hit in found.hits:
-        return Entity(id=hit.id, kind=None, entity_type=hit.entity_type, name=hit.name, timestamp=hit.timestamp)
+    fields = ("id", "entity_type", "name", "aliases", "found", "timestamp", "valid_at", "invalid_at", "trusted")
+    for vertex in library.graph.get_many(api.tenant_id, [entity_id]):
+        return Entity(kind=None, **{name: getattr(vertex, name) for name in fields})
     return None
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from braid.models import Answer, Query
     from braid.ports.cache import ResilientCache
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
-    from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.members import MembershipStore
     from braid.ports.object_store import ObjectStore
     from braid.ports.schema_registry import SchemaRegistry
@@ -49,7 +49,7 @@ class Library(Protocol):
         """The search index."""
 
     @property
-    def graph(self) -> KnowledgeGraph:
+    def graph(self) -> WritableGraph:
         """The knowledge graph."""
 
     @property
