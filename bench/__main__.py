@@ -16,11 +16,10 @@ SIZES = "1000,10000,100000"
 
 def main(arguments: list[str]) -> None:
     """Measure the named folders, or the demo corpus; or the engines."""
-    if arguments[:1] == ["engines"]:
-        _engines(arguments[1:])
-        return
-    if arguments[:1] == ["writes"]:
-        _writes(arguments[1:])
+    if arguments and (
+        command := {"engines": _engines, "writes": _writes, "load": _load, "peers": _peers}.get(arguments[0])
+    ):
+        command(arguments[1:])
         return
     if arguments[:1] == ["planner"]:
         from bench import planner
@@ -59,12 +58,6 @@ def main(arguments: list[str]) -> None:
         answered = facts.measure([Path(folder) for folder in arguments[1:]])
         facts.write(answered, HERE)
         sys.stdout.write(facts.as_markdown(answered))
-        return
-    if arguments[:1] == ["load"]:
-        _load(arguments[1:])
-        return
-    if arguments[:1] == ["peers"]:
-        _peers(arguments[1:])
         return
     runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
     write(runs, HERE)
