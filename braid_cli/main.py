@@ -7,7 +7,7 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path  # noqa: TC003 - typer reads annotations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from braid import __version__
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
 EXTRAS = {"gremlin_python": "aws", "opensearchpy": "aws", "mcp": "mcp"}
 """The extra that brings a package that is not there."""
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer raises for a wrong command line; of its kinds it exports this one."""
 COMMANDS = {
     "demo": ("demo", "Ingest the demo corpus, answer questions about it, and measure."),
     "search": ("search", "Ask one question, of the deployed stages run on this machine."),
@@ -41,6 +43,14 @@ COMMANDS = {
     "repair": (
         "repair",
         "Compare the knowledge graph with the search index, and bring it into line where they differ.",
+    ),
+    "export": (
+        "archive",
+        "Write all records, the graph and the schema versions of a tenant into a folder; again, and it goes on.",
+    ),
+    "import": (
+        "archive",
+        "Write an archive into a tenant and compare what is stored then with it; again, and it goes on.",
     ),
     "reembed": (
         "reembed",
@@ -132,7 +142,15 @@ def main() -> None:
     logging.getLogger("braid").addHandler(warnings := _Warnings())
     chosen = [name for name in sys.argv[1:2] if name in COMMANDS]
     try:
-        (contents() if sys.argv[1:] in ([], ["--help"]) else command_line(chosen or COMMANDS))()
+        if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+            from braid.telemetry.exporting import start
+
+            start("braid")
+        line = contents() if sys.argv[1:] in ([], ["--help"]) else command_line(chosen or COMMANDS)
+        sys.exit(line(standalone_mode=False))
+    except USAGE_ERROR as error:
+        _complain_of_usage(error)
+        sys.exit(EXIT_BAD_INPUT)
     except StoresUnavailable as error:
         complain(f"neither the search index nor the knowledge graph answered: {error}")
         sys.exit(EXIT_FAILED)
@@ -149,6 +167,17 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
     finally:
         logging.getLogger("braid").removeHandler(warnings)
+
+
+def _complain_of_usage(error: Any) -> None:  # noqa: ANN401 - its class is not exported
+    """Say in one line what is wrong with a command line; one without arguments is answered with help."""
+    message = error.format_message().replace("Value error, ", "")
+    if "\n" in message:
+        error.show()
+        return
+    where = error.ctx.command_path if error.ctx else "braid"
+    end = "" if message.endswith("?") else ";"
+    complain(f"{message.rstrip('.')}{end} `{where} --help` shows what there is")
 
 
 class _Warnings(logging.Handler):

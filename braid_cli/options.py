@@ -41,3 +41,11 @@ Graph = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar=FLAG)]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Only where the metadata is so: team=payments, floor>=2, day<2024-05-01, team!=gates, owner (there is "
+        "one), !owner; may be repeated: all have to hold, and any of several values of one field.",
+        metavar="CONDITION",
+    ),
+]

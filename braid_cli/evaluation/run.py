@@ -13,7 +13,7 @@ from braid.engines.embedded.files import PRIVATE_FOLDER
 from braid.errors import DatasetError, InvalidRequest
 from braid.settings import EngineKind
 
-from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.dataset import read_dataset, read_judgements
 from braid_cli.datasets.ingest import ensure_models, ingest
 from braid_cli.evaluation.confidence import Reliability, ask
 from braid_cli.evaluation.configurations import DEFAULT
@@ -273,6 +273,29 @@ def evaluate_folder(
         return evaluation
 
 
+def evaluate_stored(
+    judgements: Path,
+    tenant_id: str,
+    application: Application,
+    *,
+    on_question: Callable[[int, int], None] | None = None,
+    on_evaluated: Callable[[Evaluation, Application], None] | None = None,
+) -> Evaluation:
+    """Evaluate what is stored of a tenant by a file of judged questions; the arguments are as above.
+
+    Raises
+    ------
+    DatasetError
+        If the file is malformed or holds no judged question.
+    """
+    judged = read_judgements(judgements, tenant_id)
+    with closing(uncached(application)) as own:
+        evaluation = evaluate(judgements.stem, judged, own, on_progress=on_question)
+        if on_evaluated:
+            on_evaluated(evaluation, own)
+        return evaluation
+
+
 def read_judged(
     folder: Path, application: Application, questions: str | None = None, split: str | None = None
 ) -> Dataset:
@@ -296,6 +319,11 @@ def read_judged(
         tenant_id = f"{TENANT}-{dataset.content_hash[:12]}"
         dataset = read_dataset(folder, tenant_id, judged=True, questions=questions, split=split, graph=graph)
     return dataset
+
+
+def uncached(application: Application) -> Application:
+    """Return the same stores without cached answers, so that each question costs what a first one does."""
+    return Application(application.settings.uncached())
 
 
 def isolated_engines(dataset: Dataset, application: Application) -> Application:

@@ -28,6 +28,7 @@ from braid.retrieval.stages.states import (
     Searched,
     SearchStageRequest,
 )
+from braid.telemetry import recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,7 +219,7 @@ class _Run:
             lost=self.lost,
         )
         try:
-            return _retrying(self.stages.fuse_rerank, request)
+            return _retrying("fuse_rerank", self.stages.fuse_rerank, request)
         except Exception as error:
             # The reranker may be the cause: the second try goes without it.
             if type(error).__name__ in REFUSED_BY_FUSE:
@@ -226,14 +227,14 @@ class _Run:
             self.lost["rerank"] = Lost(error=type(error).__name__, cause=str(error))
             second = request.model_copy(update={"without_rerank": True, "lost": self.lost})
         try:
-            return _retrying(self.stages.fuse_rerank, second)
+            return _retrying("fuse_rerank", self.stages.fuse_rerank, second)
         except Exception as error:
             raise StoresUnavailable(str(error)) from error
 
     def _attempt(self, name: str, stage: Callable[[_Request], _T], request: _Request) -> _T | None:
         """Run a stage with retries; a lost one is recorded in ``lost``, and gives None."""
         try:
-            return _retrying(stage, request)
+            return _retrying(name, stage, request)
         except Exception as error:
             # As the state machine's States.ALL: a lost stage never fails the answer.
             if name == "plan" and type(error).__name__ in REFUSED_BY_PLAN:
@@ -245,10 +246,12 @@ class _Run:
 _Request = TypeVar("_Request")
 
 
-def _retrying(stage: Callable[[_Request], _T], request: _Request) -> _T:
+def _retrying(name: str, stage: Callable[[_Request], _T], request: _Request) -> _T:
     for _ in range(1, ATTEMPTS):
         try:
-            return stage(request)
+            with recording.stage(name):
+                return stage(request)
         except TransientStoreError:
             time.sleep(random.uniform(0.0, LONGEST_WAIT_S))  # noqa: S311 - no secret
-    return stage(request)
+    with recording.stage(name):
+        return stage(request)

@@ -14,6 +14,7 @@ from braid.ports.keys import check_tenant
 from braid.ports.members import Membership, Role
 from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion, check_next
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
@@ -34,6 +35,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+@store_calls("sqlite")
 class EmbeddedCache:
     """Values in SQLite; implements :class:`braid.ports.cache.Cache`.
 
@@ -164,6 +166,7 @@ def _generation(connection: sqlite3.Connection, tenant: int) -> int:
     return Generation.RECORDS.read(connection, tenant) + Generation.GRAPH.read(connection, tenant)
 
 
+@store_calls("sqlite")
 class EmbeddedSchemaRegistry:
     """Schema versions in SQLite; implements :class:`braid.ports.schema_registry.SchemaRegistry`."""
 

@@ -129,6 +129,13 @@ def _score(connection: sqlite3.Connection, table: str, word: str) -> WordRows:
     return WordRows(numbers, scores, -np.sort(-scores)[:_BEST])
 
 
+def is_known(connection: sqlite3.Connection, tenant: int, word: str) -> bool:
+    """Return whether any row of a tenant has a word, or one of the same stem."""
+    asked = " OR ".join(f'"{one}"' for one in search_words(word))  # each quoted as data
+    found = f"SELECT 1 FROM {words_table(tenant)} WHERE {words_table(tenant)} MATCH ? LIMIT 1"  # noqa: S608 - a number's name
+    return not asked or connection.execute(found, (asked,)).fetchone() is not None
+
+
 def search(
     connection: sqlite3.Connection,
     known: WordScores,

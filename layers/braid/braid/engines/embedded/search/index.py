@@ -19,6 +19,7 @@ from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, check_vectors
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _GRAPHS_IN_MEMORY = 32
 
 
+@store_calls("sqlite")
 class EmbeddedSearchIndex:
     """Records in SQLite, words in FTS5, vectors in HNSW; implements :class:`braid.ports.search_index.SearchIndex`.
 
@@ -232,6 +234,15 @@ class EmbeddedSearchIndex:
         with self._store.read() as connection:
             tenant = self._store.tenant_number(connection, tenant_id)
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
+
+    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some words no record of the tenant has."""
+        from braid.engines.embedded.search import bm25
+
+        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
+            tenant = self._store.tenant_number(connection, tenant_id)
+            known = () if tenant is None else (word for word in words if bm25.is_known(connection, tenant, word))
+            return frozenset(words) - frozenset(known)
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
