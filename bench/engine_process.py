@@ -25,11 +25,11 @@ from braid.settings import EngineKind, load_settings
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from braid.models import Vertex
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.ranking.graph_walks import Node, StoredEdge
+    from braid.ranking.pagerank import Neighbourhood
 
 RECORDS_AT_ONCE = 512
 """As many as an ingest of the product writes at once."""
@@ -146,21 +146,19 @@ def _spread_of(
     graph: KnowledgeGraph, request: PropagateRequest, sizes: list[tuple[int, int]] | None
 ) -> Callable[[], list[list[str]]]:
     """Gather a neighbourhood now, and return what spreads the seeds over it: that part of the work alone."""
-    caught: list[tuple[Mapping[str, Node], list[StoredEdge], bool]] = []
+    caught: list[Neighbourhood] = []
 
-    def catch(
-        _: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[StoredEdge], *, truncated: bool
-    ) -> Expansion:
-        caught.append((nodes, list(edges), truncated))
+    def catch(_: PropagateRequest, around: Neighbourhood) -> Expansion:
+        caught.append(around)
         return Expansion()
 
     # The engines look it up when they are asked.
     with patch("braid.ranking.pagerank.personalised_pagerank", catch):
         graph.propagate(request)
-    ((nodes, edges, truncated),) = caught
+    (around,) = caught
     if sizes is not None:
-        sizes.append((len(nodes), len(edges)))
-    return lambda: [[hit.id for hit in pagerank.personalised_pagerank(request, nodes, edges, truncated=truncated).hits]]
+        sizes.append((len(around.ids), len(around.sources)))
+    return lambda: [[hit.id for hit in pagerank.personalised_pagerank(request, around).hits]]
 
 
 def timed(asks: Sequence[Callable[[], list[list[str]]]]) -> dict[str, Any]:

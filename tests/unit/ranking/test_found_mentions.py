@@ -6,7 +6,7 @@ import pytest
 from braid.models import MENTIONS
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.graph_walks import Node, StoredEdge
-from braid.ranking.pagerank import personalised_pagerank
+from braid.ranking.pagerank import Neighbourhood, personalised_pagerank
 
 REQUEST = PropagateRequest(
     tenant_id="acme", names=(("keelson", 3.0),), hits=(("a", 1.0),), as_of=datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,11 +23,13 @@ def nodes(*edges: StoredEdge) -> dict[str, Node]:
 
 
 def ranked(*edges: StoredEdge, request: PropagateRequest = REQUEST) -> list[str]:
-    return [hit.id for hit in personalised_pagerank(request, nodes(*edges), edges, truncated=False).hits]
+    return [
+        hit.id for hit in personalised_pagerank(request, Neighbourhood.of(nodes(*edges), edges, truncated=False)).hits
+    ]
 
 
 def trust(*edges: StoredEdge, request: PropagateRequest = REQUEST) -> float:
-    return personalised_pagerank(request, nodes(*edges), edges, truncated=False).trust
+    return personalised_pagerank(request, Neighbourhood.of(nodes(*edges), edges, truncated=False)).trust
 
 
 def test_the_text_about_an_entity_comes_before_one_that_mentions_it() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.graph_walks import Node, StoredEdge
-from braid.ranking.pagerank import personalised_pagerank
+from braid.ranking.pagerank import Neighbourhood, personalised_pagerank
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,7 +45,9 @@ def test_scores_are_shares_of_personalised_pagerank_over_the_root_of_ties(
         names=tuple((names[place], value) for place, value in seeds.items()),
     )
     ties = [StoredEdge(names[one], "FEEDS", names[other], value, None) for (one, other), value in confidences.items()]
-    hits = {hit.id: hit.score for hit in personalised_pagerank(request, nodes, ties, truncated=False).hits}
+    hits = {
+        hit.id: hit.score for hit in personalised_pagerank(request, Neighbourhood.of(nodes, ties, truncated=False)).hits
+    }
     tied = [sum(place in pair for pair in confidences) for place in range(SIZE)]
     expected = shares(confidences, seeds, damping) / np.sqrt(tied)
     assert [hits[name] for name in names] == pytest.approx(np.sqrt(expected / expected.max()).tolist(), abs=1e-4)
@@ -58,4 +60,4 @@ def test_a_share_that_rounds_to_nothing_is_none() -> None:
     }
     request = PropagateRequest(tenant_id=TENANT, as_of=NOW, names=(("name", 1.0),))
     ties = [StoredEdge("name", "FEEDS", "far", 1e-12, None), StoredEdge("name", "FEEDS", "near", 1.0, None)]
-    assert personalised_pagerank(request, nodes, ties, truncated=False).hits == ()
+    assert personalised_pagerank(request, Neighbourhood.of(nodes, ties, truncated=False)).hits == ()

@@ -137,6 +137,7 @@ class Record(NewRecord):
 
     tenant_id: TenantId
     access_count: Annotated[int, Field(ge=0)] = 0
+    """Uses that came with it; those that are counted are kept apart, by :mod:`braid.retrieval.use_counts`."""
     supplied_spaces: tuple[Name, ...] = Field(default=(), exclude_if=lambda spaces: not spaces)
     """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
     content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None

@@ -8,17 +8,15 @@ where a question names only what is mentioned everywhere, nothing leads on: ther
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
+from collections import defaultdict
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from braid.models import MENTIONS
+import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_walks import Node, StoredEdge
+    from braid.ranking.pagerank import Neighbourhood, Numbers, Scores
 
 TITLE = 1.0
 """Confidence of the mention of a name by the text that has it as its title."""
@@ -43,44 +41,33 @@ class FoundMentions:
     ----------
     request
         What was asked.
-    nodes
-        Every vertex by id.
-    edges
-        All edges between them.
+    around
+        All vertices and edges.
     """
 
-    def __init__(self, request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[StoredEdge]) -> None:
-        self._request, self._nodes = request, nodes
-        self._texts: Counter[str] = Counter()
-        titled: defaultdict[str, set[str]] = defaultdict(set)
-        seeds, self._given = request.seeds(), False
-        self._any = False
-        for edge in edges:
-            self._any = self._any or edge.found
-            if edge.type == MENTIONS:
-                self._texts[edge.source] += 1
-                if edge.confidence >= TITLE and (edge.found or _same_name(nodes, edge)):
-                    titled[edge.source].add(edge.target)
-            if not edge.found and (edge.source in seeds or edge.target in seeds):
-                self._given = True
-        self._titled = {entity: texts for entity, texts in titled.items() if len(texts) <= MOST_TITLED}
-        self._titles: defaultdict[str, list[str]] = defaultdict(list)
-        for entity, texts in titled.items():
-            for text in texts:
-                self._titles[text].append(entity)
+    def __init__(self, request: PropagateRequest, around: Neighbourhood) -> None:
+        self._request, self._around = request, around
+        self._any = bool(around.found.any())
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
         return self._any
 
-    def weights(self, edge: StoredEdge) -> tuple[float, float]:
-        """Return the weights of an edge from its source to its target, and back."""
-        if not self._any or edge.type != MENTIONS:
-            return edge.confidence, edge.confidence
-        about = self._titled.get(edge.source, set())
-        there = edge.confidence * (ABOUT if edge.target in about else 1.0)
-        back = edge.confidence / math.sqrt(self._texts[edge.source])
-        return there, back * (LEADS if about and edge.target not in about else 1.0)
+    def weights(self, edges: Numbers) -> tuple[Scores, Scores]:
+        """Return the weights of some edges from their sources to their targets, and back."""
+        around = self._around
+        confidence = around.confidence[edges]
+        if not self:
+            return confidence, confidence
+        sources, targets, mentions = around.sources[edges], around.targets[edges], around.mentions[edges]
+        size = len(around.ids)
+        titled = np.zeros(size, dtype=np.bool_)
+        titled[list(self._titled)] = True
+        abouts = [entity * size + text for entity, texts in self._titled.items() for text in texts]
+        about = np.isin(sources * size + targets, np.array(abouts, dtype=np.int64))
+        there = confidence * np.where(mentions & about, ABOUT, 1.0)
+        back = confidence / np.sqrt(np.where(mentions, self._texts[sources], 1))
+        return there, back * np.where(mentions & titled[sources] & ~about, LEADS, 1.0)
 
     def seeds(self) -> dict[str, float]:
         """Return how much each seed counts: the first hits, and names by how few texts mention them."""
@@ -98,24 +85,59 @@ class FoundMentions:
         What is given is trusted. Else it is the product of two: how common it is that a text's title is mentioned by
         another, and how specific the question's best name is.
         """
-        if self._given or not self:
+        if not self or self._is_given_at_seeds():
             return 1.0
-        texts = [identity for identity, node in self._nodes.items() if node.has_record]
+        around = self._around
         linked = sum(
-            any(entity in self._titled and self._texts[entity] > 1 for entity in self._titles.get(text, ()))
-            for text in texts
+            any(entity in self._titled and self._texts[entity] > 1 for entity in entities)
+            for text, entities in self._titles.items()
+            if around.has_record[text]
         )
-        names = ((identity, weight) for identity, weight in self._request.names if self._texts[identity])
-        specific = max((weight / self._texts[identity] for identity, weight in names), default=0.0)
-        together = (linked / max(1, len(texts)) - ALONE) / (LINKED_TEXTS - ALONE)
+        named = [(place, weight) for one, weight in self._request.names if (place := around.place(one)) is not None]
+        specific = max((weight / int(self._texts[place]) for place, weight in named if self._texts[place]), default=0.0)
+        together = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
         return min(1.0, max(0.0, together)) * min(1.0, specific / SPECIFIC_NAME)
+
+    def _is_given_at_seeds(self) -> bool:
+        """Return whether a seed has an edge that was given."""
+        around, seeds = self._around, self._request.seeds()
+        is_seed = np.zeros(len(around.ids), dtype=np.bool_)
+        is_seed[[place for one in seeds if (place := around.place(one)) is not None]] = True
+        return bool((~around.found & (is_seed[around.sources] | is_seed[around.targets])).any())
 
     def _mentions(self, identity: str) -> int:
         """Return how many texts mention a name; of a text, the name that is its title."""
-        return max(1, self._texts[identity], *(self._texts[entity] for entity in self._titles.get(identity, ())))
+        place = self._around.place(identity)
+        if place is None:
+            return 1
+        return max(1, *(int(self._texts[one]) for one in (place, *self._titles.get(place, ()))))
 
+    @cached_property
+    def _texts(self) -> Numbers:
+        """How many texts mention each vertex."""
+        return np.bincount(self._around.sources[self._around.mentions], minlength=len(self._around.ids))
 
-def _same_name(nodes: Mapping[str, Node], edge: StoredEdge) -> bool:
-    """Return whether a given mention is by a text that has the entity's name as its title."""
-    entity, text = nodes.get(edge.source), nodes.get(edge.target)
-    return bool(entity and text and entity.name and text.name and entity.name.casefold() == text.name.casefold())
+    @cached_property
+    def _titles(self) -> dict[int, list[int]]:
+        """The entities that have the name which is a text's title, by the text."""
+        titles: defaultdict[int, list[int]] = defaultdict(list)
+        around = self._around
+        for edge in np.flatnonzero(around.mentions & (around.confidence >= TITLE)).tolist():
+            entity, text = int(around.sources[edge]), int(around.targets[edge])
+            if entity not in titles[text] and (around.found[edge] or self._is_same_name(entity, text)):
+                titles[text].append(entity)
+        return titles
+
+    @cached_property
+    def _titled(self) -> dict[int, list[int]]:
+        """The texts that are about an entity, by the entity."""
+        titled: defaultdict[int, list[int]] = defaultdict(list)
+        for text, entities in self._titles.items():
+            for entity in entities:
+                titled[entity].append(text)
+        return {entity: texts for entity, texts in titled.items() if len(texts) <= MOST_TITLED}
+
+    def _is_same_name(self, entity: int, text: int) -> bool:
+        """Return whether a given mention is by a text that has the entity's name as its title."""
+        one, other = self._around.node(entity).name, self._around.node(text).name
+        return bool(one and other and one.casefold() == other.casefold())

@@ -1,222 +1,311 @@
 """Personalised PageRank over the neighbourhood that an engine gathered, and the paths that explain it.
 
-Equal neighbourhoods give equal answers on every engine. Page et al. (1999) with the teleport of Haveliwala (WWW 2002)
-to the question's seeds.
+Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's seeds.
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from bisect import bisect_left
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid.deadline import checked
+import numpy as np
+
+from braid.deadline import check
 from braid.models import MENTIONS, GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
 from braid.ranking.found_mentions import FoundMentions
-from braid.ranking.graph_walks import Node, StoredEdge
+from braid.ranking.graph_walks import Node
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from braid.ports.knowledge_graph import PropagateRequest
+    from braid.ranking.graph_walks import StoredEdge
 
+    Numbers = NDArray[np.int64]
+    Scores = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
 
 TOLERANCE = 1e-12
+"""Of the sum of all shares between two iterations."""
 DIGITS = 9
 """Of shares and scores: what lies beyond differs between machines, and would order equals differently."""
 MAX_ITERATIONS = 1_000
+CHECKED_EVERY = 4
+"""Iterations after which it is looked whether shares, or the time, are over."""
 
 
-class _SeedPath(NamedTuple):
-    """How a vertex was reached; the smaller of two is the better."""
+class Neighbourhood(NamedTuple):
+    """The vertices and edges around a request's seeds, as arrays with one value a vertex, or an edge.
 
-    hops: int
-    negative_confidence: float
-    ids: tuple[str, ...]
-    ties: tuple[StoredEdge, ...]
+    Vertices are numbered in the order of their ids, edges in the order of their identities, so that equal
+    neighbourhoods give equal answers on every engine.
+    """
+
+    ids: Sequence[str]
+    """Sorted."""
+    has_record: Mask
+    sources: Numbers
+    """Places in ``ids``."""
+    targets: Numbers
+    confidence: Scores
+    mentions: Mask
+    """Whether each edge is a mention."""
+    found: Mask
+    """Whether each edge was found in a text, and not given."""
+    node: Callable[[int], Node]
+    edge: Callable[[int], StoredEdge]
+    truncated: bool
+    """Whether a seed had more edges than the budget."""
+
+    @classmethod
+    def of(cls, nodes: Mapping[str, Node], edges: Sequence[StoredEdge], *, truncated: bool) -> Neighbourhood:
+        """Return the arrays of vertices by id, and of edges between them in the order of their identities."""
+        ids = sorted(nodes)
+        place = {identity: number for number, identity in enumerate(ids)}
+        return cls(
+            ids=ids,
+            has_record=np.array([nodes[identity].has_record for identity in ids], dtype=np.bool_),
+            sources=np.array([place[edge.source] for edge in edges], dtype=np.int64),
+            targets=np.array([place[edge.target] for edge in edges], dtype=np.int64),
+            confidence=np.array([edge.confidence for edge in edges], dtype=np.float64),
+            mentions=np.array([edge.type == MENTIONS for edge in edges], dtype=np.bool_),
+            found=np.array([edge.found for edge in edges], dtype=np.bool_),
+            node=lambda vertex: nodes[ids[vertex]],
+            edge=edges.__getitem__,
+            truncated=truncated,
+        )
+
+    def place(self, identity: str) -> int | None:
+        """Return a vertex's place; None where it is not among them."""
+        place = bisect_left(self.ids, identity)
+        return place if place < len(self.ids) and self.ids[place] == identity else None
+
+    def with_records(self, identities: Iterable[str]) -> Neighbourhood:
+        """Add records of which the graph knows nothing: they are tied to nothing."""
+        alone = {identity for identity in identities if self.place(identity) is None}
+        if not alone:
+            return self
+        ids = sorted([*self.ids, *alone])
+        known = np.array([identity not in alone for identity in ids], dtype=np.bool_)
+        moved, before = np.flatnonzero(known), np.cumsum(known) - 1
+        has_record = np.ones(len(ids), dtype=np.bool_)
+        has_record[moved] = self.has_record
+        return self._replace(
+            ids=ids,
+            has_record=has_record,
+            sources=moved[self.sources],
+            targets=moved[self.targets],
+            node=lambda vertex: (
+                self.node(int(before[vertex]))
+                if known[vertex]
+                else Node(ids[vertex], "Concept", has_record=True, timestamp=None, name=None)
+            ),
+        )
 
 
-def personalised_pagerank(
-    request: PropagateRequest, nodes: Mapping[str, Node], edges: Sequence[StoredEdge], *, truncated: bool
-) -> Expansion:
+class _Ties(NamedTuple):
+    """One edge between any two vertices, in the order of their ids; arrays have one value a tie."""
+
+    edges: Numbers
+    """Places in the neighbourhood."""
+    sources: Numbers
+    targets: Numbers
+    confidence: Scores
+
+
+class _Ways(NamedTuple):
+    """The best ways from some starts; arrays have one value a vertex."""
+
+    came_from: Numbers
+    """The vertex before, -1 for a start."""
+    along: Numbers
+    """The tie from there."""
+    reached: Mask
+
+
+def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> Expansion:
     """Return the records that the walk visits most, seeds among them.
 
     An entity tied to many others is visited often whatever the question is, so its share is divided by the root of its
     number of ties; that a text mentions many things says nothing against it, and mentions of a record are not counted.
     A hit's score is the root of what remains relative to the best record's: shares fall steeply, and the root, which
     changes no order, keeps the tenth in sight of the first. What a bridge leads to is then raised
-    (:mod:`braid.ranking.pagerank`).
-
-    Parameters
-    ----------
-    nodes
-        Every vertex of the neighbourhood, seeds included, by id.
-    edges
-        Edges between them in the order of their identities, walked both ways; of several between the same two the
-        surest.
-    truncated
-        Whether a seed had more edges than the budget.
+    (:func:`boost_shared_entities`). Hits of the text search that the graph does not know keep what they begin with.
     """
-    nodes = _with_hits(request, nodes)
-    mentions = FoundMentions(request, nodes, edges)
+    around = around.with_records(identity for identity, _ in request.hits)
+    mentions = FoundMentions(request, around)
     weights = mentions.seeds() if mentions else request.seeds()
-    seeds = {identity: weight for identity, weight in weights.items() if identity in nodes}
+    seeds = {place: weight for one, weight in weights.items() if (place := around.place(one)) is not None}
     if not seeds:
-        return Expansion(truncated=truncated)
-    ties = _strongest_edges(edges, nodes)
-    shares = _shares(sorted(nodes), ties, seeds, request.damping, mentions)
-    tied = _degrees(ties.values())
-    visited = [
-        (-round(share / math.sqrt(max(1, tied[identity])), DIGITS), identity)
-        for identity, share in shares.items()
-        if nodes[identity].has_record
-    ]
+        return Expansion(truncated=around.truncated)
+    ties = _strongest_edges(around)
+    shares = _shares(around, ties, seeds, request.damping, mentions)
     # What rounds to nothing was not reached: only an edge of no confidence leads there.
-    visited = sorted(entry for entry in visited if entry[0] < 0)
-    if not visited:
-        return Expansion(truncated=truncated)
-    most = -visited[0][0]
-    scores = {identity: math.sqrt(-negative / most) for negative, identity in visited}
-    raised = boost_shared_entities(scores, request, nodes, edges)
-    chosen = sorted((-clamp(round(score, DIGITS)), identity) for identity, score in raised.items())[: request.limit]
-    ways = _seed_paths(request, ties, {identity for _, identity in chosen}, nodes)
-    hits = tuple(
-        _hit(rank, nodes[identity], -negative, ways[identity], nodes)
-        for rank, (negative, identity) in enumerate(chosen, start=1)
-    )
-    return Expansion(hits=hits, truncated=truncated, trust=round(mentions.trust(), DIGITS))
+    visits = np.where(around.has_record, np.round(shares / np.sqrt(np.maximum(1, _degrees(around, ties))), DIGITS), 0.0)
+    most = float(visits.max())
+    if most <= 0:
+        return Expansion(truncated=around.truncated)
+    raised = boost_shared_entities(np.sqrt(visits / most), request, around)
+    scores = np.minimum(1.0, np.round(raised, DIGITS))
+    reached = np.flatnonzero(visits)
+    chosen = reached[np.argsort(-scores[reached], kind="stable")][: request.limit].tolist()
+    ways = _seed_paths(request, around, ties, chosen)
+    hit = _hits(around)
+    hits = tuple(hit(rank, float(scores[one]), *ways[one]) for rank, one in enumerate(chosen, start=1))
+    return Expansion(hits=hits, truncated=around.truncated, trust=round(mentions.trust(), DIGITS))
 
 
-def _with_hits(request: PropagateRequest, nodes: Mapping[str, Node]) -> dict[str, Node]:
-    """Add the text search's hits of which the graph knows nothing: tied to nothing, they have what they begin with."""
-    alone = {identity: Node(identity, "Concept", True, None, None) for identity, _ in request.hits}
-    return alone | dict(nodes)
-
-
-def _strongest_edges(edges: Iterable[StoredEdge], nodes: Mapping[str, Node]) -> dict[tuple[str, str], StoredEdge]:
+def _strongest_edges(around: Neighbourhood) -> _Ties:
     """Keep one edge between any two vertices: the surest, then the first; a loop leads nowhere."""
-    best: dict[tuple[str, str], StoredEdge] = {}
-    for edge in checked(edges):
-        if edge.source == edge.target or edge.source not in nodes or edge.target not in nodes:
-            continue
-        pair = (edge.source, edge.target) if edge.source < edge.target else (edge.target, edge.source)
-        known = best.get(pair)
-        if known is None or edge.confidence > known.confidence:
-            best[pair] = edge
-    return dict(sorted(best.items()))
+    edges = np.flatnonzero(around.sources != around.targets)
+    sources, targets, confidence = around.sources[edges], around.targets[edges], around.confidence[edges]
+    pairs = np.minimum(sources, targets) * len(around.ids) + np.maximum(sources, targets)
+    order = np.lexsort((-confidence, pairs))
+    first = order[np.flatnonzero(np.diff(pairs[order], prepend=-1))]
+    return _Ties(edges[first], sources[first], targets[first], confidence[first])
 
 
-def _degrees(ties: Iterable[StoredEdge]) -> Counter[str]:
+def _degrees(around: Neighbourhood, ties: _Ties) -> Numbers:
     """Count each vertex's ties in the neighbourhood, without those by which it is mentioned."""
-    counts: Counter[str] = Counter()
-    for tie in checked(ties):
-        counts[tie.source] += 1
-        if tie.type != MENTIONS:
-            counts[tie.target] += 1
-    return counts
+    size = len(around.ids)
+    mentioned = ties.targets[~around.mentions[ties.edges]]
+    return np.bincount(ties.sources, minlength=size) + np.bincount(mentioned, minlength=size)
 
 
 def _shares(
-    identities: Sequence[str],
-    ties: Mapping[tuple[str, str], StoredEdge],
-    seeds: Mapping[str, float],
-    damping: float,
-    mentions: FoundMentions,
-) -> dict[str, float]:
-    """Return the share of its time that the walk spends at each vertex; a given edge is taken by its confidence."""
-    import rustworkx
+    around: Neighbourhood, ties: _Ties, seeds: Mapping[int, float], damping: float, mentions: FoundMentions
+) -> Scores:
+    """Return the share of its time that the walk spends at each vertex; a given edge is taken by its confidence.
 
-    number = {identity: place for place, identity in enumerate(identities)}
-    graph: rustworkx.PyDiGraph[str, float] = rustworkx.PyDiGraph(multigraph=False)
-    graph.add_nodes_from(identities)
-    walked = [tie for tie in checked(ties.values()) if tie.confidence > 0]
-    ways = [(number[tie.source], number[tie.target], *mentions.weights(tie)) for tie in walked]
-    graph.add_edges_from([(source, target, there) for source, target, there, _ in ways])
-    graph.add_edges_from([(target, source, back) for source, target, _, back in ways])
-    shares = rustworkx.pagerank(
-        graph,
-        alpha=damping,
-        weight_fn=float,
-        personalization={number[identity]: weight for identity, weight in seeds.items()},
-        tol=TOLERANCE,
-        max_iter=MAX_ITERATIONS,
-    )
-    return {identity: shares[place] for identity, place in number.items()}
+    The shares solve ``x = damping · P x + (1 − damping) · start``; what a walk from a vertex without edges begins again
+    is only a factor. Weights that are equal both ways make the walk reversible, and Chebyshev's semi-iterative method
+    (Golub and Varga, 1961) then needs less than half of the iterations.
+    """
+    size = len(around.ids)
+    there, back = mentions.weights(ties.edges)
+    weights = np.concatenate([there, back])
+    sources, targets = np.concatenate([ties.sources, ties.targets]), np.concatenate([ties.targets, ties.sources])
+    out = np.bincount(sources, weights, minlength=size)
+    steps = damping * weights / np.where(out > 0, out, 1.0)[sources]
+    start = np.zeros(size)
+    start[list(seeds)] = list(seeds.values())
+    start *= (1.0 - damping) / start.sum()
+    before, shares, relaxation = start, start, 1.0
+    reversible = there is back
+    for iteration in range(MAX_ITERATIONS):
+        following = np.bincount(targets, steps * shares[sources], minlength=size) + start
+        if reversible and iteration:
+            square = damping * damping * (relaxation if iteration > 1 else 2.0)
+            relaxation = 1.0 / (1.0 - square / 4.0)
+            following = before + relaxation * (following - before)
+        before, shares = shares, following
+        if iteration % CHECKED_EVERY == 0:
+            check()
+            if float(np.abs(shares - before).sum()) < TOLERANCE:
+                break
+    total: float = shares.sum()
+    return shares / total
 
 
 def _seed_paths(
-    request: PropagateRequest, ties: Mapping[tuple[str, str], StoredEdge], wanted: set[str], nodes: Mapping[str, Node]
-) -> dict[str, _SeedPath]:
+    request: PropagateRequest, around: Neighbourhood, ties: _Ties, wanted: Sequence[int]
+) -> dict[int, tuple[list[int], list[int]]]:
     """Return the best way to each wanted vertex: from a name of the question, else from another hit, else none.
 
-    The fewest hops are best, then the surest product of confidence, then the ids.
+    The fewest hops are best, then the surest product of confidence, then the ids. A way is its vertices and its edges.
     """
-    neighbours: dict[str, list[tuple[str, StoredEdge]]] = {}
-    for (one, other), tie in ties.items():
-        neighbours.setdefault(one, []).append((other, tie))
-        neighbours.setdefault(other, []).append((one, tie))
-    ways = {identity: _SeedPath(0, -1.0, (identity,), ()) for identity in wanted}
-    missing = set(wanted)
+    found: dict[int, tuple[list[int], list[int]]] = {}
+    missing = list(wanted)
     for seeds in (request.names, request.hits):
-        starts = {identity for identity, _ in seeds if identity in nodes}
-        missing -= starts
-        frontier = {identity: _SeedPath(0, -1.0, (identity,), ()) for identity in starts}
-        reached = set(starts)
-        for _ in range(request.max_hops):
-            following: dict[str, _SeedPath] = {}
-            for vertex, way in checked(frontier.items()):
-                for target, tie in neighbours.get(vertex, ()):
-                    if target in reached:
-                        continue
-                    found = _SeedPath(
-                        way.hops + 1,
-                        way.negative_confidence * tie.confidence,
-                        (*way.ids, target),
-                        (*way.ties, tie),
-                    )
-                    if target not in following or found < following[target]:
-                        following[target] = found
-            for target in missing & following.keys():
-                ways[target] = following[target]
-            missing -= following.keys()
-            reached |= following.keys()
-            frontier = following
-            if not missing:
-                break
-    return ways
+        if not missing:
+            break
+        starts = [place for identity, _ in seeds if (place := around.place(identity)) is not None]
+        ways = _breadth_first(around, ties, starts, missing, request.max_hops)
+        for vertex in missing:
+            if ways.reached[vertex]:
+                found[vertex] = _followed_back(ways, ties, vertex)
+        missing = [vertex for vertex in missing if vertex not in found]
+    return found | {vertex: ([vertex], []) for vertex in missing}
 
 
-def _hit(rank: int, node: Node, score: float, way: _SeedPath, nodes: Mapping[str, Node]) -> GraphHit:
-    evidence = tuple(tie.evidence or None for tie in way.ties)
-    return GraphHit(
-        id=node.id,
-        score=score,
-        rank=rank,
-        path=Path(
-            ids=way.ids,
-            types=tuple(tie.type for tie in way.ties),
-            names=tuple(nodes[identity].name or identity for identity in way.ids),
-            inward=tuple(tie.source != near for tie, near in zip(way.ties, way.ids, strict=False)),
-            evidence=evidence if any(evidence) else (),
-            invalid_at=earliest((*(nodes[one].invalid_at for one in way.ids), *(tie.invalid_at for tie in way.ties))),
-        ),
-        has_record=node.has_record,
-        name=node.name,
-        entity_type=node.entity_type,
-        timestamp=node.timestamp,
-        trusted=all(tie.trusted for tie in way.ties) and all(nodes[identity].trusted for identity in way.ids),
-    )
+def _breadth_first(
+    around: Neighbourhood, ties: _Ties, starts: Sequence[int], wanted: Sequence[int], max_hops: int
+) -> _Ways:
+    """Walk from some starts until all that is wanted is reached, keeping the best way to each vertex."""
+    size, count = len(around.ids), len(ties.edges)
+    reached = np.zeros(size, dtype=np.bool_)
+    reached[list(starts)] = True
+    near, far = np.concatenate([ties.sources, ties.targets]), np.concatenate([ties.targets, ties.sources])
+    came_from, along = np.full(size, -1), np.full(size, -1)
+    certainty = np.where(reached, 1.0, 0.0)
+    order_of = np.where(reached, np.arange(size), -1)
+    """Of a vertex that the last hop reached: its place among them in the order of their ways; else -1."""
+    for _ in range(max_hops):
+        if reached[list(wanted)].all():
+            break
+        check()
+        taken = np.flatnonzero((order_of[near] >= 0) & ~reached[far])
+        nearer, targets, tie = near[taken], far[taken], taken % count
+        product = certainty[nearer] * ties.confidence[tie]
+        order = np.lexsort((order_of[nearer], -product, targets))
+        best = order[np.flatnonzero(np.diff(targets[order], prepend=-1))]
+        nearer, targets, tie, product = nearer[best], targets[best], tie[best], product[best]
+        came_from[targets], along[targets], certainty[targets] = nearer, tie, product
+        reached[targets] = True
+        in_order = targets[np.lexsort((targets, order_of[nearer]))]
+        order_of = np.full(size, -1)
+        order_of[in_order] = np.arange(len(in_order))
+    return _Ways(came_from, along, reached)
 
 
-BOOSTING_RECORDS = 3
+def _followed_back(ways: _Ways, ties: _Ties, vertex: int) -> tuple[list[int], list[int]]:
+    vertices, edges = [vertex], []
+    while (before := int(ways.came_from[vertices[-1]])) >= 0:
+        edges.append(int(ties.edges[ways.along[vertices[-1]]]))
+        vertices.append(before)
+    return vertices[::-1], edges[::-1]
+
+
+def _hits(around: Neighbourhood) -> Callable[[int, float, list[int], list[int]], GraphHit]:
+    """Return a function that makes the hit of a rank, a score and a way; each vertex and edge is read once."""
+    node_of: Callable[[int], Node] = cache(around.node)
+    edge_of: Callable[[int], StoredEdge] = cache(around.edge)
+
+    def hit(rank: int, score: float, vertices: list[int], edges: list[int]) -> GraphHit:
+        nodes, ties = [node_of(vertex) for vertex in vertices], [edge_of(edge) for edge in edges]
+        evidence = tuple(tie.evidence or None for tie in ties)
+        return GraphHit.unchecked(
+            id=nodes[-1].id,
+            score=clamp(score),
+            rank=rank,
+            path=Path.unchecked(
+                ids=tuple(node.id for node in nodes),
+                types=tuple(tie.type for tie in ties),
+                names=tuple(node.name or node.id for node in nodes),
+                inward=tuple(tie.source != near.id for tie, near in zip(ties, nodes, strict=False)),
+                evidence=evidence if any(evidence) else (),
+                invalid_at=earliest((*(node.invalid_at for node in nodes), *(tie.invalid_at for tie in ties))),
+            ),
+            has_record=nodes[-1].has_record,
+            name=nodes[-1].name,
+            entity_type=nodes[-1].entity_type,
+            timestamp=nodes[-1].timestamp,
+            trusted=all(node.trusted for node in nodes) and all(tie.trusted for tie in ties),
+        )
+
+    return hit
+
+
+BOOSTING_RECORDS: Final = 3
 """How many of the best records raise others."""
 
 
-def boost_shared_entities(
-    scores: Mapping[str, float], request: PropagateRequest, nodes: Mapping[str, Node], edges: Iterable[StoredEdge]
-) -> dict[str, float]:
+def boost_shared_entities(scores: Scores, request: PropagateRequest, around: Neighbourhood) -> Scores:
     """Return the scores of records, raised where a bridge leads to one.
 
     A score becomes ``score + (1 − score) × bridging × likeness × bridge``. Likeness is what the request's texts say,
@@ -227,30 +316,29 @@ def boost_shared_entities(
     Parameters
     ----------
     scores
-        Of every record that was reached, best first, 0 to 1.
-    nodes
-        Every vertex of the neighbourhood by id.
+        Of every vertex, 0 to 1; 0 of those that were not reached and of those without a record.
     """
     if not request.bridging or not request.texts:
-        return dict(scores)
-    records = {identity for identity, node in nodes.items() if node.has_record}
-    entities = nodes.keys() - records - {identity for identity, _ in request.names}
-    shared: dict[str, set[str]] = {}
-    counts: Counter[str] = Counter()
-    for one, another in {(edge.source, edge.target) for edge in edges if edge.type == MENTIONS}:
-        for entity, other in ((one, another), (another, one)):
-            if entity in entities and other in records:
-                shared.setdefault(other, set()).add(entity)
-                counts[entity] += 1
-    texts, first = dict(request.texts), [*scores.items()][:BOOSTING_RECORDS]
-    raised = dict(scores)
-    for record in shared.keys() & scores.keys() & texts.keys():
-        bridges = [
-            score / math.sqrt(counts[entity] - 1)
-            for other, score in first
-            if other != record
-            for entity in shared[record] & shared.get(other, set())
-        ]
-        gain = request.bridging * texts[record] * max(bridges, default=0.0)
-        raised[record] = scores[record] + (1 - scores[record]) * gain
-    return raised
+        return scores
+    size = len(around.ids)
+    is_bridge = ~around.has_record
+    is_bridge[[place for one, _ in request.names if (place := around.place(one)) is not None]] = False
+    told = np.unique(around.sources[around.mentions] * size + around.targets[around.mentions])
+    one, other = told // size, told % size
+    entities, records = np.concatenate([one, other]), np.concatenate([other, one])
+    between = is_bridge[entities] & around.has_record[records]
+    entities, records = entities[between], records[between]
+    others = np.maximum(1, np.bincount(entities, minlength=size) - 1)
+    bridge = np.zeros(size)
+    for first in np.argsort(-scores, kind="stable")[:BOOSTING_RECORDS].tolist():
+        shared = np.zeros(size, dtype=np.bool_)
+        shared[entities[records == first]] = True
+        crossed = shared[entities] & (records != first)
+        np.maximum.at(bridge, records[crossed], scores[first] / np.sqrt(others[entities[crossed]]))
+    likeness = np.zeros(size)
+    for identity, value in request.texts:
+        place = around.place(identity)
+        if place is not None and scores[place]:
+            likeness[place] = value
+    gain = request.bridging * likeness * bridge
+    return np.where(gain > 0, scores + (1 - scores) * gain, scores)

@@ -10,6 +10,7 @@ from braid.engines.aws.clients import code_of, open_client
 from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
 from braid.engines.aws.dynamodb_cache import counts_id
 from braid.engines.retrying import retrying
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,7 @@ _AT_ONCE = 100
 """Counts changed by one request: an expression has at most 4 KB and 300 operands."""
 
 
+@store_calls("aws.dynamodb")
 class DynamoCounts(DynamoTable):
     """Counts as attributes of an item; implements :class:`braid.ports.knowledge_graph.StoredCounts`."""
 

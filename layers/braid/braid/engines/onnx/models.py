@@ -15,6 +15,8 @@ from braid.engines.onnx.model_files import ModelKind, Precision, open_model
 from braid.engines.onnx.session import TokenisedText, first_line, load_session, read_tokenizer
 from braid.errors import ConfigurationError, ModelError, RerankFailed
 from braid.models.model_profiles import space_of
+from braid.telemetry import names
+from braid.telemetry.recording import operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,8 +67,22 @@ class OnnxEncoder:
         on_progress: Callable[[int, int], None] | None = None,
     ) -> list[bytes]:
         """Return one L2-normalised vector a text, as little-endian float32 bytes, in the order of ``texts``."""
+        with operation(
+            f"{names.EMBEDDINGS} {self.model_id}",
+            {
+                names.OPERATION: names.EMBEDDINGS,
+                names.MODEL: self.model_id,
+                names.DIMENSIONS_OF_VECTORS: self.dimension,
+                names.TEXTS: len(texts),
+            },
+            duration=names.OPERATION_DURATION,
+        ):
+            return self._encode(texts, instruction.strip(), on_progress)
+
+    def _encode(
+        self, texts: Sequence[str], instruction: str, on_progress: Callable[[int, int], None] | None
+    ) -> list[bytes]:
         vectors: list[bytes] = [b""] * len(texts)
-        instruction = instruction.strip()
         unpooled = self._unpooled(instruction)
         done = 0
         for start in range(0, len(texts), _TOKENISE_AT_ONCE):

@@ -95,18 +95,19 @@ class Adjacency:
             invalid_at=moment_of(self.valid_until, vertex),
         )
 
-    def valid_at(self, as_of: int) -> Mask:
-        """Return which vertices are valid at a moment in microseconds since 1970."""
-        return (self.valid_from <= as_of) & (self.valid_until > as_of)
-
-    def open_vertices(self, as_of: int, *, trusted_only: bool) -> Mask:
-        """Return which vertices may be walked at a moment in microseconds since 1970."""
-        return self.valid_at(as_of) & self.trusted if trusted_only else self.valid_at(as_of)
+    def vertices_in_force(self, vertices: Numbers | slice, as_of: int, *, trusted_only: bool) -> Mask:
+        """Return which of some vertices may be walked at a moment in microseconds since 1970."""
+        keep: Mask = (self.valid_from[vertices] <= as_of) & (self.valid_until[vertices] > as_of)
+        return keep & self.trusted[vertices] if trusted_only else keep
 
     def edges_in_force(self, edges: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
         """Return which of some edges may be walked at a moment in microseconds since 1970."""
         keep: Mask = (self.edge_from[edges] <= as_of) & (self.edge_until[edges] > as_of)
         return keep & self.edge_trusted[edges] if trusted_only else keep
+
+    def is_type(self, *types: str) -> Mask:
+        """Return which of ``relationship_types`` are among some."""
+        return np.array([name in types for name in self.relationship_types], dtype=np.bool_)
 
     def matching(self, entity_types: Sequence[str], time_range: TimeRange | None) -> Mask:
         """Return which vertices are of one of the types, any if there are none, and have a time in the range."""

@@ -15,6 +15,7 @@ from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of
 from braid.ranking.graph_walks import answer_query
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _TENANTS_IN_MEMORY = 32
 
 
+@store_calls("sqlite")
 class EmbeddedKnowledgeGraph:
     """Vertices and edges in SQLite, walked in memory; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
@@ -215,8 +217,7 @@ class EmbeddedKnowledgeGraph:
             from braid.engines.embedded.graph.subgraphs import neighbourhood
             from braid.ranking.pagerank import personalised_pagerank
 
-            nodes, edges, truncated = neighbourhood(graph, request)
-            return personalised_pagerank(request, nodes, edges, truncated=truncated)
+            return personalised_pagerank(request, neighbourhood(graph, request))
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query from one snapshot of the store."""

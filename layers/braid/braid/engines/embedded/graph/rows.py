@@ -9,7 +9,7 @@ from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import MENTIONS, EntityLink, Relationship, Vertex
 from braid.ports.knowledge_graph import GraphTypes
-from braid.understanding.names import match_score, stored_forms
+from braid.understanding.names import is_form, match_score, stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def link(
 
     However many and long their aliases are: only numbers are compared, and texts are read of the chosen alone.
     """
-    matches = [(name, is_alias) for name in dict.fromkeys(names) for is_alias in (False, True)]
+    matches = [(name, is_alias) for name in dict.fromkeys(names) for is_alias in {is_form(name), True}]
     matches.sort(key=lambda match: (*_quality(*match), *match))
     classes: dict[tuple[float, int], int] = {}  # equally good ones, which the ids of the entities order
     asked = [

@@ -9,9 +9,10 @@ import numpy as np
 from braid.deadline import check, checked
 from braid.engines.embedded.graph.adjacency import begin_of, edges_of, moment_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
-from braid.models import Direction
+from braid.models import MENTIONS, Direction
 from braid.ports.graph_query import MAX_FRONTIER
 from braid.ranking.graph_walks import GatheredGraph, StoredEdge, WalkEdge, max_starts
+from braid.ranking.pagerank import Neighbourhood
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -20,23 +21,14 @@ if TYPE_CHECKING:
     from braid.engines.embedded.graph.adjacency import Adjacency, Mask, Numbers
     from braid.ports.graph_query import GraphQuery, QueryStep
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_walks import Node
 
 
-def neighbourhood(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str, Node], list[StoredEdge], bool]:
-    """Return the vertices and edges within ``max_hops`` of a request's seeds.
-
-    Returns
-    -------
-    tuple
-        The vertices by id, the edges in the order of their identities, and whether a seed had more edges than the
-        budget.
-    """
+def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
+    """Return the vertices and edges within ``max_hops`` of a request's seeds."""
     as_of = to_microseconds(request.as_of) or 0
-    walkable = graph.open_vertices(as_of, trusted_only=request.trusted_only)
     known = sorted(graph.numbers[seed] for seed in request.seeds() if seed in graph.numbers)
     frontier: Numbers = np.array(known, dtype=np.int64)
-    frontier = frontier[walkable[frontier]]
+    frontier = frontier[graph.vertices_in_force(frontier, as_of, trusted_only=request.trusted_only)]
     seen = np.zeros(len(graph.ids), dtype=np.bool_)
     seen[frontier] = True
     neighbours = graph.neighbours(Direction.BOTH)
@@ -49,12 +41,12 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str
         if request.trusted_only:  # else edges to untrusted vertices would make a hub of any vertex
             in_force &= graph.trusted[targets]
         parents, edges, targets = parents[in_force], edges[in_force], targets[in_force]
+        keep = graph.vertices_in_force(targets, as_of, trusted_only=request.trusted_only)
         if hop > 1:
             passable = np.bincount(parents, minlength=len(frontier)) <= request.hub
-            keep = passable[parents] & walkable[targets]
+            keep &= passable[parents]
             edges, targets = edges[keep], targets[keep]
         else:
-            keep = walkable[targets]
             parents, edges, targets = parents[keep], edges[keep], targets[keep]
             within = place_in_group(parents) < request.fan_out
             truncated = not bool(within.all())
@@ -63,10 +55,18 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> tuple[dict[str
         frontier = np.unique(targets)
         frontier = frontier[~seen[frontier]]
         seen[frontier] = True
-    return (
-        {graph.ids[vertex]: graph.node(vertex) for vertex in checked(np.flatnonzero(seen).tolist())},
-        [_edge(graph, edge) for edge in checked(np.unique(np.concatenate(followed)).tolist())],
-        truncated,
+    vertices, edges = np.flatnonzero(seen), np.unique(np.concatenate(followed))
+    return Neighbourhood(
+        ids=[graph.ids[vertex] for vertex in vertices.tolist()],
+        has_record=graph.has_record[vertices],
+        sources=np.searchsorted(vertices, graph.sources[edges]),
+        targets=np.searchsorted(vertices, graph.targets[edges]),
+        confidence=graph.confidence[edges],
+        mentions=graph.is_type(MENTIONS)[graph.edge_types[edges]],
+        found=graph.found[edges],
+        node=lambda place: graph.node(int(vertices[place])),
+        edge=lambda place: _edge(graph, int(edges[place])),
+        truncated=truncated,
     )
 
 
@@ -101,7 +101,7 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
         Ids of the vertices that have a name or alias, for each of :func:`phrases`.
     """
     as_of = to_microseconds(query.as_of) or 0
-    in_force = graph.open_vertices(as_of, trusted_only=query.trusted_only)
+    in_force = graph.vertices_in_force(slice(None), as_of, trusted_only=query.trusted_only)
     start = query.start
     keep = in_force & graph.matching(start.entity_types, start.time_range)
     if start.ids:
@@ -121,7 +121,7 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
             wanted &= _among(graph, named.get(normalise(step.name), ()))
         parents, edges, targets = edges_of(graph.neighbours(step.direction), frontier)
         edges_in_force = graph.edges_in_force(edges, as_of, trusted_only=query.trusted_only)
-        kept = edges_in_force & wanted[targets] & _walkable(graph, step)[edges]
+        kept = edges_in_force & wanted[targets] & _walkable(graph, step, edges)
         parents, edges, targets = parents[kept], edges[kept], targets[kept]
         places = place_in_group(parents)
         followed = places < query.fan_out
@@ -145,13 +145,10 @@ def _among(graph: Adjacency, ids: Sequence[str]) -> Mask:
     return keep
 
 
-def _walkable(graph: Adjacency, step: QueryStep) -> Mask:
-    """Return which edges a step may walk."""
-    keep: Mask = graph.confidence >= step.min_confidence
-    if step.types:
-        wanted = np.array([name in step.types for name in graph.relationship_types], dtype=np.bool_)
-        keep &= wanted[graph.edge_types]
-    return keep
+def _walkable(graph: Adjacency, step: QueryStep, edges: Numbers) -> Mask:
+    """Return which of some edges a step may walk."""
+    keep: Mask = graph.confidence[edges] >= step.min_confidence
+    return keep & graph.is_type(*step.types)[graph.edge_types[edges]] if step.types else keep
 
 
 def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers) -> dict[str, list[WalkEdge]]:

@@ -55,7 +55,7 @@ def expand(graph: Adjacency, request: ExpandRequest) -> Expansion:
         return Expansion()
     types = None
     if request.types:
-        types = np.array([name in request.types for name in graph.relationship_types], dtype=np.bool_)
+        types = graph.is_type(*request.types)
     reached = _walk(
         graph,
         np.array(seeds, dtype=np.int64),
@@ -97,13 +97,12 @@ def _walk(
     as_of
         Microseconds since 1970.
     """
-    walkable = graph.open_vertices(as_of, trusted_only=trusted_only)
     best = np.full(len(graph.ids), -1.0)
     hop_of = np.zeros(len(graph.ids), dtype=np.int64)
     place_of = np.full(len(graph.ids), -1, dtype=np.int64)
     seeds = np.sort(seeds)  # the order of their ids, which is that of their paths
     best[seeds] = 2.0  # better than any score: never reached, so never returned and never walked through
-    seeds = seeds[walkable[seeds]]
+    seeds = seeds[graph.vertices_in_force(seeds, as_of, trusted_only=trusted_only)]
     nothing = np.zeros(len(seeds), dtype=np.int64)
     steps = [Hop(seeds, np.ones(len(seeds)), nothing, nothing, nothing.astype(np.bool_))]
     neighbours = graph.neighbours(direction)
@@ -111,7 +110,8 @@ def _walk(
     for hop in range(1, max_hops + 1):
         check()
         parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
-        keep = graph.edges_in_force(edges, as_of, trusted_only=trusted_only) & walkable[targets]
+        keep = graph.edges_in_force(edges, as_of, trusted_only=trusted_only)
+        keep &= graph.vertices_in_force(targets, as_of, trusted_only=trusted_only)
         if types is not None:
             keep &= types[graph.edge_types[edges]]
         parents, edges, targets = parents[keep], edges[keep], targets[keep]
