@@ -186,7 +186,6 @@ clean: ## remove what was built here; models and data in .braid stay
 # --- dependencies -----------------------------------------------------------------------------------------------------
 
 # What Lambda installs is exported from the one lock, so that a function never runs what no test ran.
-REQUIREMENTS := layers/braid/requirements.txt functions/requirements.txt functions/graph_expand/requirements.txt
 EXPORT := $(UV) export --quiet --locked --no-default-groups --no-emit-project --no-header --format requirements.txt
 
 .PHONY: lock
@@ -197,6 +196,7 @@ lock: $(UV) ## renew uv.lock, and the requirements of layer and images from it
 .PHONY: requirements
 requirements: $(UV)
 	$(EXPORT) --only-group layer --output-file layers/braid/requirements.txt >/dev/null
+	$(EXPORT) --only-group telemetry --output-file layers/telemetry/requirements.txt >/dev/null
 	$(EXPORT) --only-group image --output-file functions/requirements.txt >/dev/null
 	$(EXPORT) --only-group graph --output-file functions/graph_expand/requirements.txt >/dev/null
 
@@ -205,9 +205,11 @@ lock-check: $(UV)
 	$(UV) lock --check --quiet
 	@temporary=$$(mktemp -d); trap 'rm -rf "$$temporary"' EXIT; \
 	$(EXPORT) --only-group layer --output-file "$$temporary/layer" >/dev/null; \
+	$(EXPORT) --only-group telemetry --output-file "$$temporary/telemetry" >/dev/null; \
 	$(EXPORT) --only-group image --output-file "$$temporary/image" >/dev/null; \
 	$(EXPORT) --only-group graph --output-file "$$temporary/graph" >/dev/null; \
 	diff -u layers/braid/requirements.txt "$$temporary/layer" \
+		&& diff -u layers/telemetry/requirements.txt "$$temporary/telemetry" \
 		&& diff -u functions/requirements.txt "$$temporary/image" \
 		&& diff -u functions/graph_expand/requirements.txt "$$temporary/graph" \
 		|| { echo "requirements differ from uv.lock: run make lock" >&2; exit 1; }

@@ -1,4 +1,4 @@
-"""``python -m bench [DATASET-FOLDER …]`` or ``python -m bench engines``: measure, and write the figures here."""
+"""``python -m bench [DATASET-FOLDER …]`` or ``python -m bench MEASUREMENT …``: measure, and write the figures here."""
 
 from __future__ import annotations
 
@@ -15,46 +15,61 @@ SIZES = "1000,10000,100000"
 
 
 def main(arguments: list[str]) -> None:
-    """Measure the named folders, or the demo corpus; or the engines."""
-    if arguments[:1] == ["engines"]:
-        _engines(arguments[1:])
-        return
-    if arguments[:1] == ["writes"]:
-        _writes(arguments[1:])
-        return
-    if arguments[:1] == ["planner"]:
-        from bench import planner
-
-        cases = planner.measure()
-        planner.write(cases, HERE)
-        sys.stdout.write(planner.as_markdown(cases))
-        return
-    if arguments[:1] == ["linking"]:
-        from bench import linking
-
-        measured = linking.measure([Path(folder) for folder in arguments[1:]])
-        linking.write(measured, HERE)
-        sys.stdout.write(linking.as_markdown(measured))
-        return
-    if arguments[:1] == ["confidence"]:
-        from bench import confidence
-
-        fitted = confidence.fit_and_report([Path(folder) for folder in arguments[1:]], HERE)
-        sys.stdout.write(fitted)
-        return
-    if arguments[:1] == ["facts"]:
-        from bench import facts
-
-        answered = facts.measure([Path(folder) for folder in arguments[1:]])
-        facts.write(answered, HERE)
-        sys.stdout.write(facts.as_markdown(answered))
-        return
-    if arguments[:1] == ["load"]:
-        _load(arguments[1:])
+    """Measure what is named first; or the named folders, or the demo corpus."""
+    if arguments and arguments[0] in MEASUREMENTS:
+        MEASUREMENTS[arguments[0]](arguments[1:])
         return
     runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
     write(runs, HERE)
     sys.stdout.write(as_markdown(runs))
+
+
+def _planner(_: list[str]) -> None:
+    from bench import planner
+
+    cases = planner.measure()
+    planner.write(cases, HERE)
+    sys.stdout.write(planner.as_markdown(cases))
+
+
+def _linking(folders: list[str]) -> None:
+    from bench import linking
+
+    measured = linking.measure([Path(folder) for folder in folders])
+    linking.write(measured, HERE)
+    sys.stdout.write(linking.as_markdown(measured))
+
+
+def _finding(arguments: list[str]) -> None:
+    from bench import finding
+
+    parser = argparse.ArgumentParser(prog="python -m bench finding", description=finding.__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, help="datasets that finding_labels.json knows")
+    parser.add_argument("--spacy", metavar="PACKAGE", help="an installed spaCy pipeline, measured beside the rules")
+    options = parser.parse_args(arguments)
+    named = finding.measure(options.folders, options.spacy)
+    finding.write(named, HERE)
+    sys.stdout.write(finding.as_markdown(named))
+
+
+def _confidence(folders: list[str]) -> None:
+    from bench import confidence
+
+    sys.stdout.write(confidence.fit_and_report([Path(folder) for folder in folders], HERE))
+
+
+def _facts(folders: list[str]) -> None:
+    from bench import facts
+
+    answered = facts.measure([Path(folder) for folder in folders])
+    facts.write(answered, HERE)
+    sys.stdout.write(facts.as_markdown(answered))
+
+
+def _profile(arguments: list[str]) -> None:
+    from bench import profile
+
+    profile.command(arguments)
 
 
 def _load(arguments: list[str]) -> None:
@@ -73,6 +88,23 @@ def _load(arguments: list[str]) -> None:
     run = load.measure(options.engine, users, options.seconds)
     load.write(run, options.out)
     sys.stdout.write(load.as_markdown([run]))
+
+
+def _peers(arguments: list[str]) -> None:
+    from bench.peers import run
+
+    parser = argparse.ArgumentParser(prog="python -m bench peers", description=run.__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, help="dataset folders with judged questions")
+    parser.add_argument("--only", default=",".join(run.PEERS), help="libraries, with commas between (%(default)s)")
+    parser.add_argument("--again", action="store_true", help="measure also what stands in peers.json")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for peers.json and peers.md")
+    options = parser.parse_args(arguments)
+    if unknown := set(names := options.only.split(",")) - set(run.PEERS):
+        parser.error(f"--only {', '.join(sorted(unknown))}: none of {', '.join(run.PEERS)}")
+    known = run.measure(
+        options.folders, options.out, names, lambda text: print(text, file=sys.stderr, flush=True), again=options.again
+    )
+    sys.stdout.write(run.as_markdown(known))
 
 
 def _engines(arguments: list[str]) -> None:
@@ -134,6 +166,19 @@ def _writes(arguments: list[str]) -> None:
                 keep(growing={**known, engine: dict(sorted(sizes.items()))})
     sys.stdout.write(writes_report.as_markdown(writes.read(options.out)))
 
+
+MEASUREMENTS = {
+    "confidence": _confidence,
+    "engines": _engines,
+    "facts": _facts,
+    "finding": _finding,
+    "linking": _linking,
+    "load": _load,
+    "peers": _peers,
+    "planner": _planner,
+    "profile": _profile,
+    "writes": _writes,
+}
 
 if __name__ == "__main__":
     main(sys.argv[1:])

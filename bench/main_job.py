@@ -161,7 +161,7 @@ import contextlib, io, sys
 from braid_cli import main
 text, *flags = sys.argv[1:]
 with contextlib.redirect_stdout(io.StringIO()):
-    cli.app(["search", text, "--tenant", "{TENANT}", "--json", *flags], standalone_mode=False)
+    main.command_line(["search"])(["search", text, "--tenant", "{TENANT}", "--json", *flags], standalone_mode=False)
 {PEAK}
 """
 

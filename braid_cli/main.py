@@ -7,14 +7,13 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path  # noqa: TC003 - typer reads annotations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from braid import __version__
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
 
-from braid_cli.options import examples
-from braid_cli.terminal import EXIT_BAD_INPUT, EXIT_FAILED, complain
+from braid_cli.terminal import EXIT_BAD_INPUT, EXIT_FAILED, complain, examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,33 +21,82 @@ if TYPE_CHECKING:
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
 EXTRAS = {"gremlin_python": "aws", "opensearchpy": "aws", "mcp": "mcp"}
 """The extra that brings a package that is not there."""
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer raises for a wrong command line; of its kinds it exports this one."""
 COMMANDS = {
-    "demo": "demo",
-    "search": "search",
-    "context": "context",
-    "related": "graph",
-    "graph-query": "graph",
-    "ingest": "ingest",
-    "ingest-graph": "ingest",
-    "stats": "listing",
-    "list": "listing",
-    "delete": "delete",
-    "repair": "repair",
-    "reembed": "reembed",
-    "schema": "schema",
-    "models": "models",
-    "members": "members",
-    "eval": "evaluation",
-    "tune": "evaluation",
-    "serve": "serve",
-    "mcp": "mcp",
-    "home": "home",
+    "demo": ("demo", "Ingest the demo corpus, answer questions about it, and measure."),
+    "search": ("search", "Ask one question, of the deployed stages run on this machine."),
+    "context": (
+        "context",
+        "Choose what to show a model: of the conversation, of what is stored, of what was decided and done.",
+    ),
+    "related": ("graph", "Show what an entity is related to, the nearest first."),
+    "graph-query": ("graph", "Walk the graph step by step, as a question in JSON says. It can only read."),
+    "ingest": ("ingest", "Embed documents or a dataset, and write them to the search index and the knowledge graph."),
+    "ingest-graph": ("ingest", "Write a graph of nodes and edges; nodes with content can be answers as well."),
+    "stats": ("listing", "Count what is stored for a tenant: documents, records and the knowledge graph."),
+    "list": ("listing", "List the documents or the entities of a tenant."),
+    "delete": (
+        "delete",
+        "Remove records, documents or a whole tenant, for good, from the search index and the knowledge graph.",
+    ),
+    "repair": (
+        "repair",
+        "Compare the knowledge graph with the search index, and bring it into line where they differ.",
+    ),
+    "export": (
+        "archive",
+        "Write all records, the graph and the schema versions of a tenant into a folder; again, and it goes on.",
+    ),
+    "import": (
+        "archive",
+        "Write an archive into a tenant and compare what is stored then with it; again, and it goes on.",
+    ),
+    "reembed": (
+        "reembed",
+        "Embed again what is outdated: too many schema versions behind, or without a vector of the active models.",
+    ),
+    "schema": ("schema", "A tenant's schema versions: list them, check the next one, register it."),
+    "models": ("models", "List models and make model folders."),
+    "members": ("members", "Who may ask for which tenant, where BRAID_MEMBERSHIP is store."),
+    "eval": (
+        "evaluation",
+        "Measure retrieval on judged questions: each strand alone, vectors and words, each fusion, the default.",
+    ),
+    "tune": (
+        "evaluation",
+        "Fit the weights of fusion on judged questions, and write them where the next search reads them.",
+    ),
+    "serve": ("serve", "Answer HTTP requests as the deployed function does, and show the page at /explorer."),
+    "mcp": (
+        "mcp",
+        "Offer search, context, related, facts and list_documents to an agent, over standard input and output or HTTP.",
+    ),
+    "home": (
+        "home",
+        "Show where the store and the models lie; --take moves a store here, such as one of an earlier version.",
+    ),
 }
-"""Each command and its module in :mod:`braid_cli.commands`, whose ``app`` holds it; in the order of the help."""
+"""Each command, its module in :mod:`braid_cli.commands`, whose ``app`` holds it, and its help; in the help's order."""
 
 
 def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """Return the command line with some of its commands, or all; only their modules are imported."""
+    app = _app()
+    for module in dict.fromkeys(COMMANDS[name][0] for name in names):
+        app.add_typer(import_module(f"braid_cli.commands.{module}").app)
+    return app
+
+
+def contents() -> typer.Typer:
+    """Return the command line with all commands by name and help alone: nothing of theirs is imported."""
+    app = _app()
+    for name, (_, what) in COMMANDS.items():
+        app.command(name, help=what)(lambda: None)
+    return app
+
+
+def _app() -> typer.Typer:
     app = typer.Typer(
         name="braid",
         no_args_is_help=True,
@@ -63,8 +111,6 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
         ),
     )
     app.callback()(_of_all)
-    for module in dict.fromkeys(COMMANDS[name] for name in names):
-        app.add_typer(import_module(f"braid_cli.commands.{module}").app)
     return app
 
 
@@ -96,7 +142,15 @@ def main() -> None:
     logging.getLogger("braid").addHandler(warnings := _Warnings())
     chosen = [name for name in sys.argv[1:2] if name in COMMANDS]
     try:
-        command_line(chosen or COMMANDS)()
+        if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+            from braid.telemetry.exporting import start
+
+            start("braid")
+        line = contents() if sys.argv[1:] in ([], ["--help"]) else command_line(chosen or COMMANDS)
+        sys.exit(line(standalone_mode=False))
+    except USAGE_ERROR as error:
+        _complain_of_usage(error)
+        sys.exit(EXIT_BAD_INPUT)
     except StoresUnavailable as error:
         complain(f"neither the search index nor the knowledge graph answered: {error}")
         sys.exit(EXIT_FAILED)
@@ -113,6 +167,17 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
     finally:
         logging.getLogger("braid").removeHandler(warnings)
+
+
+def _complain_of_usage(error: Any) -> None:  # noqa: ANN401 - its class is not exported
+    """Say in one line what is wrong with a command line; one without arguments is answered with help."""
+    message = error.format_message().replace("Value error, ", "")
+    if "\n" in message:
+        error.show()
+        return
+    where = error.ctx.command_path if error.ctx else "braid"
+    end = "" if message.endswith("?") else ";"
+    complain(f"{message.rstrip('.')}{end} `{where} --help` shows what there is")
 
 
 class _Warnings(logging.Handler):

@@ -49,6 +49,14 @@ EntityName = Annotated[str, Field(min_length=1, max_length=512, description="Nam
 Types = Annotated[
     list[str], Field(max_length=32, description="Only these relationship types, such as CAUSES; none means any.")
 ]
+Where = Annotated[
+    list[str],
+    Field(
+        max_length=16,
+        description="Only texts whose metadata is so: team=payments, floor>=2, day<2024-05-01, team!=gates, owner "
+        "(there is one), !owner. All have to hold.",
+    ),
+]
 Depth = Annotated[int, Field(ge=1, le=3, description="Most steps away.")]
 Limit = Annotated[int, Field(ge=1, le=200, description="Most that are returned.")]
 
@@ -88,16 +96,18 @@ def _add_questions(server: MCPServer, store: Store) -> None:
     @server.tool(title="Search", annotations=_READS, structured_output=False)
     def search(
         question: Question,
+        *,
         top_k: Annotated[int, Field(ge=1, le=50, description="Most results.")] = 8,
         entity_types: Annotated[
             list[str], Field(max_length=32, description="Only records of these entity types; none means any.")
         ] = [],  # noqa: B006 - a schema's default
         as_of: Annotated[str | None, Field(description="Answer with what held then, such as 2024-05-01.")] = None,
+        where: Where = [],  # noqa: B006 - as above
         budget: Budget = 3_000,
     ) -> str:
         """Answer a question with ranked, cited passages, found by meaning, by words and along the knowledge graph."""
         with told():
-            filters = {"entity_types": tuple(entity_types), "trusted_only": True}
+            filters = {"entity_types": tuple(entity_types), "trusted_only": True, "metadata": tuple(where)}
             found = store().search(question, top_k=top_k, filters=filters, as_of=as_of)
         remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
         if not found:
@@ -105,13 +115,18 @@ def _add_questions(server: MCPServer, store: Store) -> None:
         if found.confidence < LIKELY:
             rather = "it may not be stored: say so rather than guess"
             remarks.append(f"{in_words(found.confidence).capitalize()} ({found.confidence:.2f} of 1); {rather}.")
-        return "\n".join([*remarks, _fenced(_within(budget, found), "search")])
+        read = [f"“{phrase}” was read as {name}.\n" for phrase, name in found.answer.misspelt.items()]
+        return "\n".join([*remarks, _fenced("".join(read) + _within(budget, found), "search")])
 
     @server.tool(title="Context", annotations=_READS, structured_output=False)
-    def context(question: Question, budget: Budget = 3_000) -> str:
+    def context(
+        question: Question,
+        where: Where = [],  # noqa: B006 - as above
+        budget: Budget = 3_000,
+    ) -> str:
         """Choose what is worth reading before answering: passages, earlier decisions and tool calls."""
         with told():
-            built = store().context(question)
+            built = store().context(question, metadata=tuple(where))
         kept: list[str] = []
         room = budget
         for message in built.messages:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the parts of a command's help."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,6 @@ def any_of(choices: type[StrEnum]) -> str:
     return ", ".join(choice.value for choice in choices)
 
 
-def examples(*commands: str) -> str:
-    """Return the end of a help text: commands to try, one a line."""
-    return "\n\n".join(["[bold]Examples[/bold]", *commands])
-
-
 def tenant_option(help_text: str = "Whose data.") -> Any:  # noqa: ANN401 - as typer types its options
     """Return the option ``--tenant``, where its help or type is not that of :data:`Tenant`."""
     return typer.Option("--tenant", "-t", help=help_text, show_default=True, metavar="NAME")
@@ -46,3 +41,11 @@ Graph = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar=FLAG)]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Only where the metadata is so: team=payments, floor>=2, day<2024-05-01, team!=gates, owner (there is "
+        "one), !owner; may be repeated: all have to hold, and any of several values of one field.",
+        metavar="CONDITION",
+    ),
+]

@@ -81,10 +81,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
     if explain:
         _show_plan(console, answer)
     _show_confidence(console, answer)
-    if answer.set_not_answered:
-        told = f"the question asks for {ASKED[answer.set_not_answered]}, which the graph did not answer"
-        console.print(Text(told, style="yellow"))
-    _show_fields(console, answer)
+    _show_remarks(console, answer)
     for result in answer.results:
         _show_result(console, result, explain=explain)
     if answer.superseded:
@@ -103,8 +100,13 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         _show_legend(console, answer)
 
 
-def _show_fields(console: Console, answer: Answer) -> None:
-    """Print the fields that no record has, and the values of the facets with their counts."""
+def _show_remarks(console: Console, answer: Answer) -> None:
+    """Print how the question was read, fields that no record has, and values of facets with their counts."""
+    for phrase, name in answer.misspelt.items():
+        console.print(Text(f"“{printable(phrase)}” was read as {printable(name)}", style="yellow"))
+    if answer.set_not_answered:
+        told = f"the question asks for {ASKED[answer.set_not_answered]}, which the graph did not answer"
+        console.print(Text(told, style="yellow"))
     for field in answer.plan.unknown_fields:
         console.print(Text(f"no record has the field {printable(field)!r} in its metadata", style="yellow"))
     for field, values in answer.facets.items():

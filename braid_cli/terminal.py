@@ -1,4 +1,4 @@
-"""Output on standard output and standard error, exit codes, and the application that a command opens."""
+"""Output on standard output and standard error, help texts, exit codes, and the application that a command opens."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from braid.settings import EngineKind
-from braid.settings.folders import EARLIER_HOME, user_folder
 from rich.console import Console
 from rich.text import Text
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
     from braid.app import Application
     from braid.models import GraphSource
-    from braid.settings import Settings
+    from braid.settings import EngineKind, Settings
 
 DATABASE = "braid.db"
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
@@ -32,6 +30,11 @@ err = Console(stderr=True, highlight=False)
 def complain(message: str, *, style: str = "red") -> None:
     """Print to standard error, without breaking lines: paths in them are to be copied, and searched for."""
     err.print(Text(f"braid: {message}", style=style), soft_wrap=True)
+
+
+def examples(*commands: str) -> str:
+    """Return the end of a help text: commands to try, one a line."""
+    return "\n\n".join(["[bold]Examples[/bold]", *commands])
 
 
 def counted(number: int, one: str, several: str = "") -> str:
@@ -47,6 +50,7 @@ def open_engines(engine: EngineKind | None = None, graph: GraphSource | None = N
     if graph:
         os.environ["BRAID_GRAPH"] = graph
     from braid.app import application
+    from braid.settings import EngineKind
 
     stages = application()
     tell_of_earlier_store(stages.settings)
@@ -57,6 +61,9 @@ def open_engines(engine: EngineKind | None = None, graph: GraphSource | None = N
 
 def tell_of_earlier_store(settings: Settings) -> None:
     """Warn where the working directory has a store of a version that kept one in each, and the user's own has none."""
+    from braid.settings import EngineKind
+    from braid.settings.folders import EARLIER_HOME, user_folder
+
     earlier = EARLIER_HOME / DATABASE
     if settings.engine is EngineKind.EMBEDDED and settings.home == user_folder() and earlier.exists():
         moved = not (settings.home / DATABASE).exists()

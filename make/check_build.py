@@ -3,7 +3,7 @@
 Starts the given Python without its site packages, with only one function's folder and the layer's ``python/`` on its
 path, or what all images have, and calls that function's handler with its event from ``events/``. The stores' addresses
 lead nowhere and there is no model: a function that can answer without must, and one that cannot must say by name what
-is missing.
+is missing. One of each kind is called again with a receiver of OTLP, which must get its traces and metrics.
 
 Usage: ``python make/check_build.py PYTHON FOLDER``, where ``FOLDER/<Name>Function`` holds one ``sam build`` each, or of
 an image what it has besides ``FOLDER/image``.
@@ -14,10 +14,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_BYTES = 250 * 1024 * 1024
+TELEMETRY_MB = 20
 """What Lambda allows a zip function with its layers, unpacked; an image may have 10 GB."""
 
 # Function, its event, and the class of the error that it must raise; None means that it answers.
@@ -37,6 +40,9 @@ EXPECTED = (
     ("SearchApiFunction", "search_api--health.json", None),
 )
 
+EXPORTING = ("PlanFunction", "plan.json"), ("FuseRerankFunction", "fuse_rerank.json")
+"""One function with the layer of telemetry, and one whose image has the same."""
+
 SCRIPT = """
 import json, sys, time
 started = time.perf_counter()
@@ -54,7 +60,7 @@ except Exception as error:
 """
 
 
-def call(python: str, build: Path, event: Path) -> tuple[dict[str, object], str]:
+def call(python: str, build: Path, event: Path, otlp: str = "") -> tuple[dict[str, object], str]:
     """Return what a built function answered or raised, and what it logged.
 
     Raises
@@ -65,7 +71,8 @@ def call(python: str, build: Path, event: Path) -> tuple[dict[str, object], str]
     function = next(path for path in build.iterdir() if path.name.endswith("Function"))
     environment = {
         "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": f"{imports_of(build)}:{function}",
+        "PYTHONPATH": f"{imports_of(build)}:{function}{':' + str(telemetry_of(build)) if otlp else ''}",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": otlp,
         "PYTHONDONTWRITEBYTECODE": "1",
         "AWS_DEFAULT_REGION": "eu-west-1",
         "AWS_LAMBDA_FUNCTION_NAME": function.name,
@@ -106,6 +113,35 @@ def shared_of(build: Path) -> Path:
     return ROOT / "shared" if (build / "BraidLayer").is_dir() else build.parent / "opt"
 
 
+def telemetry_of(build: Path) -> Path:
+    """Return the layer that a function has besides where telemetry is exported; of an image, what it has anyway."""
+    is_image = not (build / "BraidLayer").is_dir()
+    return imports_of(build) if is_image else build.parent / "TelemetryLayer" / "TelemetryLayer" / "python"
+
+
+def received(python: str, build: Path, event: Path) -> set[str]:
+    """Return the paths that a receiver of OTLP was asked while a function was called."""
+    paths: set[str] = set()
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            paths.add(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Leave the terminal alone."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            call(python, build, event, f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+    return paths
+
+
 def size_bytes(folder: Path) -> int:
     """Return what the files of a folder take."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -126,7 +162,14 @@ def main(python: str, builds: Path) -> int:
         print(f"{'ok' if right else 'WRONG':5} {name}: {said}, {imported}, {size / 2**20:.0f} MB with what it imports")
         if not right:
             print(f"      expected {expected or 'an answer'}: {outcome}")
-    return wrong
+    for name, event in EXPORTING:
+        paths = received(python, builds / name, ROOT / "events" / event)
+        right = {"/v1/traces", "/v1/metrics"} <= paths
+        wrong += not right
+        print(f"{'ok' if right else 'WRONG':5} {name}: sends {', '.join(sorted(paths)) or 'nothing'}")
+    telemetry = size_bytes(builds / "TelemetryLayer") / 2**20
+    print(f"{'ok' if telemetry < TELEMETRY_MB else 'WRONG':5} TelemetryLayer: {telemetry:.0f} MB")
+    return wrong + (telemetry >= TELEMETRY_MB)
 
 
 if __name__ == "__main__":

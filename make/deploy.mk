@@ -37,7 +37,7 @@ lint-deploy: setup $(SAM) $(CFN_LINT) $(CHECKOV) $(ASL_VALIDATOR) ## check the t
 	$(CFN_LINT) .aws-sam/asl/state-machines.json
 	for machine in .aws-sam/asl/*.asl.json; do $(ASL_VALIDATOR) --json-path "$$machine"; done
 	.venv/bin/python -m make.templates .aws-sam/unrolled $(TEMPLATES)
-	$(CHECKOV) --file $(TEMPLATES:%.yaml=.aws-sam/unrolled/%.json) functions/Dockerfile
+	$(CHECKOV) --file $(TEMPLATES:%.yaml=.aws-sam/unrolled/%.json) functions/Dockerfile Dockerfile
 
 # Images need a container engine; here what the Dockerfile copies and installs is laid in folders instead: what all images
 # have, once, and the rest of each. Everything is built for this machine's processor, so that the result can be run here.
@@ -50,9 +50,9 @@ HOST_ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64
 build: $(UV) $(SAM) ## build functions and layers, and run what was built on Python 3.13
 	$(need_lambda_python)
 	rm -rf $(BUILT)
-	for name in $(ZIP_FUNCTIONS); do \
+	for name in $(ZIP_FUNCTIONS) TelemetryLayer; do \
 		PATH="$(dir $(LAMBDA_PYTHON)):$$PATH" $(SAM) build "$$name" --build-dir "$(BUILT)/$$name" \
-			--parameter-overrides Architecture=$(HOST_ARCHITECTURE) >/dev/null; done
+			--parameter-overrides Architecture=$(HOST_ARCHITECTURE) OtlpEndpoint=http://127.0.0.1:9 >/dev/null; done
 	UV_PYTHON="$(LAMBDA_PYTHON)" $(UV) pip install --quiet --require-hashes --only-binary :all: --target "$(BUILT)/image" \
 		--requirement functions/requirements.txt
 	cp -r layers/braid/braid "$(BUILT)/image"

@@ -147,6 +147,9 @@ def _graph(values: Mapping[str, str], clients: Callable[[str], Client]) -> Itera
     yield Finding(
         "NeptuneEndpoint", "" if values["NeptuneEndpoint"] == expected else f"is not the cluster's: {expected}"
     )
+    reader = f"wss://{cluster['ReaderEndpoint']}:{cluster['Port']}/gremlin"
+    given = values.get("NeptuneReaderEndpoint", "")
+    yield Finding("NeptuneReaderEndpoint", "" if given in ("", reader) else f"is not the cluster's: {reader}")
     instances = f"it has no instance: aws neptune create-db-instance … --db-cluster-identifier {name}"
     yield Finding("an instance of Neptune that writes", "" if cluster["DBClusterMembers"] else instances)
     groups = [each["VpcSecurityGroupId"] for each in cluster["VpcSecurityGroups"]]

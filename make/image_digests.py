@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("functions/Dockerfile", "compose.yaml")
+FILES = ("Dockerfile", "functions/Dockerfile", "compose.yaml")
 IMAGE = re.compile(r"(?m)^((?:FROM|\s+image:)\s+)([^\s@]+:[^\s@]+)(@sha256:[0-9a-f]{64})?(?=\s|$)")
 """What stands before an image, its name with its tag, and its digest if it has one."""
 

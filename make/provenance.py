@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCKS = (
     "uv.lock",
     "layers/braid/requirements.txt",
+    "layers/telemetry/requirements.txt",
     "functions/requirements.txt",
     "functions/graph_expand/requirements.txt",
     "functions/Dockerfile",

@@ -13,6 +13,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.recorded import Recorded
+
 _FIGURE = "figure"
 # No test reads or writes the stores and models of whoever runs it.
 _USERS_FILES = tempfile.TemporaryDirectory(prefix="braid-tests-")
@@ -30,6 +32,14 @@ def figures(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     yield lines
     # The test's report is what comes back from another process, where tests run in several.
     request.node.user_properties.extend((_FIGURE, line) for line in lines)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """Return the spans and metrics that the test makes."""
+    from tests.recorded import Recorded
+
+    return Recorded(monkeypatch)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -9,17 +9,28 @@ import boto3
 
 
 def cache_table(name: str) -> Any:
-    """Make the table and return a client of it.
+    """Make the table and return a client of it."""
+    client = serial_client()
+    make_table(client, name)
+    return client
 
-    DynamoDB does the writes to one item one after another; moto lets threads read and write an item at the same time.
-    """
-    client = boto3.client("dynamodb")
+
+def make_table(client: Any, name: str) -> None:
+    """Make a table of the cache."""
     client.create_table(
         TableName=name,
         KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
+
+
+def serial_client() -> Any:
+    """Return a client whose requests are served one at a time.
+
+    DynamoDB does the writes to one item one after another; moto lets threads read and write an item at the same time.
+    """
+    client = boto3.client("dynamodb")
     request, lock = client._make_api_call, threading.Lock()
 
     def one_at_a_time(*given: Any) -> Any:

@@ -30,7 +30,7 @@ from braid.retrieval.stages.fuse_rerank import Limits
 from braid.retrieval.stages.states import FuseRequest, GraphFound, Searched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from braid.models import Answer, FacetValue, Relationship, ValueKind, Vertex
     from braid.ports.graph_query import GraphQuery
@@ -84,6 +84,9 @@ class FakeIndex:
         raise NotImplementedError
 
     def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+        raise NotImplementedError
+
+    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
         raise NotImplementedError
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
@@ -260,6 +263,7 @@ def fused(
     schema_version: int = 1,
     limits: Limits | None = None,
     drifted: DriftedRecordQueue | None = None,
+    uses: Callable[[str], Mapping[str, float]] | None = None,
     **pieces: Any,
 ) -> Answer:
     """Run the fuse_rerank stage over the given pieces, with what is not given left at its default."""
@@ -272,4 +276,5 @@ def fused(
         schema_version=schema_version,
         limits=limits or Limits(),
         drifted=drifted,
+        uses=uses,
     )

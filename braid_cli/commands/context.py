@@ -15,9 +15,9 @@ from braid.retrieval.context.selection import Context, ContextSource, message_te
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Tenant, any_of, examples
+from braid_cli.options import DEFAULT_TENANT, AsJson, Tenant, Where, any_of
 from braid_cli.question import check_known, of_option, question, unusable_models
-from braid_cli.terminal import complain, out, print_json, read_input
+from braid_cli.terminal import complain, examples, out, print_json, read_input
 
 if TYPE_CHECKING:
     from braid.retrieval.context.selection import ContextScores
@@ -56,6 +56,7 @@ def context(
     ] = None,
     task: Annotated[str | None, typer.Option(help="Only episodes of this task.", metavar="ID")] = None,
     tool: Annotated[str | None, typer.Option(help="Only episodes of this tool.", metavar="NAME")] = None,
+    where: Where = None,
     working_state: Annotated[
         bool, typer.Option("--working-state/--no-working-state", help="Whether to use the conversation.")
     ] = True,
@@ -105,9 +106,10 @@ def context(
             ranking=ranking,
             role=role,
             untrusted=untrusted,
+            metadata=where or (),
         )
     except InvalidRequest as error:
-        raise of_option(error, _OPTIONS) from None
+        raise of_option(error, _OPTIONS | {"filters": "--where", "metadata": "--where"}) from None
     if as_json:
         print_json(built.model_dump(mode="json"))
         return

@@ -8,9 +8,9 @@ import typer
 from braid.errors import InvalidRequest
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
-from braid_cli.terminal import counted, err, open_engines, out, print_json
+from braid_cli.terminal import counted, err, examples, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from braid.ingestion.deleting import DeleteReport

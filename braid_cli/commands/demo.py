@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from braid_cli.options import examples
-from braid_cli.terminal import open_engines, out, progress
+from braid_cli.terminal import examples, open_engines, out, progress
 
 app = typer.Typer()
 

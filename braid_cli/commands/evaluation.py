@@ -13,8 +13,9 @@ from braid.settings.files import FITTED_FILE
 from rich.text import Text
 
 from braid_cli.evaluation.metrics import METRICS
-from braid_cli.options import FLAG, AsJson, Engine, Graph, examples
-from braid_cli.terminal import EXIT_FAILED, complain, open_engines, out, print_json, progress
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph
+from braid_cli.question import check_tenant
+from braid_cli.terminal import EXIT_FAILED, complain, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from braid_cli.evaluation.run import Evaluation
 
 app = typer.Typer()
+Asked = Annotated[
+    str, typer.Option("--tenant", "-t", help="Of whom the questions of a file are asked.", metavar="NAME")
+]
 
 
 @app.command(
@@ -32,6 +36,7 @@ app = typer.Typer()
         "braid eval my-data --by kind --failures 20",
         "braid eval my-data --questions held-back --by kind",
         "braid eval beir/scifact/test",
+        "braid eval judged-acme.jsonl --tenant acme",
         "braid eval my-data --json | jq .runs.braid",
     ),
 )
@@ -39,8 +44,8 @@ def evaluate(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="Dataset folder that has queries.jsonl and qrels as well, as BEIR's have; or the id of a dataset of "
-            "ir_datasets, where that is installed.",
+            help="Dataset folder that has queries.jsonl and qrels as well, as BEIR's have; the id of a dataset of "
+            "ir_datasets, where that is installed; or a file of judged questions from the explorer.",
             metavar="DIR",
         ),
     ],
@@ -79,19 +84,22 @@ def evaluate(
     save: Annotated[
         Path | None, typer.Option(help="Write the figures to this file as well, as JSON.", metavar="FILE")
     ] = None,
+    tenant: Asked = DEFAULT_TENANT,
     graph: Graph = None,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure retrieval on judged questions: each strand alone, vectors and words, each fusion, the default.
 
-    The folder is ingested once, apart from what you ingested yourself.
+    A folder is ingested once, apart from what you ingested yourself. The questions of a file are asked of what is
+    stored of the tenant.
     """
     from braid_cli.datasets.ir_dataset import judged_folder
     from braid_cli.evaluation.failures import failures
-    from braid_cli.evaluation.run import evaluate_folder
+    from braid_cli.evaluation.run import evaluate_folder, evaluate_stored
     from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
 
+    check_tenant(tenant)
     folder = judged_folder(folder, _kept())
     failed: list[Failure] = []
 
@@ -102,14 +110,19 @@ def evaluate(
         progress("Ingesting", quiet=as_json) as ingesting,
         progress("Asking", quiet=as_json) as asking,
     ):
-        evaluation = evaluate_folder(
-            folder,
-            open_engines(engine, graph),
-            questions=questions,
-            split=split,
-            on_ingest=ingesting,
-            on_question=asking,
-            on_evaluated=diagnose,
+        application = open_engines(engine, graph)
+        evaluation = (
+            evaluate_stored(folder, tenant, application, on_question=asking, on_evaluated=diagnose)
+            if folder.is_file()
+            else evaluate_folder(
+                folder,
+                application,
+                questions=questions,
+                split=split,
+                on_ingest=ingesting,
+                on_question=asking,
+                on_evaluated=diagnose,
+            )
         )
     if by is not None:
         evaluation.groups(by)  # refuses a field that no question has, before anything is written or printed
@@ -131,7 +144,9 @@ def tune(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            help="Dataset folders that have queries.jsonl and qrels as well, or ids of ir_datasets.", metavar="DIR..."
+            help="Dataset folders that have queries.jsonl and qrels as well, ids of ir_datasets, or files of judged "
+            "questions from the explorer.",
+            metavar="DIR...",
         ),
     ],
     *,
@@ -152,6 +167,7 @@ def tune(
     force: Annotated[
         bool, typer.Option("--force", help="Write it though it is not better on held-out questions.", metavar=FLAG)
     ] = False,
+    tenant: Asked = DEFAULT_TENANT,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
@@ -164,6 +180,7 @@ def tune(
     from braid_cli.tuning.run import tune_folders, write
     from braid_cli.tuning.show import show_tuning
 
+    check_tenant(tenant)
     if metric not in METRICS:
         raise InvalidRequest(f"--metric: {metric!r} is none of {', '.join(METRICS)}", field="--metric")
     application = open_engines(engine)
@@ -175,6 +192,7 @@ def tune(
         tuning = tune_folders(
             [judged_folder(folder, _kept()) for folder in folders],
             application,
+            tenant_id=tenant,
             metric=metric,
             folds=folds,
             seed=seed,

@@ -13,10 +13,10 @@ from braid.retrieval.tenant_questions import Interface
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of, examples
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of
 from braid_cli.question import check_known, check_tenant, of_option
 from braid_cli.show import path_text
-from braid_cli.terminal import open_engines, out, print_json, read_input
+from braid_cli.terminal import examples, open_engines, out, print_json, read_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

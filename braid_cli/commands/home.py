@@ -14,8 +14,8 @@ from braid.errors import InvalidRequest, StoreError
 from braid.settings import load_settings
 from rich.text import Text
 
-from braid_cli.options import AsJson, examples
-from braid_cli.terminal import DATABASE, out, print_json
+from braid_cli.options import AsJson  # noqa: TC001 - typer reads annotations
+from braid_cli.terminal import DATABASE, examples, out, print_json
 
 app = typer.Typer()
 

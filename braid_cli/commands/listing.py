@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, examples
-from braid_cli.question import check_tenant
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
+from braid_cli.question import check_known, check_tenant, foreign_to
 from braid_cli.show import printable
-from braid_cli.terminal import counted, open_engines, out, print_json
+from braid_cli.terminal import counted, examples, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from braid.api.schemas import DocumentSummary
     from braid.app import Application
     from braid.ingestion.documents.state import FileState
     from braid.models import Vertex
+
+COUNTED: Final = 10_000
+"""Most documents that are counted."""
+_PAGE: Final = 500
 
 app = typer.Typer()
 listing = typer.Typer(
@@ -36,15 +42,23 @@ Limit = Annotated[int, typer.Option(help="Most lines.", min=1, metavar="N")]
 def list_documents(
     *, tenant: Tenant = DEFAULT_TENANT, limit: Limit = 1_000, engine: Engine = None, as_json: AsJson = False
 ) -> None:
-    """List the documents of ingested folders, and the files that could not be read."""
+    """List the documents of a tenant, and the files of ingested folders that could not be read."""
     check_tenant(tenant)
-    files = [file for _, file in _documents(open_engines(engine), tenant)]
+    application = open_engines(engine)
+    files = {file.document: file for _, file in _files(application, tenant)}
+    rows = [_row(document, files.get(document.id)) for document in islice(_documents(application, tenant), limit + 1)]
+    rows += [_skipped(file) for file in files.values() if file.skipped]
+    if not rows:
+        check_known(tenant, application)
     if as_json:
-        print_json({"tenant": tenant, "documents": [_as_json(file) for file in files[:limit]], "all": len(files)})
+        print_json({"tenant": tenant, "documents": rows[:limit], "more": len(rows) > limit})
         return
     _table(
         ("document", "title", "format", "chunks"),
-        ((file.document, file.title or f"skipped: {file.skipped}", file.format, f"{file.chunks:,}") for file in files),
+        (
+            (one["document"], one["title"] or f"skipped: {one['skipped']}", one["format"], f"{one['chunks'] or ''}")
+            for one in rows
+        ),
         limit,
     )
 
@@ -55,8 +69,10 @@ def list_entities(
 ) -> None:
     """List the named entities of the knowledge graph, in the order of their ids."""
     check_tenant(tenant)
+    application = open_engines(engine)
+    check_known(tenant, application)
     found = []
-    for vertex in _entities(open_engines(engine), tenant):
+    for vertex in _entities(application, tenant):
         found.append(vertex)
         if len(found) > limit:
             break
@@ -72,28 +88,48 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
     """Count what is stored for a tenant: documents, records and the knowledge graph."""
     check_tenant(tenant)
     application = open_engines(engine)
-    files = [file for _, file in _documents(application, tenant)]
-    stored, skipped = sum(bool(file.chunks) for file in files), sum(bool(file.skipped) for file in files)
+    skipped = sum(bool(file.skipped) for _, file in _files(application, tenant))
+    stored = sum(1 for _ in islice(_documents(application, tenant), COUNTED + 1))
+    if not (stored or skipped):
+        check_known(tenant, application)
     index, graph = application.index.stats(tenant), application.graph.stats(tenant)
+    foreign = foreign_to(application, tenant)
     if as_json:
         print_json(
             {
                 "tenant": tenant,
-                "documents": stored,
+                "documents": min(stored, COUNTED),
+                "more_documents": stored > COUNTED,
                 "skipped": skipped,
                 "records": index.model_dump(mode="json"),
                 "graph": graph.model_dump(mode="json"),
+                "remark": foreign,
             }
         )
         return
     kinds = ", ".join(f"{count:,} of kind {kind.value}" for kind, count in sorted(index.by_kind.items()))
     left = f", {counted(skipped, 'file')} skipped" if skipped else ""
-    out.print(f"documents  {stored:,}{left}")
+    out.print(f"documents  {f'more than {COUNTED:,}' if stored > COUNTED else f'{stored:,}'}{left}")
     out.print(f"records    {index.records:,}{f' ({kinds})' if kinds else ''}")
     out.print(f"graph      {counted(graph.vertices, 'vertex', 'vertices')}, {counted(graph.edges, 'relationship')}")
+    if foreign:
+        out.print(Text(foreign, style="yellow"))
 
 
-def _documents(application: Application, tenant: str) -> Iterator[tuple[str, FileState]]:
+def _documents(application: Application, tenant: str) -> Iterator[DocumentSummary]:
+    from braid.api.schemas import DocumentSummary
+    from braid.retrieval.listing import documents
+
+    cursor: str | None = None
+    while True:
+        page = documents(application.index, tenant, after=cursor, limit=_PAGE, read=_PAGE)
+        yield from map(DocumentSummary.of, page.first_records)
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _files(application: Application, tenant: str) -> Iterator[tuple[str, FileState]]:
     from braid.ingestion.documents.state import stored_documents
 
     from braid_cli.datasets.manifest import manifests
@@ -102,7 +138,19 @@ def _documents(application: Application, tenant: str) -> Iterator[tuple[str, Fil
     return stored_documents(objects, tenant) if objects else iter(())
 
 
-def _as_json(file: FileState) -> dict[str, object]:
+def _row(document: DocumentSummary, file: FileState | None) -> dict[str, Any]:
+    """Return what is listed of a document; its chunks and size are known of what came from a file."""
+    return {
+        "document": document.id,
+        "title": document.title,
+        "format": document.format or "",
+        "chunks": file.chunks if file else None,
+        "size": file.size if file else None,
+        "skipped": "",
+    }
+
+
+def _skipped(file: FileState) -> dict[str, Any]:
     names = ("document", "title", "format", "chunks", "size", "skipped")
     return {name: getattr(file, name) for name in names}
 

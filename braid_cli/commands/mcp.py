@@ -12,7 +12,8 @@ import typer
 from braid import Braid
 from braid.errors import ConfigurationError
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, Tenant, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, Tenant
+from braid_cli.terminal import examples, out
 
 if TYPE_CHECKING:
     import uvicorn
@@ -86,7 +87,6 @@ def _serve(config: uvicorn.Config, port: int, token: str | None, *, as_json: boo
     import uvicorn
 
     from braid_cli.http_server.connections import address_of, listen
-    from braid_cli.terminal import out
 
     with listen("127.0.0.1", port) as listening:
         url = f"{address_of(listening)}/mcp"

@@ -9,8 +9,8 @@ from braid.errors import InvalidRequest
 from braid.ports.members import Membership, Role
 from pydantic import ValidationError
 
-from braid_cli.options import Tenant, examples
-from braid_cli.terminal import out
+from braid_cli.options import Tenant  # noqa: TC001 - typer reads annotations
+from braid_cli.terminal import examples, out
 
 app = typer.Typer(
     name="members",

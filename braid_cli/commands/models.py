@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.options import AsJson, examples
+from braid_cli.options import AsJson  # noqa: TC001 - typer reads annotations
+from braid_cli.terminal import examples
 
 if TYPE_CHECKING:
     from braid.models.model_profiles import ModelConfig, Profiles

@@ -15,9 +15,9 @@ from braid.reembedding import Budget, JobKind, Phase, Question, Status
 from braid.reembedding.workflow import Progress
 from rich.table import Table
 
-from braid_cli.options import FLAG, AsJson, Engine, examples, tenant_option
+from braid_cli.options import FLAG, AsJson, Engine, tenant_option
 from braid_cli.question import check_tenant
-from braid_cli.terminal import EXIT_FAILED, counted, open_engines, out, print_json, progress
+from braid_cli.terminal import EXIT_FAILED, counted, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.ports.message_queue import Queue

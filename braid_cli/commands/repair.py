@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
-from braid_cli.terminal import counted, open_engines, out, print_json
+from braid_cli.terminal import counted, examples, open_engines, out, print_json
 
 app = typer.Typer()
 

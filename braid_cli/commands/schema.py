@@ -13,9 +13,9 @@ from braid.ports.schema_registry import SchemaVersion, report
 from pydantic import ValidationError
 from rich.table import Table
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
-from braid_cli.terminal import EXIT_FAILED, open_engines, out, print_json
+from braid_cli.terminal import EXIT_FAILED, examples, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from braid.app import Application

@@ -8,9 +8,9 @@ import typer
 from braid.errors import InvalidRequest
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, any_of, examples
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, Where, any_of
 from braid_cli.question import check_known, of_option, question, unusable_models
-from braid_cli.terminal import complain, open_engines, out, print_json
+from braid_cli.terminal import complain, examples, open_engines, out, print_json
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -44,14 +44,7 @@ def search(
     types: Annotated[
         list[str] | None, typer.Option("--type", help="Only this entity type; may be repeated.", metavar="TYPE")
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only where the metadata is so: team=payments, floor>=2, day<2024-05-01, team!=gates, owner (there is "
-            "one), !owner; may be repeated: all have to hold, and any of several values of one field.",
-            metavar="CONDITION",
-        ),
-    ] = None,
+    where: Where = None,
     facets: Annotated[
         list[str] | None,
         typer.Option("--facet", help="Count the values of this field of the metadata.", metavar="FIELD"),
@@ -127,7 +120,10 @@ def search(
         print_json(answer.model_dump(mode="json"))
         return
     if answer.unknown_entity:
-        raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}")
+        from braid.retrieval.tenant_questions import Interface, did_you_mean
+
+        similar = did_you_mean(Interface(application, tenant).similar_names(answer.unknown_entity))
+        raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}{similar}")
     from braid_cli.show import show_answer
 
     show_answer(out, answer, explain=explain)
@@ -138,7 +134,7 @@ def _ask(query: Query, application: Application, *, state_machine: bool) -> Answ
         from braid_cli.state_machine.interpreter import Workflow
 
         with Workflow() as workflow:
-            return workflow.answer(query)
+            return application.traced(query, workflow.answer)
     from braid.retrieval import pipeline
 
-    return pipeline.answer(query, application)
+    return application.traced(query, lambda asked: pipeline.answer(asked, application))

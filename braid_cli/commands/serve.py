@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -99,8 +100,12 @@ def _serve(listening: socket.socket, named: Sequence[str], *, at_once: int, hour
         tenant_claim=library.settings.tenant_claim,
         bounds=Bounds(at_once, max(1, at_once * 3 // 4), library.settings.api_max_body_bytes),
     )
-    tokens = {name: development_token(name, key=key, now=time.time(), hours=hours) for name in names}
-    _announce(listening, tokens, as_json=as_json)
+    now = time.time()
+    tokens = {name: development_token(name, key=key, now=now, hours=hours) for name in names}
+    of_all = development_token(*names, key=key, now=now, hours=hours) if len(names) > 1 else None
+    _announce(listening, tokens, of_all, as_json=as_json)
+    # uvicorn raises it again after what is being answered; by default that would end the process before all else ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         uvicorn.Server(configured(server, at_once=at_once)).run(sockets=[listening])
     finally:
@@ -121,7 +126,7 @@ def _warm(library: Application, tenants: Iterable[str]) -> None:
             complain(f"{tenant}: cannot be asked: {error}", style="yellow")
 
 
-def _announce(listening: socket.socket, tokens: dict[str, str], *, as_json: bool) -> None:
+def _announce(listening: socket.socket, tokens: dict[str, str], of_all: str | None, *, as_json: bool) -> None:
     from braid_cli.http_server.connections import address_of
 
     url = address_of(listening)
@@ -136,5 +141,8 @@ def _announce(listening: socket.socket, tokens: dict[str, str], *, as_json: bool
         out.print(f"[bold]{tenant}[/bold]")
         out.print(f"  open   {url}/explorer#tenant={tenant}&token={token}")
         out.print(f"  token  {token}")
+    if of_all:
+        out.print(f"[bold]all {len(tokens)}, to switch between them in the browser[/bold]")
+        out.print(f"  open   {url}/explorer#tenant={next(iter(tokens))}&token={of_all}")
     out.print("Open a link to ask in a browser; Ctrl+C stops the server.")
     sys.stdout.flush()  # whoever waits for the address through a pipe

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from braid.ports.schema_registry import SchemaVersion
 
 
+_SPANS = ("time_range", "time_range.start", "time_range.end")
+_CALLED = {"id": "_id", "as_of": "metadata.as_of", **{f"filters.{name}": f"metadata.{name}" for name in _SPANS}}
+"""Names of a question's fields in a line of ``queries.jsonl``."""
+
+
 class JudgedQuery(Frozen):
     """A question of a dataset with its relevance judgements."""
 
@@ -173,23 +178,54 @@ def _judged(folder: Path, split: str | None, tenant_id: str, errors: Mistakes) -
         raise DatasetError(f"{folder / 'queries.jsonl'}: missing; evaluation needs questions and their judgements")
     qrels_path = _qrels_file(folder, split)
     qrels = _qrels(qrels_path, errors)
-    spans = ("time_range", "time_range.start", "time_range.end")
-    names = {"id": "_id", "as_of": "metadata.as_of", **{f"filters.{name}": f"metadata.{name}" for name in spans}}
 
     def parse(row: dict[str, Any]) -> JudgedQuery:
         require(row, "_id", "text")
-        metadata = object_of(row, "metadata")
-        conditions = {"as_of": metadata.get("as_of") or None, "filters": {"time_range": metadata.get("time_range")}}
-        return JudgedQuery(
-            id=row["_id"],
-            query=Query.model_validate({"text": row["text"], "tenant_id": tenant_id, **conditions}),
-            relevant=qrels.get(str(row["_id"]), {}),
-            metadata=metadata,
-        )
+        return _question(row, tenant_id, qrels.get(str(row["_id"]), {}))
 
-    parsed = read_lines(folder / "queries.jsonl", parse, errors, names)
+    parsed = read_lines(folder / "queries.jsonl", parse, errors, _CALLED)
     _refuse_duplicates([(place, question.id) for place, question in parsed], errors)
     return tuple(question for _, question in parsed if question.relevant)
+
+
+def _question(row: dict[str, Any], tenant_id: str, relevant: dict[str, int]) -> JudgedQuery:
+    metadata = object_of(row, "metadata")
+    conditions = {"as_of": metadata.get("as_of") or None, "filters": {"time_range": metadata.get("time_range")}}
+    return JudgedQuery(
+        id=row["_id"],
+        query=Query.model_validate({"text": row["text"], "tenant_id": tenant_id, **conditions}),
+        relevant=relevant,
+        metadata=metadata,
+    )
+
+
+def read_judgements(path: Path, tenant_id: str) -> tuple[JudgedQuery, ...]:
+    """Read judged questions about what is stored of a tenant, as the explorer writes them.
+
+    Each line is one of ``queries.jsonl`` that has, as ``relevant``, the grades of records by their ids; 0 says
+    that a record does not answer it.
+
+    Raises
+    ------
+    DatasetError
+        If a line is malformed, or no question has a relevant record.
+    """
+    errors = Mistakes()
+
+    def parse(row: dict[str, Any]) -> JudgedQuery:
+        require(row, "_id", "text", "relevant")
+        return _question(row, tenant_id, object_of(row, "relevant"))
+
+    parsed = read_lines(path, parse, errors, _CALLED)
+    _refuse_duplicates([(place, question.id) for place, question in parsed], errors)
+    errors.raise_any()
+    above = [{name: grade for name, grade in one.relevant.items() if grade > 0} for _, one in parsed]
+    judged = tuple(
+        one.model_copy(update={"relevant": right}) for (_, one), right in zip(parsed, above, strict=True) if right
+    )
+    if not judged:
+        raise DatasetError(f"{path}: no question of it has a relevant record")
+    return judged
 
 
 def _qrels(path: Path, errors: Mistakes) -> dict[str, dict[str, int]]:

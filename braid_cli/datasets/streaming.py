@@ -34,7 +34,7 @@ _S = TypeVar("_S", bound=Frozen)
 
 def _why_no_folder(path: Path) -> str:
     if not path.exists():
-        return "no such folder"
+        return "no such file or folder"
     return "is a file and no dataset folder" if path.is_file() else "is neither a folder nor a file to be read twice"
 
 

@@ -13,7 +13,7 @@ from braid.engines.embedded.files import PRIVATE_FOLDER
 from braid.errors import DatasetError, InvalidRequest
 from braid.settings import EngineKind
 
-from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.dataset import read_dataset, read_judgements
 from braid_cli.datasets.ingest import ensure_models, ingest
 from braid_cli.evaluation.confidence import Reliability, ask
 from braid_cli.evaluation.configurations import DEFAULT
@@ -166,6 +166,7 @@ def evaluate(
     *,
     configurations: Sequence[Configuration] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    with_confidence: bool = True,
 ) -> Evaluation:
     """Answer every question in every configuration and score the runs.
 
@@ -183,6 +184,8 @@ def evaluate(
         Configurations, the default last; all when not given.
     on_progress
         Called with the number of questions answered and the number of all.
+    with_confidence
+        Ask each question three times more, to tell how far confidence can be trusted.
     """
     ways = tuple(all_configurations(application.settings) if configurations is None else configurations)
     runs: dict[str, dict[str, dict[str, float]]] = {way.name: {} for way in ways}
@@ -224,7 +227,7 @@ def evaluate(
         parameters=application.fitted.digest,
         against_best=difference(scored[-1].figures, best.figures, against=best.name) if best else None,
         fitted=application.fitted.path is not None,
-        confidence=Reliability(list(ask(name, judged, application))) if DEFAULT in runs else None,
+        confidence=Reliability(list(ask(name, judged, application))) if with_confidence and DEFAULT in runs else None,
     )
 
 
@@ -270,6 +273,29 @@ def evaluate_folder(
         return evaluation
 
 
+def evaluate_stored(
+    judgements: Path,
+    tenant_id: str,
+    application: Application,
+    *,
+    on_question: Callable[[int, int], None] | None = None,
+    on_evaluated: Callable[[Evaluation, Application], None] | None = None,
+) -> Evaluation:
+    """Evaluate what is stored of a tenant by a file of judged questions; the arguments are as above.
+
+    Raises
+    ------
+    DatasetError
+        If the file is malformed or holds no judged question.
+    """
+    judged = read_judgements(judgements, tenant_id)
+    with closing(uncached(application)) as own:
+        evaluation = evaluate(judgements.stem, judged, own, on_progress=on_question)
+        if on_evaluated:
+            on_evaluated(evaluation, own)
+        return evaluation
+
+
 def read_judged(
     folder: Path, application: Application, questions: str | None = None, split: str | None = None
 ) -> Dataset:
@@ -293,6 +319,11 @@ def read_judged(
         tenant_id = f"{TENANT}-{dataset.content_hash[:12]}"
         dataset = read_dataset(folder, tenant_id, judged=True, questions=questions, split=split, graph=graph)
     return dataset
+
+
+def uncached(application: Application) -> Application:
+    """Return the same stores without cached answers, so that each question costs what a first one does."""
+    return Application(application.settings.uncached())
 
 
 def isolated_engines(dataset: Dataset, application: Application) -> Application:

@@ -9,9 +9,11 @@ has one at a time, and of the tenant with the most the oldest are dropped when t
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections import Counter
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import h11
@@ -192,14 +194,17 @@ def listen(host: str, port: int) -> socket.socket:
         listening.bind(address)
         listening.listen()  # whoever reads the address may connect at once
     except OSError as error:
-        message = f"--host {host} --port {port}: {error.strerror or error}"
+        free = "; --port 0 takes a free one" if error.errno == errno.EADDRINUSE else ""
+        message = f"--host {host} --port {port}: {error.strerror or error}{free}"
         raise InvalidRequest(message) from error
     return listening
 
 
 def address_of(listening: socket.socket) -> str:
-    """Return where a socket is reached."""
+    """Return where a socket is reached from this machine, whatever other addresses it has."""
     host, port = listening.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 

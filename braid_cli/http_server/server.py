@@ -21,7 +21,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from braid.api.auth import InvalidToken, is_open, sign, verify
+from braid.api.auth import TENANT_HEADER, InvalidToken, is_open, sign, verify
 from braid.api.problems import Problem, too_large, too_many, unavailable
 
 from braid_cli.http_server.connections import TENANT, WORKED_ON
@@ -81,9 +81,10 @@ class Reader:
         return (len(self.body) + READ_AHEAD) / max(now - self.since, 1e-9)
 
 
-def development_token(tenant_id: str, *, key: bytes, now: float, hours: float = TOKEN_HOURS) -> str:
-    """Return a token that asks for one tenant, for a server with the same key."""
-    content = {"sub": f"developer-{tenant_id}", "tenant_id": tenant_id}
+def development_token(*tenant_ids: str, key: bytes, now: float, hours: float = TOKEN_HOURS) -> str:
+    """Return a token that asks for one tenant or for several, for a server with the same key."""
+    first, *others = tenant_ids
+    content = {"sub": f"developer-{first}", "tenant_id": [*tenant_ids] if others else first}
     return sign(content, purpose=PURPOSE, key=key, expires_at=now + hours * 3_600)
 
 
@@ -141,7 +142,7 @@ class Server:
                 if not await _discarded(parts):
                     answer = _unread(answer)
             else:
-                tenant_id = scope["state"][TENANT] = str(claims["tenant_id"])
+                tenant_id = scope["state"][TENANT] = _tenant(claims["tenant_id"], headers)
                 with _worked_on(scope):
                     body = await self._body(headers, parts, tenant_id)
                 with _worked_on(scope), self._place(tenant_id):
@@ -161,7 +162,7 @@ class Server:
         scope: Mapping[str, Any],
         headers: Mapping[str, str],
         body: bytes,
-        claims: Mapping[str, str | None] | None,
+        claims: Mapping[str, Any] | None,
         pool: ThreadPoolExecutor,
     ) -> dict[str, Any]:
         """Return the function's answer, worked out on a thread of a pool."""
@@ -230,7 +231,7 @@ class Server:
         self._readers.discard(slowest)
         slowest.due.reschedule(now)
 
-    def _claims(self, headers: Mapping[str, str]) -> dict[str, str | None] | None:
+    def _claims(self, headers: Mapping[str, str]) -> dict[str, Any] | None:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
@@ -239,10 +240,17 @@ class Server:
         except InvalidToken:
             return None
 
-    def _authorizer(self, claims: Mapping[str, str | None] | None) -> dict[str, Any] | None:
+    def _authorizer(self, claims: Mapping[str, Any] | None) -> dict[str, Any] | None:
         if claims is None:
             return None
         return {"jwt": {"claims": {"sub": claims["sub"], self._tenant_claim: claims["tenant_id"]}, "scopes": None}}
+
+
+def _tenant(claim: object, headers: Mapping[str, str]) -> str:
+    """Return the tenant that a request takes its place from: of several, the one that it names, if it may."""
+    tenants = claim if isinstance(claim, list) else [claim]
+    asked = headers.get(TENANT_HEADER)
+    return str(asked if asked in tenants else tenants[0])
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from braid_cli.local_servers.maven import cache_folder
 from braid_cli.local_servers.process import Launch, free_port
 
 VERSION = "4.14.0"
-SERVICES = ("events", "iam", "lambda", "logs", "s3", "scheduler", "sqs", "stepfunctions", "sts")
+SERVICES = ("events", "iam", "lambda", "logs", "s3", "scheduler", "secretsmanager", "sqs", "stepfunctions", "sts")
 _INSTALL_TIMEOUT_S = 900
 _ROOT = Path(__file__).resolve().parents[2]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -14,9 +15,10 @@ from braid.models import Fusion, FusionParameters
 from braid.retrieval.stages.fuse_rerank import method
 from braid.settings.files import FittedFile
 
+from braid_cli.datasets.dataset import read_judgements
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation.metrics import METRICS, Figures, bootstrap, difference, mean
-from braid_cli.evaluation.run import isolated_engines, read_judged
+from braid_cli.evaluation.run import isolated_engines, read_judged, uncached
 from braid_cli.tuning.captured import capture
 from braid_cli.tuning.coordinate_search import RANK_PARAMETERS, SEED, TUNED_PARAMETERS, TunedParameter, search
 
@@ -218,6 +220,7 @@ def tune_folders(
     folders: Sequence[Path],
     application: Application,
     *,
+    tenant_id: str = "default",
     metric: str = "ndcg@10",
     folds: int = FOLDS,
     seed: int = SEED,
@@ -227,7 +230,8 @@ def tune_folders(
 ) -> Tuning:
     """Ingest dataset folders as evaluation does, ask their questions once, and tune.
 
-    A parameter that the environment sets is left alone: it wins over the file.
+    A parameter that the environment sets is left alone: it wins over the file. A file among the folders has judged
+    questions about what is stored of a tenant.
 
     Raises
     ------
@@ -238,8 +242,14 @@ def tune_folders(
     """
     captured: list[CapturedQuestion] = []
     datasets: list[tuple[str, str, int]] = []
-    read = [read_judged(folder, application) for folder in folders]
+    read = [read_judged(folder, application) for folder in folders if not folder.is_file()]
+    stored = [(file, read_judgements(file, tenant_id)) for file in folders if file.is_file()]
     with ExitStack() as stack:
+        for file, judged in stored:
+            own = stack.enter_context(closing(uncached(application)))
+            captured += capture(str(file), judged, own, on_progress=on_question)
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            datasets.append((str(file), content[:12], len(judged)))
         for dataset in read:
             own = stack.enter_context(closing(isolated_engines(dataset, application)))
             ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)

@@ -307,7 +307,8 @@ def test_while_an_answer_is_on_its_way_the_page_says_so(visit: Visits) -> None:
     held: list[Route] = []
     tab.page.route("**/search", lambda route: held.append(route))  # noqa: PLW0108 - Playwright writes on what it is given
     tab.page.get_by_label("Ask a question").fill(KEPT)
-    tab.page.keyboard.press("Enter")
+    with tab.page.expect_request("**/search"):
+        tab.page.keyboard.press("Enter")
     expect(tab.page.locator("body[data-asking] #said")).to_have_text("Asking …")
     tab.page.clock.fast_forward(5000)
     expect(tab.page.locator("#said")).to_contain_text("Still asking")

@@ -149,10 +149,20 @@ class BadInputContract:
             ),
             ([record("a\0b")], ("id: ", "control"), (["good"], 0)),
             ([record("n", "a\0b")], ("content: ", "NUL"), (["good"], 0)),
+            ([record("found:0a")], ("id: begins with 'found:'",), (["good"], 0)),
             ([edge("good", "good", confidence=float("nan"))], ("holds NaN",), (["good"], 0)),
             ([record("new", schema_version=2)], ("2 is newer than the current version 1",), (["good"], 0)),
         ],
-        ids=["id-twice", "edge-to-nothing", "circle", "nul-in-id", "nul-in-text", "nan", "newer-than-schema"],
+        ids=[
+            "id-twice",
+            "edge-to-nothing",
+            "circle",
+            "nul-in-id",
+            "nul-in-text",
+            "id-of-a-found-name",
+            "nan",
+            "newer-than-schema",
+        ],
     )
     def test_what_is_wrong_is_named_and_not_written_whichever_way_it_comes(
         self, store: DemoStages, tmp_path: Path, lines: list[Line], said: tuple[str, ...], kept: tuple[list[str], int]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.ports.cache import MAX_CACHE_VALUE_BYTES, Cache
+from braid.ports.cache import MAX_CACHE_VALUE_BYTES, Cache, ResilientCache
 from braid.ports.keys import MAX_KEY_BYTES
+from braid.retrieval.use_counts import UseCounts
 
-from tests.contract.shapes import ACME, GLOBEX
+from tests.contract.shapes import ACME, AS_OF, GLOBEX
 
 if TYPE_CHECKING:
     from tests.contract.shapes import Clock
@@ -27,6 +28,21 @@ class CacheContract:
     def test_what_was_kept_is_found(self, cache: Cache) -> None:
         cache.put(ACME, "embeddings/0f", b"\x00\xffvector", HOUR)
         assert cache.get(ACME, "embeddings/0f") == b"\x00\xffvector"
+
+    def test_uses_of_records_are_added_up_by_several_writers_at_once(self, cache: Cache) -> None:
+        def uses() -> UseCounts:
+            return UseCounts(lambda: ResilientCache(cache), lambda: AS_OF)
+
+        writers = [uses() for _ in range(3)]
+        for writer in writers:
+            for _ in range(2):
+                writer.note(ACME, ["a", "b"])
+            writer.note(ACME, ["a"])
+            writer.note(GLOBEX, ["secret"])
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(UseCounts.add_gathered, writers))
+        assert uses().of(ACME) == {"a": 9.0, "b": 6.0}
+        assert uses().of("nobody") == {}
 
     def test_what_was_never_kept_is_a_miss(self, cache: Cache) -> None:
         cache.put(ACME, "a", b"1", HOUR)

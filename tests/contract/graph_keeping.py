@@ -7,6 +7,7 @@ from braid.errors import InvalidRequest
 from braid.models import Relationship
 from braid.ports import knowledge_graph as ports_of_graphs
 from braid.ports.knowledge_graph import WritableGraph
+from braid.retrieval.listing import names
 
 from tests.contract.knowledge_graph import walk
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
@@ -157,9 +158,9 @@ class GraphKeepingContract:
 
     @pytest.mark.parametrize("limit", [1, 3, 1_000])
     def test_a_scan_shows_every_vertex_and_every_edge_once(self, graph: WritableGraph, limit: int) -> None:
-        names = [f"v{number}" for number in range(7)]
-        edges = [edge(source, target) for source in names[:3] for target in names[2:5]]
-        graph.upsert([vertex(name) for name in names], edges)
+        ids = [f"v{number}" for number in range(7)]
+        edges = [edge(source, target) for source in ids[:3] for target in ids[2:5]]
+        graph.upsert([vertex(name) for name in ids], edges)
         graph.upsert([vertex("theirs", tenant_id=GLOBEX)], [])
         vertices: list[str] = []
         found: list[tuple[str, str, str, str]] = []
@@ -172,8 +173,19 @@ class GraphKeepingContract:
             cursor = page.cursor
             if cursor is None:
                 break
-        assert vertices == names
+        assert vertices == ids
         assert sorted(found) == sorted(one.identity() for one in edges)
+
+    def test_names_are_listed_page_by_page_the_best_connected_of_a_page_first(self, graph: WritableGraph) -> None:
+        graph.upsert([vertex(name, name=name.upper()) for name in "abcde"], [])
+        graph.upsert([vertex("bare"), vertex("theirs", tenant_id=GLOBEX, name="Theirs")], [])
+        graph.upsert([], [edge("b", "a"), edge("c", "b"), edge("d", "b")])
+        whole = names(graph, ACME, after=None, limit=100)
+        assert [(one.id, edges) for one, edges in whole.vertices] == [("b", 3), ("a", 1), ("c", 1), ("d", 1), ("e", 0)]
+        first = names(graph, ACME, after=None, limit=3)
+        rest = names(graph, ACME, after=first.cursor, limit=3)
+        assert [one.id for one, _ in first.vertices] == ["b", "a"]
+        assert ([one.id for one, _ in rest.vertices], whole.cursor, rest.cursor) == (["d", "c", "e"], None, None)
 
     def test_a_page_of_a_scan_ends_before_it_has_very_many_edges(
         self, graph: WritableGraph, monkeypatch: pytest.MonkeyPatch

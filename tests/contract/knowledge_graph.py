@@ -18,7 +18,8 @@ from braid.ports.knowledge_graph import (
     PropagateRequest,
     WritableGraph,
 )
-from braid.understanding.names import phrases
+from braid.retrieval.stages.linking_and_seeds import linked_names
+from braid.understanding.names import misspellings, phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 
@@ -491,6 +492,24 @@ class KnowledgeGraphContract:
         graph.upsert([vertex("firm", name="Lode Brothers")], [])
         assert graph.link(ACME, ["^fenwick"], as_of=AS_OF) == []
         assert [link.entity_id for link in graph.link(ACME, ["^lode"], as_of=AS_OF)] == ["firm"]
+
+    def test_a_name_is_linked_by_the_keys_of_a_word_that_one_letter_tells_it_apart_from(
+        self, graph: KnowledgeGraph
+    ) -> None:
+        graph.upsert([vertex("api", name="Keelson"), vertex("hold", name="Hold", aliases=("Write Freeze",))], [])
+        graph.upsert([vertex("theirs", name="Keelson", tenant_id=GLOBEX), vertex("other", name="LX-400")], [])
+        written = {"keelsn": "api", "keelsoon": "api", "keeslon": "api", "write freze": "hold", "lx 500": None}
+        for phrase, entity in written.items():
+            links = graph.link(ACME, misspellings(phrase), as_of=AS_OF)
+            assert [(link.entity_id, link.score) for link in links] == ([(entity, 0.75)] if entity else [])
+        both = graph.link(ACME, ["keelson", *misspellings("keelson")], as_of=AS_OF)
+        assert [(link.phrase, link.score) for link in both] == [("keelson", 1.0)]
+        questions = ["Who owns Keelsn?", "why was there a write freze"]
+        linked = [linked_names(graph, ACME, question, as_of=AS_OF) for question in questions]
+        assert [[(one.name, one.misspelt) for one in links] for links in linked] == [
+            [("Keelson", True)],
+            [("Hold", True)],
+        ]
 
     def test_superseded_entities_are_not_linked(self, graph: KnowledgeGraph) -> None:
         graph.upsert(

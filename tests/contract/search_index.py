@@ -13,6 +13,7 @@ from braid.models import Embedding, Filters, FurtherPart, Kind, SourceRef, Sourc
 from braid.models.metadata_filters import FACET_VALUES
 from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 from braid.retrieval.context.episodes import search_episodes
+from braid.retrieval.listing import documents
 
 from tests.contract.shapes import (
     ACME,
@@ -543,6 +544,13 @@ class SearchIndexContract:
         assert index.field_kinds(ACME, []) == {}
         assert index.field_kinds("nobody", ["team"]) == {}
 
+    def test_words_are_known_by_the_tenants_own_texts_whatever_their_ending(self, index: SearchIndex) -> None:
+        index.upsert([record("a", "The turbine was painted"), record("b", "Keelsn", tenant_id=GLOBEX)])
+        asked = ["turbines", "painted", "keelsn", "müller"]
+        assert index.unknown_words(ACME, asked) == {"keelsn", "müller"}
+        assert index.unknown_words("nobody", asked) == set(asked)
+        assert index.unknown_words(ACME, []) == frozenset()
+
     def test_values_are_counted_among_what_passes(self, index: SearchIndex) -> None:
         index.upsert(_with_metadata())
         asked = SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF)
@@ -843,6 +851,23 @@ class SearchIndexContract:
         assert scanned(index, space_missing=SPACE, schema_below=2) == ["bare"]
         index.upsert([record("two", embeddings=(wide,))])
         assert scanned(index, space_missing=SPACE) == ["bare", "two", "wide"]
+
+    @pytest.mark.parametrize(("limit", "read"), [(1, 1), (2, 3), (100, 20)])
+    def test_documents_are_listed_page_by_page_each_once(self, index: SearchIndex, limit: int, read: int) -> None:
+        chunks = [f"{name}#chunk-{number}" for name in ("a.md", "b.md") for number in range(12)]
+        index.upsert([record(name) for name in (*chunks, "a", "a.m", "a.md plus", "zoe")])
+        index.upsert([record(name, kind=Kind.MESSAGE) for name in ("a.md#said", "b", "m1", "m2", "zz")])
+        index.upsert([record("theirs", tenant_id=GLOBEX)])
+        seen: list[str] = []
+        after = None
+        while True:
+            page = documents(index, ACME, after=after, limit=limit, read=read)
+            assert len(page.first_records) <= limit
+            seen += [one.id for one in page.first_records]
+            after = page.cursor
+            if after is None:
+                break
+        assert seen == ["a", "a.m", "a.md plus", "a.md#chunk-0", "b.md#chunk-0", "zoe"]
 
     def test_a_scan_loses_nothing_while_others_write(self, index: SearchIndex) -> None:
         names = [f"r{number:02}" for number in range(20)]

@@ -30,13 +30,15 @@ class MemoryCounts:
         with self._lock:
             if tenant_id not in self._counts:
                 return False
-            self._counts[tenant_id].update(changes)
+            counts = self._counts[tenant_id]
+            counts.update(changes)
+            for name in [name for name, amount in changes.items() if amount and not counts[name]]:
+                del counts[name]
             return True
 
     def replace(self, tenant_id: str, counts: Mapping[str, int]) -> None:
         with self._lock:
-            stored = dict.fromkeys(self._counts.get(tenant_id, {}), 0)
-            self._counts[tenant_id] = Counter({"records": 0, **stored, **counts})
+            self._counts[tenant_id] = Counter({"records": 0} | {name: count for name, count in counts.items() if count})
 
 
 class StoredCountsContract:
@@ -60,7 +62,14 @@ class StoredCountsContract:
     def test_what_is_counted_again_replaces_everything(self, counts: StoredCounts) -> None:
         counts.replace(ACME, {"edges/OLD": 7, "records": 2})
         counts.replace(ACME, {"edges/NEW": 1})
-        assert counts.read(ACME) == {"edges/OLD": 0, "edges/NEW": 1, "records": 0}
+        assert counts.read(ACME) == {"edges/NEW": 1, "records": 0}
+
+    def test_what_is_counted_down_to_nothing_takes_no_room(self, counts: StoredCounts) -> None:
+        counts.replace(ACME, {"edges/OLD": 2, "sources/OLD": 1, "edges/NEW": 1})
+        assert counts.add(ACME, {"edges/OLD": -2, "sources/OLD": -1, "edges/NEW": 1})
+        assert counts.read(ACME) == {"edges/NEW": 2, "records": 0}
+        assert counts.add(ACME, {"edges/OLD": 1})
+        assert counts.read(ACME) == {"edges/OLD": 1, "edges/NEW": 2, "records": 0}
 
     def test_any_number_of_types_is_counted(self, counts: StoredCounts) -> None:
         many = {f"edges/{number:03}" + "N" * 60: number for number in range(1, 260)}

@@ -17,6 +17,7 @@ from braid.engines.aws.dynamodb_counts import DynamoCounts
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.engines.aws.sqs import SqsQueue
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.models.records import MAX_TYPES
 from braid.ports.cache import ResilientCache
 from braid.ports.message_queue import QueueMessage
 from braid.settings import Settings
@@ -77,6 +78,17 @@ class TestDynamoCounts(StoredCountsContract):
     def counts(self) -> Iterator[DynamoCounts]:
         with mock_aws():
             yield DynamoCounts(cache_table(TABLE), TABLE)
+
+
+def test_the_counts_of_as_many_types_as_a_graph_may_have_leave_half_of_an_item_free() -> None:
+    types = [f"N{number:063}" for number in range(MAX_TYPES)]
+    counts = {f"{what}/{kind}": 10**9 for kind in types for what in ("vertices", "edges", "sources", "targets")}
+    with mock_aws():
+        stored = DynamoCounts(cache_table(TABLE), TABLE)
+        stored.replace(ACME, counts)
+        (item,) = boto3.client("dynamodb").scan(TableName=TABLE)["Items"]
+    size = sum(len(name) + 21 for name in item)  # of a number at most 21 bytes
+    assert size < 200 * 1024
 
 
 def test_a_forgotten_tenant_has_no_counts(clock: Clock) -> None:

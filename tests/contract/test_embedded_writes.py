@@ -13,6 +13,7 @@ from braid.ingestion.writing import MissingEnds, WriteRequest, write
 from braid.models import GraphSource
 from braid.settings import Settings
 
+from tests.contract.archive import ArchiveContract, DamagedArchiveContract
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
@@ -26,7 +27,7 @@ from tests.contract.writes import WritesContract, found, written
 from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from braid.ports.knowledge_graph import WritableGraph
@@ -77,6 +78,14 @@ class TestDeletes(DeletesContract):
 
 class TestRepair(RepairContract):
     pass
+
+
+class TestArchives(ArchiveContract, DamagedArchiveContract):
+    @pytest.fixture
+    def other(self, tmp_path: Path) -> Iterator[Callable[[], DemoStages]]:
+        stages = DemoStages(Settings(home=tmp_path / "other"))
+        yield lambda: stages
+        stages.close()
 
 
 class TestGraphKeeping(GraphKeepingContract):

@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import InvalidRequest, StoreError
+from braid.errors import InvalidRequest, StoreError, StoreTooSlow
+from braid.ingestion import checks, writing
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
 from braid.ports.schema_registry import SchemaVersion
@@ -247,6 +248,62 @@ class WritesContract:
         assert all(repr(name) in messages(report)[0] for name in ends)
         assert store.graph.stats(ACME).vertices == 0
 
+    def test_a_type_that_the_graph_has_no_room_for_is_refused_by_its_field_and_nothing_is_written(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(checks, "MAX_TYPES", 7)  # of entities five are the library's own
+        written(store, vertex("a", entity_type="Pump"), vertex("b", entity_type="Valve"))
+        written(store, *(edge("a", "b", f"FEEDS_{number}") for number in range(4)))
+        of_new_types = (
+            vertex("c", entity_type="Dam"),
+            edge("b", "a", "FEEDS_4"),
+            record("d", kind=Kind.ENTITY, entity_type="Weir"),
+        )
+        report = written(store, vertex("e", entity_type="Pump"), edge("b", "a", "FEEDS_1"), *of_new_types)
+        assert [(error.place, error.field) for error in report.errors] == [
+            ("vertices[1]", "type"),
+            ("records[0]", "entity_type"),
+        ]
+        assert "has 7 entity types already" in messages(report)[0]
+        assert store.graph.get_many(ACME, ["c", "e"]) == []
+        report = written(store, edge("b", "a", "FEEDS_1"), *(edge("b", "a", f"DRAINS_{at}") for at in range(3)))
+        assert [(error.place, error.field) for error in report.errors] == [
+            ("relationships[2]", "type"),
+            ("relationships[3]", "type"),
+        ]
+        assert "`predicate`" in messages(report)[0]
+        assert store.graph.relationships(ACME, types=("DRAINS_0",), ids=("a",)) == []
+
+    def test_of_a_partial_write_the_types_are_accepted_that_there_is_room_for(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(checks, "MAX_TYPES", 4)
+        edges = [edge("a", "b", f"FEEDS_{number}") for number in range(9)]
+        report = written(store, vertex("a"), vertex("b"), *edges, partial=True)
+        assert [error.place for error in report.errors] == [f"relationships[{at}]" for at in range(2, 9)]
+        written(store, vertex("a"), edge("a", "b", "FEEDS_9"), partial=True)
+        assert store.graph.stats(ACME).by_relationship_type == {"FEEDS_0": 1, "FEEDS_1": 1}
+
+    def test_a_type_that_nothing_has_any_more_makes_room_for_another(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(checks, "MAX_TYPES", 3)
+        old = edge("a", "b", "FEEDS")
+        assert not written(store, vertex("a"), vertex("b"), old).errors
+        assert written(store, edge("a", "b", "DRAINS")).errors
+        store.graph.delete_relationships(ACME, [old])
+        assert not written(store, edge("a", "b", "DRAINS")).errors
+        assert written(store, old).errors
+
+    def test_a_record_whose_type_there_is_no_room_for_is_joined_without_it(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(checks, "MAX_TYPES", 6)
+        for name in ("a", "b"):
+            written(store, record(name, "a text", entity_type=f"Kind_{name}"))
+        assert not written(store, edge("a", "b")).errors
+        assert [each.entity_type for each in store.graph.get_many(ACME, ["a", "b"])] == ["Kind_a", "Document"]
+
     def test_an_edge_to_nothing_makes_a_stub_when_asked_which_a_later_write_completes(self, store: WriteStore) -> None:
         report = written(store, vertex("v"), edge("v", "x"), edge("x", "y"), missing=MissingEnds.STUB)
         assert (report.stubs, report.relationships, report.errors) == (2, 2, ())
@@ -302,6 +359,18 @@ class WritesContract:
         assert store.graph.stats(ACME).edges == 2
 
     # --- supersession ---
+
+    def test_a_write_that_the_stores_take_too_long_for_ends_and_is_completed_by_repeating_it(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        items = (record("a", "a turbine hums"), record("b", "a pump drips"), edge("a", "b"))
+        with monkeypatch.context() as patch:
+            patch.setattr(writing, "STORES_S", 0.0)
+            with pytest.raises(StoreTooSlow):
+                written(store, *items)
+        assert store.graph.get_many(ACME, ["a", "b"]) == []
+        assert written(store, *items).written == 2
+        assert len(store.graph.relationships(ACME, ids=["a"])) == 1
 
     def test_what_is_superseded_ends_in_index_and_graph_when_the_new_begins(self, store: WriteStore) -> None:
         written(

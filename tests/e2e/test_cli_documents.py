@@ -54,6 +54,15 @@ def test_files_that_cannot_be_read_are_named_and_the_status_says_so(tmp_path: Pa
     assert "braid: skipped: photo.png is a picture" in done.err
     assert "braid: skipped: bad.pdf is broken" in done.err
     assert "harbour: 1 document in 1 chunk for acme: 1 read (1 chunk new or changed); 2 skipped" in done.out
+    (tmp_path / "late.jsonl").write_text('{"record": {"id": "late#2", "content": "It came late.", "name": "Late"}}\n')
+    assert run(tmp_path / "home", "ingest", str(tmp_path / "late.jsonl"), "--tenant", "acme").status == 0
+    listed = rows(run(tmp_path / "home", "list", "documents", "--tenant", "acme", "--json"))["documents"]
+    assert [(one["document"], one["title"], one["chunks"]) for one in listed if not one["skipped"]] == [
+        ("harbour/good.md", "good", 1),
+        ("late", "Late", None),
+    ]
+    assert {one["document"] for one in listed if one["skipped"]} == {"harbour/bad.pdf", "harbour/photo.png"}
+    assert "documents  2, 2 files skipped" in run(tmp_path / "home", "stats", "--tenant", "acme").out
 
 
 def test_rows_of_a_table_are_mapped_and_a_wrong_mapping_names_the_columns(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_relations_of_strangers_are_marked_and_left_out_where_asked(braid: Braid
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("related", "Kelson"), "braid: ENTITY: nothing in the graph is called 'Kelson'"),
+        (("related", "Kelson"), "braid: ENTITY: nothing in the graph is called 'Kelson'; did you mean Keelson?"),
         (("related", "Keelson", "--depth", "9"), "braid: --depth: "),
         (("related", "Keelson", "--type", "no type"), "braid: --type"),
         (
@@ -59,6 +59,12 @@ def test_what_is_wrong_is_said_by_its_option(braid: Braid, arguments: tuple[str,
     done = braid(*arguments, *TENANT)
     assert done.status == 2
     assert one_line(done).startswith(problem)
+
+
+def test_a_misspelt_name_is_said_to_be_read_as_another(braid: Braid) -> None:
+    done = braid("search", "Who owns Keelsn?", *TENANT)
+    assert "“keelsn” was read as Keelson" in done.out
+    assert "Platform team owns Keelson" in done.out
 
 
 def test_a_graph_query_is_read_from_a_file(braid: Braid, tmp_path: Path) -> None:

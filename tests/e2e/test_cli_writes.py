@@ -91,3 +91,34 @@ def test_a_tenant_that_is_none_is_refused(here: Callable[..., Done], command: li
     done = here(*command)
     assert done.status == 2
     assert "--tenant: must be 1 to 64" in done.err
+
+
+def test_a_tenant_is_exported_and_imported_and_a_damaged_archive_is_named(
+    here: Callable[..., Done], tmp_path: Path
+) -> None:
+    path, archive = lines(tmp_path / "late.jsonl", {"id": "lamp", "content": "The quay lamps"}), tmp_path / "archive"
+    assert here("ingest", path, "--tenant", "acme").status == 0
+    done = here("export", str(archive), "--tenant", "acme")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == "acme: exported 1 record, 0 vertices, 0 relationships\n"
+    copied = json.loads(here("import", str(archive), "--tenant", "copy", "--json").out)
+    assert copied["counts"] == {"records": 1, "vertices": 0, "relationships": 0}
+    asked = json.loads(here("search", "quay lamps", "--tenant", "copy", "--json").out)
+    assert [result["id"] for result in asked["results"]] == ["lamp"]
+    part = archive / "records-000001.jsonl"
+    part.write_bytes(part.read_bytes()[:-2])
+    damaged = here("import", str(archive), "--tenant", "third")
+    assert damaged.status == 2
+    assert damaged.err == f"braid: {part}: is damaged: it is not what was exported; nothing was imported\n"
+
+
+def test_texts_that_the_model_does_not_know_the_language_of_are_remarked_on(
+    here: Callable[..., Done], tmp_path: Path
+) -> None:
+    remark = "most texts are not English, which all-minilm-l6-v2 is made for"
+    german = ({"id": f"t{n}", "content": f"Der Kran {n} steht auf dem Kai und wird nicht bewegt."} for n in range(3))
+    file = lines(tmp_path / "kai.jsonl", *german)
+    assert remark in " ".join(here("ingest", file, "-t", "kai").err.split())
+    assert remark in " ".join(here("stats", "-t", "kai").out.split())
+    file = lines(tmp_path / "kai.jsonl", {"id": "e", "content": "The crane is on the quay and it is not moved."})
+    assert remark not in " ".join(here("ingest", file, "-t", "quay").err.split())

@@ -13,7 +13,7 @@ from braid.settings import Refresh, Settings
 from moto import mock_aws
 
 from braid_cli.local_servers import state
-from tests.dynamo_table import cache_table
+from tests.dynamo_table import make_table, serial_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,12 +41,20 @@ def gremlin_endpoint() -> str:
     return endpoint("gremlin", "BRAID_NEPTUNE_ENDPOINT")
 
 
+@pytest.fixture(scope="module")
+def tables() -> Iterator[Any]:
+    """Return a client of DynamoDB."""
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        patch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+        yield serial_client()
+
+
 @pytest.fixture
-def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoCounts]:
+def counts(tables: Any) -> DynamoCounts:
     """Return stored counts of graphs, of which there are none yet."""
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    with mock_aws():
-        yield DynamoCounts(cache_table("counts"), "counts")
+    name = f"counts-{uuid.uuid4().hex}"
+    make_table(tables, name)
+    return DynamoCounts(tables, name)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from gremlin_python.process.traversal import TextP
 from moto.server import ThreadedMotoServer
 
 from braid_cli.datasets.dataset import read_dataset
+from braid_cli.main import main
 from tests.e2e.conftest import DEMO, Done, run
 
 if TYPE_CHECKING:
@@ -91,8 +93,14 @@ def test_the_environment_chooses_the_engine_and_the_option_has_the_last_word(bra
     assert f"nothing is known of '{TENANT}'" in embedded.err
 
 
-def test_the_deployed_engines_are_measured_apart_from_what_was_ingested(braid: Callable[..., Done]) -> None:
-    done = braid("eval", str(SALTMARROW), "--engine", "aws", "--json")
+def test_the_deployed_engines_are_measured_apart_from_what_was_ingested(
+    braid: Callable[..., Done], tmp_path: Path
+) -> None:
+    few = shutil.copytree(SALTMARROW, tmp_path / "few")
+    for judged, header in (("queries.jsonl", 0), ("qrels/test.tsv", 1)):
+        lines = (few / judged).read_text(encoding="utf-8").splitlines(keepends=True)
+        (few / judged).write_text("".join(lines[: header + 8]), encoding="utf-8")
+    done = braid("eval", str(few), "--engine", "aws", "--json")
     assert (done.status, done.err) == (0, "")
     measured = json.loads(done.out)
     assert measured["degraded"] == 0
@@ -145,17 +153,33 @@ def test_the_state_machine_is_run_here_while_its_stages_ask_aws(
     assert answered(braid(*asked, BRAID_SCHEMA_TABLE="absent", **aws))["degraded"] == ["schema"]
 
 
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that ends before it has asked any store, in this process, and return what it complains of."""
+
+    def call(*arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", ["braid", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        return capsys.readouterr().err
+
+    monkeypatch.setenv("BRAID_HOME", str(tmp_path))
+    return call
+
+
 @pytest.mark.parametrize("command", [("ingest", str(SALTMARROW)), ("search", "Why?"), ("eval", str(SALTMARROW))])
-def test_a_missing_address_is_named_by_its_variable(tmp_path: Path, command: tuple[str, ...]) -> None:
-    done = run(tmp_path, *command, "--engine", "aws")
-    assert done.status == 2
-    assert done.err == "braid: engine aws needs BRAID_OPENSEARCH_ENDPOINT and BRAID_NEPTUNE_ENDPOINT\n"
+def test_a_missing_address_is_named_by_its_variable(refused: Callable[..., str], command: tuple[str, ...]) -> None:
+    said = refused(*command, "--engine", "aws")
+    assert said == "braid: engine aws needs BRAID_OPENSEARCH_ENDPOINT and BRAID_NEPTUNE_ENDPOINT\n"
 
 
-def test_stores_of_aws_need_the_schema_table_that_others_read_too(tmp_path: Path, gremlin_endpoint: str) -> None:
-    addresses = {"BRAID_OPENSEARCH_ENDPOINT": "https://search.example", "BRAID_NEPTUNE_ENDPOINT": gremlin_endpoint}
-    done = run(tmp_path, "search", "Why?", "--engine", "aws", **addresses)
-    assert (done.status, done.err) == (2, "braid: engine aws needs BRAID_SCHEMA_TABLE\n")
+def test_stores_of_aws_need_the_schema_table_that_others_read_too(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRAID_OPENSEARCH_ENDPOINT", "https://search.example")
+    monkeypatch.setenv("BRAID_NEPTUNE_ENDPOINT", "wss://graph.example:8182/gremlin")
+    assert refused("search", "Why?", "--engine", "aws") == "braid: engine aws needs BRAID_SCHEMA_TABLE\n"
 
 
 NOBODY = {"BRAID_OPENSEARCH_ENDPOINT": "http://127.0.0.1:9", "BRAID_NEPTUNE_ENDPOINT": "ws://127.0.0.1:9/gremlin"}

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.models import GraphSource
-from braid.settings import EngineKind, Refresh
+from braid.settings import EngineKind, Refresh, Settings
 
+from tests.contract.archive import ArchiveContract
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
@@ -19,12 +20,13 @@ from tests.contract.long_texts import LongTextsContract
 from tests.contract.supplied_vectors import SuppliedVectorsContract
 from tests.contract.writes import WritesContract
 from tests.deployed_stages import DeployedStages
+from tests.stages import DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from braid.ports.knowledge_graph import WritableGraph
-    from braid.settings import Settings
 
 
 @pytest.fixture
@@ -89,6 +91,16 @@ class TestDeletes(DeletesContract):
 
 class TestRepair(RepairContract):
     pass
+
+
+class TestArchives(ArchiveContract):
+    """From here to the embedded engine, and back."""
+
+    @pytest.fixture
+    def other(self, tmp_path: Path) -> Iterator[Callable[[], DemoStages]]:
+        stages = DemoStages(Settings(home=tmp_path / "other"))
+        yield lambda: stages
+        stages.close()
 
 
 class TestGraphKeeping(GraphKeepingContract):

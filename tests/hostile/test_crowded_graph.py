@@ -46,7 +46,7 @@ def test_the_deployed_graph_sends_of_a_vertex_only_the_names_that_were_asked_for
 
     def ask(_: GremlinGraph, build: Callable[[GraphTraversalSource], Any]) -> list[Any]:
         asked.append(build(GraphTraversalSource(Graph(), TraversalStrategies())))
-        return []
+        return [{}]
 
     monkeypatch.setattr(GremlinGraph, "_ask", ask)
     GremlinGraph(None).link(ACME, ["heron"], as_of=AS_OF)  # type: ignore[arg-type]

@@ -113,6 +113,28 @@ def test_a_record_that_would_need_a_long_walk_is_refused_with_the_way_out(
     require_written(write(WriteRequest(tenant_id=ACME, relationships=stated), library))
 
 
+def test_a_record_supersedes_a_bounded_number_of_others_and_is_superseded_by_as_many(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every write that names it reads them all."""
+    monkeypatch.setattr(supersession, "MAX_LINKS", 3)
+    require_written(write(WriteRequest(tenant_id=ACME, records=[record(name, name) for name in "abcdefg"]), library))
+    for hub in ([edge("a", other, SUPERSEDES) for other in "bcd"], [edge(other, "g", SUPERSEDES) for other in "bcd"]):
+        for _ in range(2):  # again changes nothing
+            require_written(write(WriteRequest(tenant_id=ACME, relationships=hub), library))
+    for beyond, said in (
+        (("a", "e"), "'a' supersedes 3 records already"),
+        (("e", "g"), "'g' is superseded by 3 records"),
+    ):
+        for wrong in (
+            {"relationships": [edge(*beyond, SUPERSEDES)]},
+            {"records": [record(beyond[0], beyond[0], supersedes=[beyond[1]])]},
+        ):
+            (error,) = write(WriteRequest(tenant_id=ACME, **wrong), library).errors
+            assert error.field == "supersedes"
+            assert said in error.message
+
+
 class Interrupted:
     """Runs something else between the check of a write and its transaction, as often as it is given."""
 

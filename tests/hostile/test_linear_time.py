@@ -18,7 +18,6 @@ from braid.api import auth
 from braid.api.auth import InvalidToken, verify
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem
-from braid.engines.embedded.search.bm25 import match_expression
 from braid.engines.rerankers import requests
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.phases import phases_of
@@ -211,7 +210,7 @@ QUESTIONS: dict[str, Read] = {
     "its names": names.lookup_keys,
     "its excerpts": excerpts.Excerpts,
     "its conditions": conditions,
-    "its words": lambda text: match_expression(tokens.search_words(text)),
+    "its words": tokens.search_words,
     "its episodes": selection.episode_words,
     "its validation": valid(QueryText),
     "its tokens": lambda text: requests.prepare(text, [text], window=512),

@@ -117,8 +117,8 @@ def test_telemetry_is_off_whatever_is_imported_first_and_whatever_the_environmen
 
 
 def test_images_and_functions_say_so_too() -> None:
-    image = (ROOT / "functions" / "Dockerfile").read_text(encoding="utf-8")
-    for stage in image.split("\nFROM ")[1:]:
-        assert "ORT_DISABLE_TELEMETRY=1" in stage
+    for image in (ROOT / "functions" / "Dockerfile", ROOT / "Dockerfile"):
+        for stage in image.read_text(encoding="utf-8").split("\nFROM ")[1:]:
+            assert "ORT_DISABLE_TELEMETRY=1" in stage
     template = (ROOT / "template.yaml").read_text(encoding="utf-8")
     assert 'ORT_DISABLE_TELEMETRY: "1"' in template.partition("\nResources:")[0]

@@ -93,9 +93,9 @@ def test_relations_are_found_by_name_alias_or_id_and_an_unknown_entity_is_refuse
     assert by_name == ours.related("service:keelson", ["DEPENDS_ON"], Direction.IN)
     assert {kind for hit in by_name.hits for kind in hit.path.types} == {"DEPENDS_ON"}
     assert len(ours.related("Keelson", depth=2, limit=200).hits) > len(ours.related("Keelson", limit=200).hits)
-    with pytest.raises(InvalidRequest, match=r"^entity: nothing in the graph is called 'Kelson'"):
+    with pytest.raises(InvalidRequest, match=r"^entity: nothing in the .* 'Kelson'; did you mean Keelson\?"):
         ours.related("Kelson")
-    with pytest.raises(InvalidRequest, match=r"^entity: nothing in the graph is called 'NNN"):
+    with pytest.raises(InvalidRequest, match=r"^entity: nothing in the graph is called 'N+'$"):
         ours.related("N" * 512)
     with pytest.raises(InvalidRequest, match=r"^depth: "):
         ours.related("Keelson", depth=4)

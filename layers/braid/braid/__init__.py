@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Any
 from braid.version import __version__
 
 if TYPE_CHECKING:
-    from braid.client import ApiError, AsyncBraid, Braid, Fact, Results
+    from braid.client.asynchronous import AsyncBraid
+    from braid.client.braid import Braid
+    from braid.client.deployed import ApiError
+    from braid.client.results import Fact, Results
     from braid.errors import BraidError, InvalidRequest
     from braid.models import Answer, Filters, Query, Question, Record, Relationship, Result, Vertex
     from braid.settings import Settings
@@ -50,7 +53,10 @@ NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "
 os.environ.update(NO_TELEMETRY)
 
 _MODULES = {
-    "braid.client": ("ApiError", "AsyncBraid", "Braid", "Fact", "Results"),
+    "braid.client.asynchronous": ("AsyncBraid",),
+    "braid.client.braid": ("Braid",),
+    "braid.client.deployed": ("ApiError",),
+    "braid.client.results": ("Fact", "Results"),
     "braid.errors": ("BraidError", "InvalidRequest"),
     "braid.models": ("Answer", "Filters", "Query", "Question", "Record", "Relationship", "Result", "Vertex"),
     "braid.settings": ("Settings",),

@@ -19,10 +19,11 @@ from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.linking_and_seeds import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
+from braid.telemetry import names, recording
 from braid.understanding.selectivity import MAX_COUNTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from braid.api.quotas import Quotas
     from braid.engines.aws.functions import AnswerFunction, IngestFunction
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         Searched,
         SearchStageRequest,
     )
+    from braid.retrieval.use_counts import UseCounts
     from braid.settings import Settings
 
 
@@ -148,7 +150,20 @@ class Application(Models):
         with deadline.within(GRAPH_S, share=SHARE):
             # What is kept is of the present: another moment may be before something began to be valid.
             graph = self.graph if request.query.as_of else self.caches.graph(request.query.tenant_id)
-            return graph_expand.run(request, graph=graph, now=self.now(), budget=self.budget(self.fitted.parameters))
+            return graph_expand.run(
+                request,
+                graph=graph,
+                now=self.now(),
+                budget=self.budget(self.fitted.parameters),
+                unknown_words=self._unknown_words,
+            )
+
+    def _unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some words no text of a tenant has; none when the index does not answer."""
+        try:
+            return self.index.unknown_words(tenant_id, words)
+        except StoreError:
+            return frozenset()
 
     def budget(self, parameters: FusionParameters) -> Budget:
         """Return the limits of walks and propagation with given fusion parameters."""
@@ -166,12 +181,13 @@ class Application(Models):
             return self._fuse(request)
 
     def _fuse(self, request: FuseRequest) -> Answer:
+        schema_version = self._schema_version(request.query.tenant_id)
         return fuse_rerank.run(
             request,
             index=self.index,
             reranker=self.reranker_for(request.query.reranker),
             now=self.now(),
-            schema_version=self._schema_version(request.query.tenant_id),
+            schema_version=schema_version,
             limits=fuse_rerank.Limits(
                 parameters=self.fitted.parameters,
                 drift_threshold=self.settings.schema_drift_threshold,
@@ -179,7 +195,9 @@ class Application(Models):
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,
             ),
-            drifted=self._drifted,
+            # Of one schema nothing is outdated, and re-embedding is not imported.
+            drifted=self._drifted if schema_version and schema_version > 1 else None,
+            uses=self.uses.of,
         )
 
     @property
@@ -217,7 +235,16 @@ class Application(Models):
     def answer(self, query: Query) -> Answer:
         """Answer a question from the cache, else by :meth:`retrieve`."""
         answers = self.caches.answers
-        return answers.answer(query, self.retrieve) if answers else self.retrieve(query)
+        answer = answers.answer(query, self.retrieve) if answers else self.retrieve(query)
+        self.uses.note(query.tenant_id, (result.id for result in answer.results if result.facts is None))
+        return answer
+
+    @cached_property
+    def uses(self) -> UseCounts:
+        """How often records were returned or opened of late."""
+        from braid.retrieval.use_counts import UseCounts
+
+        return UseCounts(lambda: self.cache, self.now)
 
     @cached_property
     def quotas(self) -> Quotas:
@@ -234,6 +261,29 @@ class Application(Models):
         return self.quotas.answer(query, self._run_stages)
 
     def _run_stages(self, query: Query) -> Answer:
+        return self.traced(query, self._answered)
+
+    def traced(self, query: Query, answered_by: Callable[[Query], Answer]) -> Answer:
+        """Answer a question by a function, and record that as one retrieval."""
+        asked = {names.OPERATION: names.RETRIEVAL, names.PROVIDER: "braid", names.TENANT: query.tenant_id}
+        if self.settings.log_queries:
+            asked[names.QUERY_TEXT] = query.text
+        with recording.operation(names.RETRIEVAL, asked, duration=names.OPERATION_DURATION) as running:
+            answer = answered_by(query)
+            running.set(
+                {
+                    names.TOP_K: query.top_k,
+                    names.ANSWER: answer.trace_id,
+                    names.STRATEGY: answer.plan.strategy,
+                    names.MODE: answer.plan.mode,
+                    names.INTENT: answer.plan.intent,
+                    names.RESULTS: len(answer.results),
+                    names.DEGRADED: answer.degraded,
+                }
+            )
+            return answer
+
+    def _answered(self, query: Query) -> Answer:
         """Answer by the deployed function or workflow where one is named, else by the stages of this process."""
         if self._answered_elsewhere:
             return self._answered_elsewhere.answer(query)
@@ -269,7 +319,14 @@ class Application(Models):
         from braid.ingestion import writing
 
         deadline.check()
-        with deadline.suspended():  # a write that has begun is completed
+        with (
+            recording.operation(
+                names.WRITE,
+                {names.OPERATION: names.WRITE, names.TENANT: request.tenant_id, names.RECORDS: len(request.records)},
+                duration=names.OPERATION_DURATION,
+            ),
+            deadline.suspended(),  # a write that has begun is completed
+        ):
             return writing.write(request, self)
 
     @cached_property

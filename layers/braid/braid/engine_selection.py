@@ -45,7 +45,7 @@ class Engines:
 
     def close(self) -> None:
         """Close the engines that are open; none may be used afterwards."""
-        for name in ("imports", "index", "migration", "graph", "store"):
+        for name in ("imports", "uses", "index", "migration", "graph", "graph_reader", "store"):
             close = getattr(vars(self).get(name), "close", None)
             if close:
                 close()
@@ -118,6 +118,15 @@ class Engines:
         from braid.engines.neptune.knowledge_graph import GremlinGraph
 
         return GremlinGraph.connect(self.settings, counts=self.counts)
+
+    @cached_property
+    def graph_reader(self) -> WritableGraph:
+        """The knowledge graph at its readers, where there are any: they show a write a little later."""
+        if self.settings.engine is EngineKind.EMBEDDED or not self.settings.neptune_reader_endpoint:
+            return self.graph
+        from braid.engines.neptune.knowledge_graph import GremlinGraph
+
+        return GremlinGraph.connect(self.settings, counts=self.counts, to_reader=True)
 
     @cached_property
     def counts(self) -> StoredCounts | None:

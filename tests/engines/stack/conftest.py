@@ -73,6 +73,8 @@ def deployed(
         "BRAID_MODELS_DIR": str(stages.settings.models_path()),
         # Found by itself only where /opt is /opt.
         "BRAID_SHARED_DIR": "/opt",
+        # StartSyncExecution is sent to sync-HOST, which no resolver knows here.
+        "AWS_DISABLE_HOST_PREFIX_INJECTION": "true",
     }
     with (
         pytest.MonkeyPatch.context() as patch,

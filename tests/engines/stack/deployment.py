@@ -1,8 +1,9 @@
 """``sam build`` and ``sam package`` of the template for LocalStack, and LocalStack with processes for functions.
 
 Left as deployed: the functions that answer and those that write, with all that they refer to (layers, policies, log
-groups, bucket, queues and what hands them out), their workflows, what starts these, and settings. What watches and
-stands in front is left out. Different here, for want of a container engine and of AWS:
+groups, bucket, queues and what hands them out), their workflows, what starts these, and settings. What watches is left
+out, and so is API Gateway: LocalStack's free edition has no HTTP APIs. Different here, for want of a container engine
+and of AWS:
 
 - images are zips of what the Dockerfile puts into them: what all have is a layer, and models lie in a folder;
 - the tables are moto's, as LocalStack's DynamoDB is a program that it downloads when it is first asked;
@@ -46,12 +47,13 @@ KEPT = (
     "GraphExpandFunction",
     "FuseRerankFunction",
     "ContextFunction",
+    "SearchApiFunction",
     "RetrieveStateMachine",
     "IngestStateMachine",
     "ReembedStateMachine",
     "ReembedNightly",
 )
-"""What answers, what writes, and the schedule."""
+"""What answers, over HTTP too, what writes, and the schedule."""
 PARAMETERS = {
     "OpenSearchResourceArn": "arn:aws:es:eu-west-1:000000000000:domain/local",
     "NeptuneClusterResourceId": "cluster-LOCAL",
@@ -163,6 +165,7 @@ def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
     shutil.copytree(ROOT / "layers" / "braid" / "braid", layer / "python" / "braid")
     resources["BraidLayer"]["Properties"]["ContentUri"] = uploaded(layer)
     resources["SharedLayer"]["Properties"]["ContentUri"] = uploaded(ROOT / "shared")
+    resources["TelemetryLayer"]["Properties"]["ContentUri"] = uploaded(ROOT / "layers" / "telemetry")
     image = folder / "image"
     install(to.python, ROOT / "functions" / "requirements.txt", image / "python")
     shutil.copytree(ROOT / "layers" / "braid" / "braid", image / "python" / "braid")

@@ -1,8 +1,7 @@
-"""The template's stack on LocalStack writes and embeds again, over the real stores and over the embedded engine.
+"""The template's stack on LocalStack writes and embeds again, over the real stores.
 
-S3, EventBridge, SQS with what hands its messages out, Step Functions, Lambda and Scheduler are LocalStack's. Over the
-embedded engine the same functions are told to keep everything in a folder of this machine, files and jobs too: so
-nothing announces a file there, and its workflow is started by hand.
+S3, EventBridge, SQS with what hands its messages out, Step Functions, Lambda and Scheduler are LocalStack's. The same
+workflows over the embedded engine are tried in ``tests/workflow``.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from braid import reembedding
 from braid.reembedding import Status
 from braid.reembedding.drifted_records import Reason, Reembed
 from braid.reembedding.workflow import Progress
-from braid.settings import EngineKind
 
 from tests.engines.stack.deployed import until
 from tests.engines.stack.writing import SCHEMA, Writing, writing_over
@@ -29,16 +27,14 @@ if TYPE_CHECKING:
     from tests.engines.stack.deployed import Deployed
 
 
-@pytest.fixture(scope="module", params=[EngineKind.AWS, EngineKind.EMBEDDED], ids=["stores", "embedded"])
-def over(
-    request: pytest.FixtureRequest, deployed: Deployed, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Writing]:
+@pytest.fixture(scope="module")
+def over(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writing]:
     # What failed is handed out again after two seconds, and not after an hour and a half.
     for queue in ("WritesQueueUrl", "ReembedQueueUrl"):
         deployed.localstack.client("sqs").set_queue_attributes(
             QueueUrl=deployed.outputs[queue], Attributes={"VisibilityTimeout": "2"}
         )
-    with writing_over(request.param, deployed, tmp_path_factory.mktemp("written")) as writing:
+    with writing_over(deployed, tmp_path_factory.mktemp("written")) as writing:
         yield writing
 
 
@@ -114,10 +110,7 @@ def test_an_object_that_changes_while_it_is_written_fails_and_what_it_is_now_is_
     writing.put_at(key, [{"_id": "other", "text": "another object"}])
     ended = writing.deployed.ended(execution)
     assert (ended["status"], ended["error"]) == ("FAILED", "ObjectChanged")
-    if writing.stages.settings.engine is EngineKind.EMBEDDED:
-        following = writing.deployed.start("Ingest", {"tenant_id": writing.tenant, "key": key})
-    else:
-        following = until(lambda: writing.started_for(key, but=execution), "the new version starts a workflow")
+    following = until(lambda: writing.started_for(key, but=execution), "the new version starts a workflow")
     assert writing.deployed.output(following)["written"] == 1
     assert "other" in writing.stored()
 

@@ -1,4 +1,4 @@
-"""The stack over one of its engines, as tests that write see it."""
+"""The stack as tests that write see it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from braid.app import Application
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import Record
 from braid.ports.schema_registry import SchemaVersion
-from braid.retrieval import pipeline
-from braid.settings import EngineKind
 
 from tests.engines.stack.deployed import close, question, until
 from tests.fakes import NOW
@@ -30,7 +28,7 @@ SCHEMA = 5
 
 @dataclass(frozen=True)
 class Writing:
-    """The stack over one engine, and stages in this process over the same stores; a tenant of the test's own."""
+    """The stack, and stages in this process over the same stores; a tenant of the test's own."""
 
     deployed: Deployed
     stages: Application
@@ -40,8 +38,6 @@ class Writing:
         """Put an object into the tenant's inbox, and return the execution that writes it."""
         key = f"inbox/{uuid.uuid4().hex}.jsonl"
         self.put_at(key, rows)
-        if self.stages.settings.engine is EngineKind.EMBEDDED:
-            return self.deployed.start("Ingest", {"tenant_id": self.tenant, "key": key})
         return until(lambda: self.started_for(key), f"a workflow is started for {key}")
 
     def put_at(self, key: str, rows: list[Any]) -> None:
@@ -74,11 +70,8 @@ class Writing:
         )
 
     def answered(self, text: str) -> list[str]:
-        """Return the ids of an answer: of the deployed workflow, which asks the real stores, or of this process."""
-        query = question(text, tenant_id=self.tenant)
-        if self.stages.settings.engine is EngineKind.EMBEDDED:
-            return [result.id for result in pipeline.answer(query, self.stages).results]
-        return [result.id for result in self.deployed.answer(query).results]
+        """Return the ids of an answer of the deployed workflow."""
+        return [result.id for result in self.deployed.answer(question(text, tenant_id=self.tenant)).results]
 
     def left_in(self, queue: str) -> int:
         """Return how many messages a queue holds, those that are being worked off too."""
@@ -102,17 +95,16 @@ class Writing:
 
 
 @contextmanager
-def writing_over(engine: EngineKind, deployed: Deployed, home: Path) -> Iterator[Writing]:
-    """Have the functions that write use an engine, without haste where a test has to step in."""
+def writing_over(deployed: Deployed, home: Path) -> Iterator[Writing]:
+    """Have the functions that embed again take their time where a test has to step in."""
     settings = deployed.stages.settings.model_copy(
         update={
             "home": home,
-            "engine": engine,
             "objects_bucket": deployed.outputs["ObjectsBucketName"],
             "models_dir": deployed.stages.settings.models_path(),
         }
     )
-    common = {"BRAID_ENGINE": engine.value, "BRAID_HOME": str(home), "BRAID_OPENSEARCH_REFRESH": "true"}
+    common = {"BRAID_OPENSEARCH_REFRESH": "true"}
     # Three seconds for sixty records, a second at a time.
     slow = {"BRAID_REEMBED_PAGE": "5", "BRAID_REEMBED_TEXTS_PER_S": "20", "BRAID_REEMBED_STEP_S": "1"}
     with ExitStack() as stack:

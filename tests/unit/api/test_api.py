@@ -145,6 +145,9 @@ def test_what_is_related_to_an_entity_is_found_by_its_id_and_by_its_name(door: F
     assert len(by_id["hits"]) == 3
     unknown = door.ask("GET", f"/entities/{'N' * 512}/related")
     assert (unknown.status, unknown.json()["detail"]) == (404, "no entity of this id or name")
+    for place in ("/entities/Beakon/related", "/entities/Beakon"):
+        detail = door.ask("GET", place).json()["detail"]
+        assert detail.endswith("; did you mean Beacon?")
 
 
 def test_relations_are_narrowed_by_type_direction_and_depth(door: FrontDoor) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from braid.errors import QuotaExceeded
+from braid.models import Vertex
 from braid.ports.members import Membership as Member
 from braid.ports.members import Role
 from braid.settings import EngineKind, Membership, Settings
@@ -157,6 +158,76 @@ def test_all_records_are_listed_page_by_page_each_once(door: FrontDoor) -> None:
     assert seen == [f"r{number:02}" for number in range(7)]
 
 
+def test_documents_are_listed_with_their_titles_and_read_by_their_records(door: FrontDoor) -> None:
+    said = {"file": "gates.md", "format": "markdown", "gate": "heron"}
+    chunks = [
+        {"id": f"port/gates.md#chunk-{n}", "content": f"Part {n}.", "source": {"title": "Gates"}, "metadata": said}
+        for n in range(3)
+    ]
+    plain = {"id": "note", "content": "A note.", "name": "A note's name", "timestamp": "2024-05-01T00:00:00Z"}
+    door.ask("POST", "/records", {"records": [*chunks, plain, TURBINE]})
+    first = door.ask("GET", "/documents", query={"limit": 1}).json()
+    rest = door.ask("GET", "/documents", query={"limit": 1, "after": first["next"]}).json()
+    listed = [*first["documents"], *rest["documents"]]
+    assert [(one["id"], one["title"], one["file"]) for one in listed] == [
+        ("note", "A note's name", None),
+        ("port/gates.md", "Gates", "gates.md"),
+    ]
+    records = door.ask("GET", "/records", query={"document": "port/gates.md"}).json()["records"]
+    assert [one["id"] for one in records] == [one["id"] for one in chunks]
+    assert door.ask("GET", "/documents", authorizer=claims("pellworth")).json() == {"documents": [], "next": None}
+
+
+def test_named_entities_are_listed_the_best_connected_first_and_say_whether_they_were_found(
+    door: FrontDoor, library: DemoStages
+) -> None:
+    door.ask("POST", "/records", BOTH)
+    vertex = Vertex(id="found:1", tenant_id="saltmarrow", name="Keelson", aliases=("Kl",), found=True)
+    library.graph.upsert([vertex], [])
+    listed = door.ask("GET", "/entities").json()
+    assert [(one["name"], one["relations"], one["found"]) for one in listed["entities"]] == [
+        ("Osprey turbine", 1, False),
+        ("Standstill", 1, False),
+        ("Keelson", 0, True),
+    ]
+    assert listed["next"] is None
+    read = door.ask("POST", "/entities:read", {"id": "found:1"}).json()
+    assert (read["kind"], read["aliases"], read["found"]) == (None, ["Kl"], True)
+    assert door.ask("GET", "/entities", authorizer=claims("pellworth")).json()["entities"] == []
+
+
+@pytest.mark.parametrize("path", ["/records", "/documents", "/entities"])
+def test_a_page_goes_on_only_in_the_list_that_gave_it(door: FrontDoor, path: str) -> None:
+    door.ask("POST", "/records", {"records": [{"id": "a", "content": "x"}, {"id": "b", "content": "x"}, TURBINE]})
+    onward = {one: door.ask("GET", one, query={"limit": 1}).json()["next"] for one in ("/records", "/documents")}
+    for given, after in onward.items():
+        answered = door.ask("GET", path, query={"after": after})
+        assert (answered.status, answered.status == 200 or answered.fields) == (
+            (200, True) if given == path else (422, ["after"])
+        )
+
+
+def test_a_caller_is_told_its_tenants_and_its_role_in_each(tmp_path: Path) -> None:
+    library = DemoStages(Settings(home=tmp_path / "claims"))
+    door = FrontDoor(library)
+    several = claims(["saltmarrow", "pellworth"])
+    answered = door.ask("GET", "/access", authorizer=several).json()
+    writers = [{"tenant_id": name, "role": "writer"} for name in ("pellworth", "saltmarrow")]
+    assert (answered["tenant_id"], answered["role"], answered["tenants"]) == ("pellworth", "writer", writers)
+    assert answered["max_body_bytes"] == library.settings.api_max_body_bytes
+    named = door.ask("GET", "/access", authorizer=several, headers={"braid-tenant": "saltmarrow"}).json()
+    assert named["tenant_id"] == "saltmarrow"
+    assert door.ask("GET", "/access", authorizer=several, headers={"braid-tenant": "wrenfield"}).status == 403
+    assert door.ask("GET", "/access", authorizer=None).status == 401
+    library.close()
+    library = DemoStages(Settings(home=tmp_path / "members", membership=Membership.STORE))
+    for tenant, role in (("saltmarrow", Role.READER), ("wrenfield", Role.WRITER)):
+        library.members.add(Member(subject="user:ada", tenant_id=tenant, role=role))
+    answered = FrontDoor(library).ask("GET", "/access", authorizer=several).json()
+    assert (answered["role"], answered["tenants"]) == ("reader", [{"tenant_id": "saltmarrow", "role": "reader"}])
+    library.close()
+
+
 def test_a_cursor_is_good_for_the_tenant_that_it_was_given_and_only_as_it_was_given(door: FrontDoor) -> None:
     for tenant in ("saltmarrow", "pellworth"):
         records = {"records": [{"id": f"{tenant}-{number}", "content": "x"} for number in range(3)]}
@@ -249,6 +320,14 @@ def test_a_document_is_taken_and_found_when_it_is_written(door: FrontDoor) -> No
     assert _ended(door, begun.json()["id"])["status"] == "written"
     found = door.ask("POST", "/entities:read", {"id": "documents/handbook/gates.md#chunk-0"}).json()
     assert found["content"] == "The heron gate opens at six."
+
+
+def test_a_document_that_cannot_be_read_says_why_when_it_is_asked_after(door: FrontDoor) -> None:
+    content = base64.b64encode(b"%PDF-1.7 bad").decode()
+    begun = door.ask("POST", "/documents", {"name": "bad.pdf", "content": content}).json()
+    ended = _ended(door, begun["id"])
+    assert (ended["status"], ended["errors"]) == ("with_errors", 1)
+    assert "is broken" in ended["reasons"][0]
 
 
 def test_versions_of_a_document_that_are_posted_at_once_are_all_written_and_the_last_one_stays(

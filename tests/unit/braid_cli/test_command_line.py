@@ -25,7 +25,14 @@ def test_the_table_names_every_command_in_the_order_of_the_help() -> None:
 
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_a_command_is_there_when_only_its_module_is_imported(name: str) -> None:
-    assert commands([name]) == [each for each in main.COMMANDS if main.COMMANDS[each] == main.COMMANDS[name]]
+    assert commands([name]) == [each for each in main.COMMANDS if main.COMMANDS[each][0] == main.COMMANDS[name][0]]
+
+
+def test_the_table_has_the_help_of_each_command() -> None:
+    known = getattr(typer.main.get_command(main.command_line()), "commands")  # noqa: B009 - as above
+    assert {name: what for name, (_, what) in main.COMMANDS.items()} == {
+        name: " ".join(command.help.split("\n\n")[0].split()) for name, command in known.items()
+    }
 
 
 @pytest.mark.parametrize(

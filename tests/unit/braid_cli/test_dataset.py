@@ -340,7 +340,7 @@ def test_a_folder_without_questions_or_judgements_says_which_file_is_missing(fol
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda path: None, "no such folder"),  # noqa: ARG005
+        (lambda path: None, "no such file or folder"),  # noqa: ARG005
         (lambda path: path.write_text("a file"), "is a file and no dataset folder"),
         (os.mkfifo, "is neither a folder nor a file to be read twice"),
         (lambda path: path.mkdir(), "no corpus.jsonl here"),

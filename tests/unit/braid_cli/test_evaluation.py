@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation import document
 from braid_cli.evaluation import run as evaluating
 from braid_cli.evaluation.confidence import Asked, Reliability, WithoutRecords, ask
@@ -25,7 +26,7 @@ from braid_cli.evaluation.document import write
 from braid_cli.evaluation.failures import Failure, failures
 from braid_cli.evaluation.metrics import Difference, Figures, bootstrap, difference, percentile, randomisation_p, score
 from braid_cli.evaluation.plots import draw
-from braid_cli.evaluation.run import Evaluation, Row, evaluate, evaluate_folder
+from braid_cli.evaluation.run import Evaluation, Row, evaluate, evaluate_folder, evaluate_stored
 from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
 from tests.stages import DemoStages, WordEncoder
 
@@ -188,6 +189,39 @@ def test_a_folder_without_a_judged_question_is_refused_before_it_is_ingested(
     with pytest.raises(DatasetError, match=r"plant: no question of queries\.jsonl has a relevant record"):
         evaluate_folder(folder, stages)
     assert not (stages.settings.home / "eval").exists()
+
+
+def test_a_file_of_judged_questions_measures_what_is_stored_of_a_tenant(
+    folder: Path, stages: DemoStages, tmp_path: Path
+) -> None:
+    ingest(read_dataset(folder, "acme"), stages)
+    judged = [
+        {"_id": "q1", "text": f"When is the {TOPICS[0]} checked?", "relevant": {TOPICS[0]: 1, TOPICS[1]: 0}},
+        {"_id": "q2", "text": "What is nowhere?", "relevant": {TOPICS[2]: 0}},
+    ]
+    file = tmp_path / "judged-acme.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in judged), encoding="utf-8")
+    evaluation = evaluate_stored(file, "acme", stages)
+    assert ([question.id for question in evaluation.questions], evaluation.dataset) == (["q1"], "judged-acme")
+    assert evaluation.default.figures.means["recall@5"] == 1.0
+    assert not (stages.settings.home / "eval").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"_id": "q", "text": "Who?"}', r"judged\.jsonl:1: .*relevant"),
+        ('{"_id": "q", "text": "Who?", "relevant": {"a": "much"}}', r"judged\.jsonl:1: .*relevant"),
+        ('{"_id": "q", "text": "Who?", "relevant": {"a": 0}}', "no question of it has a relevant record"),
+        ("Who?", r"judged\.jsonl:1"),
+    ],
+)
+def test_a_line_that_judges_nothing_is_refused_by_its_place(
+    stages: DemoStages, tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "judged.jsonl").write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=said):
+        evaluate_stored(tmp_path / "judged.jsonl", "acme", stages)
 
 
 def test_other_questions_are_asked_of_the_folder_that_was_ingested_already(folder: Path, stages: DemoStages) -> None:

@@ -84,6 +84,13 @@ def test_an_answer_is_cited_fenced_and_of_the_tenant(stages: DemoStages) -> None
     assert other != text
 
 
+def test_a_model_narrows_what_it_reads_by_metadata(stages: DemoStages) -> None:
+    braid = store(stages, "saltmarrow")
+    nothing = {"search": "Nothing found.", "context": "Nothing stored is worth reading first."}
+    for tool, told in nothing.items():
+        assert called(braid, tool, question=QUESTION, where=["nothing=1"]) == (False, told)
+
+
 @pytest.mark.parametrize("budget", [100, 400, 3_000])
 def test_an_answer_keeps_to_its_budget(stages: DemoStages, budget: int) -> None:
     text = called(store(stages, "saltmarrow"), "search", question=QUESTION, top_k=5, budget=budget)[1]

@@ -19,6 +19,7 @@ from braid.settings.files import Fitted, load_fitted, read_fitted
 from rich.console import Console
 
 from braid_cli.datasets.dataset import JudgedQuery, read_dataset
+from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation import run as evaluating
 from braid_cli.evaluation.metrics import score
 from braid_cli.tuning.captured import CapturedQuestion, Found, capture, measures
@@ -254,6 +255,20 @@ def test_folders_are_tuned_the_same_each_time_and_named_in_the_evidence(fresh: A
     (fitted_on,) = first.evidence()["fitted_on"]
     assert (fitted_on["dataset"], fitted_on["questions"]) == ("pellworth", 10)
     assert json.loads(json.dumps(first.as_json())) == first.as_json()
+
+
+def test_judged_questions_of_a_file_are_tuned_on_what_is_stored_of_the_tenant(fresh: Any, tmp_path: Path) -> None:
+    stages = fresh()
+    ingest(read_dataset(DEMO / "pellworth", "acme"), stages)
+    folder = read_dataset(DEMO / "pellworth", "acme", judged=True)
+    lines = [
+        {"_id": one.id, "text": one.query.text, "relevant": one.relevant, "metadata": one.metadata}
+        for one in folder.judged
+    ]
+    file = tmp_path / "judged.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    tuned = tune_folders([file], stages, tenant_id="acme", folds=2)
+    assert tuned.after == tune_folders([DEMO / "pellworth"], stages, folds=2).after
 
 
 def test_what_an_operator_set_is_not_turned(fresh: Any) -> None:

@@ -204,6 +204,7 @@ CLUSTER = {
     "EngineVersion": "1.4.6.0",
     "IAMDatabaseAuthenticationEnabled": True,
     "Endpoint": GRAPH,
+    "ReaderEndpoint": GRAPH.replace("cluster-", "cluster-ro-"),
     "Port": 8182,
     "DBClusterMembers": [{"DBInstanceIdentifier": "braid-1", "IsClusterWriter": True}],
     "VpcSecurityGroups": [],
@@ -317,7 +318,9 @@ def test_stores_that_are_too_old_closed_or_elsewhere_are_named_with_the_way_out(
     domain = DOMAIN | {"EngineVersion": "OpenSearch_2.9", "Endpoints": {"vpc": "other.example"}}
     domain |= {"VPCOptions": {"SecurityGroupIds": [store]}}
     cluster = CLUSTER | {"EngineVersion": "1.3.1.0", "IAMDatabaseAuthenticationEnabled": False, "DBClusterMembers": []}
-    found = missing(asked(places.given(), domain=domain, cluster=cluster | {"Endpoint": "other.example"}))
+    given = places.given() | {"NeptuneReaderEndpoint": f"wss://{GRAPH}:8182/gremlin"}
+    found = missing(asked(given, domain=domain, cluster=cluster | {"Endpoint": "other.example"}))
+    assert "cluster-ro-" in found["NeptuneReaderEndpoint"]
     assert "2.11" in found["domain braid, OpenSearch_2.9"]
     assert "other.example" in found["OpenSearchEndpoint"]
     assert "1.3.2" in found["cluster braid, 1.3.1.0"]

@@ -47,9 +47,9 @@ def read(name: str) -> str:
 
 
 def test_every_image_is_named_by_its_digest() -> None:
-    images = re.findall(r"(?m)^FROM\s+(\S+)", read("functions/Dockerfile"))
+    images = re.findall(r"(?m)^FROM\s+(\S+)", read("functions/Dockerfile") + read("Dockerfile"))
     images += [service["image"] for service in yaml.safe_load(read("compose.yaml"))["services"].values()]
-    assert len(images) >= 5
+    assert len(images) >= 7
     assert {image for image in images if not BY_DIGEST.fullmatch(image)} == BY_TAG
 
 
@@ -89,7 +89,7 @@ def test_every_tool_is_installed_by_hashes_at_the_version_that_the_makefile_name
 
 def test_nothing_is_installed_without_hashes() -> None:
     assert '"--require-hashes", "--requirement"' in read("braid_cli/local_servers/localstack_server.py")
-    for name in ("Makefile", "make/deploy.mk", "make/engines.mk", "functions/Dockerfile", ".ci/run"):
+    for name in ("Makefile", "make/deploy.mk", "make/engines.mk", "Dockerfile", "functions/Dockerfile", ".ci/run"):
         text = read(name).replace("\\\n", " ")
         for line in re.findall(r"(?m)^.*\bpip install\b.*$", text):
             assert "--require-hashes" in line, f"{name}: {line}"

@@ -145,7 +145,8 @@ def test_a_function_has_its_code_and_either_both_layers_or_an_image(name: str) -
         assert (ROOT / metadata["Dockerfile"]) == ROOT / "functions" / "Dockerfile"
         assert metadata["DockerBuildArgs"]["FUNCTION"] == metadata["DockerTag"] == FOLDERS[name]
     else:
-        assert properties["Layers"] == ["BraidLayer", "SharedLayer"]
+        telemetry = ["SendsTelemetry", "TelemetryLayer", "AWS::NoValue"]
+        assert properties["Layers"] == ["BraidLayer", "SharedLayer", telemetry]
         assert ROOT / properties["CodeUri"] == folder
         assert properties["Runtime"] == "python3.13"
 
@@ -313,7 +314,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
         ("PlanFunction", ["ReadGraphPolicy", "ReadIndexPolicy", "ReadCachePolicy"]),
         ("EmbedFunction", ["ReadIndexPolicy", "KeepInCachePolicy"]),
         ("VectorSearchFunction", ["ReadIndexPolicy", "ReadSchemasPolicy"]),
-        ("GraphExpandFunction", ["ReadGraphPolicy", "ReadCachePolicy"]),
+        ("GraphExpandFunction", ["ReadGraphPolicy", "ReadIndexPolicy", "ReadCachePolicy"]),
         ("ContextFunction", ["ReadIndexPolicy", "StartRetrievePolicy", "KeepInCachePolicy"]),
         (
             "AnswerFunction",
@@ -329,6 +330,7 @@ def test_contexts_may_start_the_workflow_and_no_other_and_wait_less_than_their_f
         (
             "FuseRerankFunction",
             [
+                "ReadCachePolicy",
                 "ReadIndexPolicy",
                 "ReadSchemasPolicy",
                 "QueueOutdatedPolicy",
@@ -501,12 +503,14 @@ def test_a_placeholder_in_samconfig_is_refused_by_the_template(name: str) -> Non
             assert value in {str(allowed) for allowed in parameter["AllowedValues"]}
 
 
-def test_the_graph_is_reached_where_it_can_be_written_for_every_function_asks_there() -> None:
+def test_the_graph_is_reached_where_it_can_be_written_and_readers_only_where_they_are_named() -> None:
     pattern = TEMPLATE["Parameters"]["NeptuneEndpoint"]["AllowedPattern"]
     assert re.fullmatch(pattern, "wss://braid.cluster-abc123.eu-west-1.neptune.amazonaws.com:8182/gremlin")
     assert not re.fullmatch(pattern, "wss://braid.cluster-ro-abc123.eu-west-1.neptune.amazonaws.com:8182/gremlin")
     assert GLOBALS["Environment"]["Variables"]["BRAID_NEPTUNE_ENDPOINT"] == "NeptuneEndpoint"
     assert not any("BRAID_NEPTUNE_ENDPOINT" in str(function) for function in FUNCTIONS.values())
+    assert GLOBALS["Environment"]["Variables"]["BRAID_NEPTUNE_READER_ENDPOINT"] == "NeptuneReaderEndpoint"
+    assert TEMPLATE["Parameters"]["NeptuneReaderEndpoint"]["Default"] == ""
 
 
 def test_writes_may_write_both_stores_and_no_other_function_may() -> None:

@@ -38,6 +38,9 @@ from tests.contract.shapes import (
     without_trust,
 )
 
+NORMAL, FULL = 1, 2
+"""Of SQLite's ``synchronous``."""
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
@@ -149,9 +152,9 @@ def test_after_a_wait_in_vain_keeping_a_value_waits_no_more_for_a_second(
     waited: list[int | None] = []
     transaction = store.transaction
 
-    def noted(*, wait_ms: int | None = None) -> AbstractContextManager[sqlite3.Connection]:
+    def noted(*, wait_ms: int, durable: bool) -> AbstractContextManager[sqlite3.Connection]:
         waited.append(wait_ms)
-        return transaction(wait_ms=wait_ms)
+        return transaction(wait_ms=wait_ms, durable=durable)
 
     monkeypatch.setattr(store, "transaction", noted)
     seconds = 0.0
@@ -170,10 +173,22 @@ def test_after_a_wait_in_vain_keeping_a_value_waits_no_more_for_a_second(
     assert waited == [PUT_WAIT_MS, 0, 0, PUT_WAIT_MS]
 
 
-def test_only_the_cache_is_impatient(store: EmbeddedStore) -> None:
+def test_only_the_cache_is_impatient_and_does_not_wait_for_the_disk(store: EmbeddedStore) -> None:
     EmbeddedCache(store).put(ACME, "a", b"1", 60)
     with store.transaction() as connection:
         assert connection.execute("PRAGMA busy_timeout").fetchone() == (BUSY_TIMEOUT_MS,)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (FULL,)
+    with store.transaction(durable=False) as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (NORMAL,)
+
+
+def test_what_a_power_cut_may_take_is_not_missed(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with EmbeddedStore(home) as store:
+        EmbeddedCache(store).advance(ACME)
+        counted = (home / "braid.db-commits").read_bytes()
+        EmbeddedCache(store).put(ACME, "a", b"1", 60)
+        assert (home / "braid.db-commits").read_bytes() == counted
 
 
 # --- queue ------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ import pytest
 from braid.engines.embedded import store as store_module
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.key_value import EmbeddedJobStore, EmbeddedSchemaRegistry
+from braid.engines.embedded.search import rows
+from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import (
@@ -24,6 +26,7 @@ from braid.errors import (
     StoreReadOnly,
     TransientStoreError,
 )
+from braid.models import Filters
 from braid.ports.knowledge_graph import ExpandRequest, GraphStats
 from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion
@@ -371,3 +374,29 @@ def test_a_log_that_cannot_be_replayed_is_not_ignored(ordinary_folder: Path) -> 
         copy.chmod(0o755)
     with EmbeddedStore(copy) as store:
         assert found(store) == ["a"]
+
+
+# --- work -------------------------------------------------------------------------------------------------------------
+
+
+def test_conditions_are_asked_once_however_many_fields_values_are_counted_of(store: EmbeddedStore) -> None:
+    """In instructions of SQLite's machine, which are the same on every machine."""
+    fields = {f"field {number}": 1 for number in range(8)}
+    EmbeddedSearchIndex(store, DIMENSIONS).upsert([record(f"r{at}", metadata={**fields, "n": at}) for at in range(300)])
+    conditions = Filters(metadata={"n": {"none_of": list(range(100, 200)), "gte": 3, "lt": 298}})
+
+    def steps(counted: list[str]) -> int:
+        done: list[int] = []
+        with store.read() as connection:
+            tenant = store.tenant_number(connection, ACME)
+            assert tenant is not None
+            row_filter = to_sql(SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF, filters=conditions), tenant)
+            connection.set_progress_handler(lambda: done.append(1), 20)
+            try:
+                values = rows.count_values(connection, row_filter, counted)
+            finally:
+                connection.set_progress_handler(None, 0)
+        assert [[one.count for one in each] for each in values.values()] == [[195]] * len(counted)
+        return len(done)
+
+    assert steps(list(fields)) < 5 * steps(list(fields)[:1])

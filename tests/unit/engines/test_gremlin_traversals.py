@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.neptune import elements
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
-from braid.engines.neptune.expansion import expansion_traversal, read_expansion
+from braid.engines.neptune.expansion import HUB_EDGES, expand, expansion_traversal
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.errors import ConfigurationError
 from braid.models import Direction
@@ -54,7 +54,7 @@ def request(**fields: Any) -> ExpandRequest:
 def test_every_property_of_a_vertex_is_written_with_its_cardinality() -> None:
     written = elements.write_vertices(source(), [vertex("a", name="Atlas", aliases=("Titan", "Giant")), vertex("b")])
     properties = steps_named(written, "property")
-    assert len(properties) == 27
+    assert len(properties) == 25
     keys = [step for step in properties if step[2] == elements.LINK_KEY]
     assert [step[1] for step in keys] == [Cardinality.set_] * 3
     assert all(step[1] == Cardinality.single for step in properties if step not in keys)
@@ -82,22 +82,22 @@ def test_a_vertex_and_an_edge_have_the_same_id_in_every_write() -> None:
     assert elements.record_id(elements.vertex_id(ACME, "a|b")) == "a|b"
 
 
-@pytest.mark.parametrize("hops", [1, 2, 3])
 @pytest.mark.parametrize("direction", list(Direction))
-def test_a_walk_is_written_out_and_never_limits_inside_repeat(direction: Direction, hops: int) -> None:
-    walk = expansion_traversal(source(), request(direction=direction, max_hops=hops))
-    assert steps_named(walk, "repeat") == []
-    budget = request().fan_out + 1
-    assert [step[1] for step in steps_named(walk, "limit")].count(budget) == hops
+def test_of_a_hub_so_many_edges_are_read_and_none_are_sorted(direction: Direction) -> None:
+    walk = expansion_traversal(source(), request(direction=direction), ("a", "b"))
+    assert steps_named(walk, "repeat") == steps_named(walk, "order") == []
+    (each,) = (step[1] for step in steps_named(walk, "local"))
+    # In both directions a loop is met twice.
+    assert each.step_instructions[-1] == ["limit", HUB_EDGES * (2 if direction is Direction.BOTH else 1)]
 
 
 def test_every_read_names_its_tenant() -> None:
-    walk = expansion_traversal(source(), request(max_hops=2))
-    assert [step[1:] for step in steps_named(walk, "has")].count([elements.TENANT, ACME]) >= 3
+    walk = expansion_traversal(source(), request(), ("a", "b"))
+    assert [step[1:] for step in steps_named(walk, "has")].count([elements.TENANT, ACME]) == 3
 
 
 def test_what_a_caller_sends_is_an_argument_and_never_a_step() -> None:
-    walk = expansion_traversal(source(), request(seeds=(HOSTILE,)))
+    walk = expansion_traversal(source(), request(), (HOSTILE,))
     written = elements.write_vertices(source(), [vertex(HOSTILE, name=HOSTILE)])
     assert not {"drop", "inject"} & {step[0] for step in instructions(walk.bytecode)}
     assert steps_named(walk, "V")[0][1] == f"{ACME}|{HOSTILE}"
@@ -137,10 +137,16 @@ def test_an_edge_that_both_ends_brought_counts_once() -> None:
     separator = "\x01"
     vertices = [separator.join((name, "Concept", "1", "", "")) for name in ("a", "b", "c")]
     edges = [separator.join(("a", "CAUSES", "b", "", "1.0", "")), separator.join(("b", "CAUSES", "c", "", "0.5", ""))]
-    collected = {"vertices": [*vertices, *vertices], "edges": [*edges, *edges]}
-    found = read_expansion(collected, request(seeds=("a",), fan_out=2))
+    asked: list[Any] = []
+
+    def ask(build: Any) -> list[Any]:
+        asked.append(build(source()))
+        return [{"vertices": [*vertices, *vertices], "edges": [*edges, *edges]}]
+
+    found = expand(ask, request(seeds=("a",), fan_out=2))
     assert [hit.id for hit in found.hits] == ["b", "c"]
     assert not found.truncated
+    assert [steps_named(walk, "V") for walk in asked] == [[["V", f"{ACME}|a"]], [["V", f"{ACME}|b"]]]
 
 
 def test_an_address_that_is_no_web_socket_is_refused() -> None:

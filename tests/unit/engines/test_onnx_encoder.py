@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
+from braid.engines.onnx import models
 from braid.engines.onnx.model_files import Precision, describe_file, open_model, read_manifest
 from braid.engines.onnx.models import OnnxEncoder
 from braid.engines.onnx.session import read_tokenizer
@@ -55,11 +56,16 @@ def many(count: int) -> list[str]:
     return [" ".join(chance.choice(WORDS, size=chance.integers(0, 41))) for _ in range(count)]
 
 
-def test_it_says_where_the_tokens_of_a_text_end_however_long_it_is(encoder: OnnxEncoder) -> None:
+@pytest.mark.parametrize("at_once", [models._READ_AT_ONCE, 50])
+def test_it_says_where_the_tokens_of_a_text_end_however_long_it_is(
+    encoder: OnnxEncoder, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "_READ_AT_ONCE", at_once)
     text = "The outage was caused by a deploy. " * 40
     words = [word.end() for word in re.finditer(r"\w+|\.", text)]
     assert encoder.token_ends(text) == words
     assert encoder.token_ends("") == []
+    assert encoder.token_ends("x" * 120)[-1] == 120
 
 
 def test_the_parts_of_a_long_text_are_read_whole(encoder: OnnxEncoder) -> None:

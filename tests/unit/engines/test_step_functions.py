@@ -46,7 +46,7 @@ def test_a_question_is_the_input_and_the_answer_the_output(service: Stubber) -> 
     service.add_response(
         "start_sync_execution",
         ended("SUCCEEDED", output=answer.model_dump_json()),
-        {"stateMachineArn": ARN, "input": body},
+        {"stateMachineArn": ARN, "name": ANY, "input": body},
     )
     assert RetrieveWorkflow(service.client, ARN).answer(asked) == answer
 
@@ -63,7 +63,7 @@ def test_a_question_is_the_input_and_the_answer_the_output(service: Stubber) -> 
 def test_a_workflow_that_does_not_succeed_is_an_error_that_names_it_and_quotes_nothing(
     service: Stubber, execution: dict[str, Any], kind: type[BraidError]
 ) -> None:
-    service.add_response("start_sync_execution", execution, {"stateMachineArn": ARN, "input": ANY})
+    service.add_response("start_sync_execution", execution, {"stateMachineArn": ARN, "name": ANY, "input": ANY})
     with pytest.raises(kind, match="workflow retrieve: ") as caught:
         RetrieveWorkflow(service.client, ARN).answer(query())
     assert "secret" not in str(caught.value)

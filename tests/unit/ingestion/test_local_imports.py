@@ -134,8 +134,29 @@ def test_tenants_take_turns(imports: LocalImports, library: DemoStages, monkeypa
     for name in ("g1", "g2"):
         imports.start("globex", name, ASKED)
     held.go.set()
-    imports._pool.shutdown()
-    assert order == ["a1", "a2", "g1", "a3", "g2"]
+    for name, tenant in (("a3", ACME), ("g2", "globex")):
+        ended(imports, name, tenant=tenant)
+    assert order == ["a1", "g1", "a2", "g2", "a3"]
+
+
+def test_a_long_import_holds_up_no_other_tenants(
+    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "BATCH_LINES", 1)
+    lines = [json.dumps({"record": {"id": f"r{number}", "content": "a pump"}}) for number in range(9)]
+    library.objects.put(ACME, KEY, "\n".join(lines).encode())
+    library.objects.put("globex", KEY, lines[0].encode())
+    held, order = Held(monkeypatch), list[str]()
+    whole = steps.batch
+    monkeypatch.setattr(steps, "batch", lambda task, store: (order.append(task.job.name), whole(task, store))[1])
+    imports.start(ACME, "long", ASKED)
+    assert held.reached.wait(10)
+    imports.start("globex", "short", ASKED)
+    held.go.set()
+    for name, tenant in (("long", ACME), ("short", "globex")):
+        assert ended(imports, name, tenant=tenant).status is ImportStatus.WRITTEN
+    assert order[-1] == "long"
+    assert order.index("short") <= 3
 
 
 def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_again(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
 from braid.lambda_runtime import observability
 from braid.models import Frozen, Plan, Query, Strategy
 from braid.settings import load_settings
+from braid.telemetry import exporting
 
 from tests.fakes import NOW, fused, plan, record, searched
 
@@ -235,63 +235,20 @@ def test_a_wrong_setting_fails_while_the_handler_is_made(monkeypatch: pytest.Mon
         observability.stage_handler("plan", Request, answer)
 
 
-def test_in_lambda_a_stage_is_one_subsegment_without_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "braid-test-plan")
-    traced: list[dict[str, Any]] = []
-
-    class Capturing:
-        def __init__(self, **options: Any) -> None:
-            assert options == {"service": "plan", "patch_modules": ("botocore",)}
-
-        def capture_lambda_handler(self, handler: Any, **options: Any) -> Any:
-            traced.append(options)
-            return handler
-
-    monkeypatch.setattr(observability, "Tracer", Capturing)
-    assert call()["strategy"] == "hybrid"
-    assert traced == [{"capture_response": False, "capture_error": False}]
+@pytest.mark.usefixtures("in_lambda")
+def test_in_lambda_what_was_recorded_is_sent_before_the_invocation_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[int] = []
+    monkeypatch.setattr(exporting, "_FLUSHES", [waited.append])
+    call()
+    assert waited == [exporting.FLUSH_MS]
 
 
-def test_in_lambda_a_call_to_an_aws_service_is_a_subsegment_without_its_content() -> None:
-    script = (
-        "import json\n"
-        "from braid import models\nfrom braid.lambda_runtime import observability\n"
-        "observability.stage_handler('plan', models.Query, lambda query: query)\n"
-        "from aws_xray_sdk.core import xray_recorder\n"
-        "from aws_xray_sdk.core.context import Context\n"
-        "import boto3\n"
-        "from botocore.stub import Stubber\n"
-        "sent = []\n"
-        "class Emitter:\n"
-        "    def send_entity(self, entity): sent.append(entity.serialize())\n"
-        "xray_recorder.configure(emitter=Emitter(), context=Context(), sampling=False)\n"
-        "client = boto3.client('sqs', region_name='eu-west-1', aws_access_key_id='a', aws_secret_access_key='b')\n"
-        "stubber = Stubber(client)\n"
-        "stubber.add_response('send_message', {'MessageId': '1', 'MD5OfMessageBody': 'd'})\n"
-        "stubber.activate()\n"
-        "xray_recorder.begin_segment('plan')\n"
-        "client.send_message(QueueUrl='https://queue', MessageBody='a secret')\n"
-        "xray_recorder.end_segment()\n"
-        "print(','.join(sent))"
-    )
-    done = subprocess.run(  # noqa: S603 - our own interpreter and script
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"AWS_LAMBDA_FUNCTION_NAME": "braid-test-plan", "LAMBDA_TASK_ROOT": "/var/task"},
-    )
-    (made,) = [part for part in json.loads(f"[{done.stdout}]") if part["name"] != "plan"]
-    assert (made["name"], made["aws"]["operation"]) == ("sqs", "SendMessage")
-    assert "secret" not in done.stdout
-
-
-def test_outside_lambda_a_handler_imports_no_client_no_tracer_and_no_array_library() -> None:
+def test_a_handler_imports_no_client_no_sdk_of_telemetry_and_no_array_library() -> None:
     script = (
         "import sys\n"
         "from braid import models\nfrom braid.lambda_runtime import observability\n"
         "observability.stage_handler('plan', models.Query, lambda query: query)\n"
-        "heavy = {'boto3', 'botocore.client', 'aws_xray_sdk.core', 'numpy', 'opensearchpy', 'gremlin_python'}\n"
+        "heavy = {'boto3', 'botocore.client', 'opentelemetry.sdk', 'numpy', 'opensearchpy', 'gremlin_python'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(  # noqa: S603 - our own interpreter and script

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.models import FieldCondition, Filters, Question, ValueKind
+from braid.models import FieldCondition, Filters, Question, ValueKind, query
 from braid.models.metadata_filters import meet, span_of, term_tests, terms_of, typed, value_of
+from braid.retrieval.stages.candidates import meets
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+
+from tests.contract.shapes import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,3 +212,15 @@ def test_conditions_travel_as_json_and_are_tests_of_terms_alone() -> None:
     asked = conditions({"a'; DROP TABLE x": {"gte": "2024-05-01T10:00:00+02:00", "none_of": ["' OR 1=1"]}, "n": 3.5})
     assert Filters.model_validate_json(Filters(metadata=asked).model_dump_json()).metadata == asked
     assert [test.wanted for test in term_tests(asked)] == [False, True, True]
+
+
+def test_conditions_are_made_into_tests_once_for_all_records_that_are_tried_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(query, "term_tests", lambda asked: (made.append(asked), term_tests(asked))[1])
+    filters = Filters(metadata={"team": list("abc"), "floor": {"gt": 2}})
+    held = [meets(record(f"r{at}", metadata={"team": "b", "floor": at}), filters) for at in range(5)]
+    assert held == [False, False, False, True, True]
+    assert len(made) == 1
+    assert filters == Filters.model_validate_json(filters.model_dump_json())

@@ -147,6 +147,15 @@ def test_an_id_is_at_most_256_bytes_without_controls(identity: Any) -> None:
     assert refused_field(Relationship, tenant_id="acme", source="a", type="KNOWS", target=identity) == "target"
 
 
+@pytest.mark.parametrize("unseen", ["\u202e", "\u2066", "\u200b", "\ufeff", "\U000e0041"])
+def test_a_name_loses_what_would_make_it_look_like_another(unseen: str) -> None:
+    made = record("a", name=f"invoice{unseen}gpj.exe", source={"title": f"{unseen}March"}, aliases=(f"Ma{unseen}y",))
+    assert (made.name, made.source.title, made.aliases) == ("invoicegpj.exe", "March", ("May",))
+    assert record("a", name=unseen).name == "\N{REPLACEMENT CHARACTER}"
+    joined = "\u200fA\u200cB\u200d\u061c"  # as words of Hebrew, Arabic and Persian have them
+    assert record("a", name=joined).name == joined
+
+
 def test_the_longest_id_is_allowed() -> None:
     assert record("é" * 128).id == "é" * 128
 

@@ -304,6 +304,54 @@ def test_nothing_is_kept_under_a_generation_that_a_store_may_not_show_yet() -> N
     assert seen == [(1, False), (1, False), (1, True), (2, False), (2, False), (2, True)]
 
 
+def test_a_question_after_a_write_goes_to_the_writer_until_readers_show_the_write(tmp_path: Path) -> None:
+    stages, seconds = cached_stages(tmp_path), [0.0]
+    reader = object()
+    vars(stages)["graph_reader"] = reader
+    vars(stages.caches)["_generations"] = WriteGenerations(stages.cache, settle_s=5, clock=lambda: seconds[0])
+
+    def asked(tenant: str = TENANT) -> str:
+        graph: Any = stages.caches.graph(tenant)
+        return "reader" if graph._graph is reader else "writer"
+
+    # A process does not know when a tenant was written to before it first asks about it.
+    assert asked() == "writer"
+    seconds[0] = 5
+    assert (asked(), asked("globex")) == ("reader", "writer")
+    fill(stages, TENANT)
+    assert asked() == "writer"
+    seconds[0] = 9.9
+    assert (asked(), asked("globex")) == ("writer", "writer")
+    seconds[0] = 10
+    assert (asked(), asked("globex")) == ("reader", "reader")
+    stages.close()
+
+
+def test_writes_and_what_they_read_never_go_to_the_readers(tmp_path: Path) -> None:
+    stages = cached_stages(tmp_path)
+
+    class Reader:
+        def __getattr__(self, name: str) -> Any:
+            message = f"the readers were asked for {name}"
+            raise AssertionError(message)
+
+        def close(self) -> None:
+            pass
+
+    vars(stages)["graph_reader"] = Reader()
+    fill(stages, TENANT)
+    stages.delete(TENANT, ["pump"])
+    assert stages.retrieve(QUESTION.model_copy(update={"as_of": stages.now()})).degraded == ()
+    stages.close()
+
+
+def test_readers_need_time_to_show_a_write() -> None:
+    aws = {"engine": EngineKind.AWS, "opensearch_endpoint": "http://o", "neptune_endpoint": "ws://n/gremlin"}
+    assert Settings(**aws, neptune_reader_endpoint="ws://r/gremlin").settle_s() == 5
+    with pytest.raises(ValueError, match="cache_settle_s above 0"):
+        Settings(**aws, neptune_reader_endpoint="ws://r/gremlin", cache_settle_s=0)
+
+
 def test_stores_that_show_writes_late_are_given_time() -> None:
     aws = Settings.model_construct(engine=EngineKind.AWS, cache_settle_s=None)
     assert Settings().settle_s() == 0

@@ -165,6 +165,20 @@ def test_a_wrong_argument_is_refused_by_name(memory: Remembered, fields: dict[st
     assert caught.value.field == name
 
 
+def test_conditions_on_the_metadata_hold_for_stored_records_and_for_episodes(memory: Remembered) -> None:
+    decide(memory, f"{QUERY} for us", metadata={"floor": 3})
+    decide(memory, f"{QUERY} for others", metadata={"floor": 4})
+    built = build(memory, metadata=["floor=3"])
+    (asked,) = memory.asked
+    assert [condition.field for condition in asked.filters.metadata] == ["floor"]
+    texts = [message["content"] for message in built.messages]
+    assert len(texts) == 1
+    assert "for us" in texts[0]
+    with pytest.raises(InvalidRequest, match=r"^metadata: field 'floor'") as caught:
+        build(memory, metadata={"floor": "third"})
+    assert caught.value.field == "metadata"
+
+
 # --- flags ------------------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,6 @@ from braid.retrieval.stages.states import (
     Searched,
     SearchStageRequest,
 )
-from tenacity import wait_none
 
 from tests.fakes import NOW, embedding, hits, plan, query, walked
 
@@ -42,7 +41,7 @@ NONE_FOUND = GraphFound(took_ms=1)
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline._retrying.retry, "wait", wait_none())
+    monkeypatch.setattr(pipeline, "LONGEST_WAIT_S", 0.0)
 
 
 class FakeStages:

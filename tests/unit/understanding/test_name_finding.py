@@ -24,6 +24,12 @@ def found(*contents: str, title: str = "", given: dict[str, str] | None = None) 
         ("It calls should_notify() and TokenBucket.", {"should notify", "tokenbucket"}),
         ("Write to help@example.org or see https://example.org/a now.", {"help example org", "https example org a"}),
         ("Since version 2.4.1 it is called “The Long Way Home” here.", {"2 4 1", "long way home"}),
+        ('It was in "The Pale Horse and His Rider" that he sang of Rome.', {"pale horse and his rider", "rome"}),
+        ('She said "Paul went to Oslo" and left.', {"paul went to oslo", "paul", "oslo"}),
+        ("It stars Roddy McDowall here.", {"roddy mcdowall"}),
+        ("A band, Sweat & Tears, and the Hindi-language Oct4-transduced ones.", {"sweat tears", "hindi", "oct4"}),
+        ("METHODS Patients were asked. RESULTS were good.", set()),
+        ("It was P=.001 here, on Fridays. Competing for the Eagle Club he won.", {"eagle club"}),
         ("Yesterday we met. However, nothing happened in March 2024.", set()),
         ("THE WHOLE OF THIS NOTICE IS WRITTEN IN CAPITALS AND SAYS VERY LITTLE", set()),
     ],
@@ -40,6 +46,11 @@ def test_a_word_that_only_begins_a_sentence_is_no_name_unless_it_is_one_elsewher
 def test_a_title_is_a_name_with_and_without_its_brackets_and_says_what_the_text_is_about() -> None:
     names = found("A peak. It is near Denver.", title="Humboldt Peak (Colorado)")
     assert names == {"humboldt peak colorado": [1.0], "humboldt peak": [1.0], "denver": [0.8]}
+
+
+def test_a_title_is_one_name_where_it_stands_in_its_text() -> None:
+    names = found("The Heron in the White House is a film of Heron.", title="The Heron in the White House (film)")
+    assert names.keys() == {"heron in the white house film", "heron in the white house", "heron"}
 
 
 def test_a_surname_and_an_abbreviation_mean_what_the_document_names_in_full() -> None:

@@ -12,7 +12,15 @@ from braid.app import Application
 from braid.models import Vertex
 from braid.retrieval.stages.linking_and_seeds import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
-from braid.understanding.names import FORM_SCORES, inflections, is_whole_name, lookup_keys, stored_forms
+from braid.understanding.names import (
+    FORM_SCORES,
+    MISSPELT,
+    inflections,
+    is_whole_name,
+    lookup_keys,
+    misspellings,
+    stored_forms,
+)
 from braid.understanding.tokens import normalise
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +28,7 @@ from hypothesis import strategies as st
 from braid_cli.datasets.dataset import read_dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from braid.ports.knowledge_graph import KnowledgeGraph
 
@@ -57,7 +65,20 @@ def found(graph: KnowledgeGraph, question: str) -> dict[str, float]:
     ],
 )
 def test_a_name_is_stored_in_these_forms(name: str, forms: set[str]) -> None:
-    assert set(stored_forms(name)) == forms
+    assert {form for form in stored_forms(name) if form[0] != MISSPELT} == forms
+
+
+def test_names_share_a_key_if_one_letter_tells_them_apart_and_never_by_a_digit() -> None:
+    def alike(one: str, other: str) -> bool:
+        return not set(misspellings(one)).isdisjoint(misspellings(other))
+
+    for written in ("keelsn", "keelsoon", "keelzon", "keeslon"):
+        assert alike(written, "keelson")
+    assert alike("write freze", "write freeze")
+    assert alike("müllerr", "müller")
+    for one, other in (("keesn", "keelson"), ("lx 400", "lx 500"), ("api", "apis"), ("the team", "the teem")):
+        assert not alike(one, other)
+    assert misspellings("long " * 7) == []
 
 
 @given(st.text())
@@ -122,6 +143,29 @@ def test_names_are_found_however_their_words_are_joined_and_their_umlauts_writte
 def test_the_words_that_matched_are_the_questions_own(graph: KnowledgeGraph) -> None:
     named(graph, "Saltmarrow")
     assert [link.phrase for link in linked_names(graph, "acme", "Where is Salt-Marrow?", as_of=NOW)] == ["salt marrow"]
+
+
+def test_a_misspelt_name_is_read_as_the_one_that_a_letter_tells_it_apart_from(graph: KnowledgeGraph) -> None:
+    named(graph, "Keelson", "Write Freeze", "Painter", "LX-400")
+    assert found(graph, "Who owns Keelsn?") == {"Keelson": 0.75}
+    assert found(graph, "why was there a write freze") == {"Write Freeze": 0.75}
+    assert found(graph, "What does the LX-500 cost?") == {}
+    (link,) = linked_names(graph, "acme", "Who owns Keelsn?", as_of=NOW)
+    assert (link.phrase, link.misspelt) == ("keelsn", True)
+    named(graph, "Keelsen")
+    assert found(graph, "Who owns Keelsn?") == {}, "either could be meant"
+    named(graph, "Keelsn")
+    assert found(graph, "Who owns Keelsn?") == {"Keelsn": 1.0}
+
+
+def test_a_word_of_the_tenants_texts_is_no_misspelt_name(graph: KnowledgeGraph) -> None:
+    named(graph, "Keelson", "Painter")
+
+    def unknown(_: str, words: Sequence[str]) -> frozenset[str]:
+        return frozenset(words) - {"painted"}
+
+    links = linked_names(graph, "acme", "Who painted Keelsn?", as_of=NOW, unknown_words=unknown)
+    assert [link.entity_id for link in links] == ["Keelson"]
 
 
 def test_a_form_that_several_names_share_is_left_out(graph: KnowledgeGraph) -> None:

@@ -168,6 +168,10 @@ def test_weights_are_always_in_the_unit_interval_and_sum_to_one(**given_: object
     [
         ("Which parcels were not delivered?", ["not obeyed: nothing is left out because of 'not'"]),
         ("Which harbours don't freeze?", ['not obeyed: nothing is left out because of "don\'t"']),
+        ("Is Beacon bigger than Keelson?", ["not obeyed: nothing is measured against another by 'bigger'"]),
+        ("Which runs longer, Beacon or Keelson?", ["not obeyed: nothing is measured against another by 'longer'"]),
+        ("Which quay has more cranes than Oriel?", ["not obeyed: nothing is measured against another by 'more'"]),
+        ("Tell me more about the newer quay that is no longer used", []),
         ("Which is the oldest quay?", ["not obeyed: nothing is put in order by 'oldest'"]),
         (
             "Who has the most berths without a crane?",

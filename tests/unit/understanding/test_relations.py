@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from braid.models import Asked, Intent
+from braid.models import Asked, GraphHit, Intent, Path
 from braid.ports.knowledge_graph import GraphStats
 from braid.understanding.facts import MOST_OF_A_KIND, read_facts
 from braid.understanding.intent import detect_intent
 from braid.understanding.multi_hop import label_words
-from braid.understanding.relations import Reading, sentence
+from braid.understanding.relations import Anchor, Reading, explain, sentence
 from braid.understanding.tokens import words
 
 STATS = GraphStats(
@@ -128,3 +128,18 @@ def test_what_does_not_stand_in_a_relation_is_sought_among_few_things_of_a_kind(
 
 def test_a_long_question_is_not_read_for_facts() -> None:
     assert read_facts("Who owns Atlas " * 50, STATS, Intent.LOOKUP) == (None, None)
+
+
+def test_of_a_long_predicate_its_first_words_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with each word of the question, for two hundred relationships."""
+    compared: list[str] = []
+    whole = Reading._matches
+    monkeypatch.setattr(
+        Reading, "_matches", lambda reading, part, passed: (compared.append(part), whole(reading, part, passed))[1]
+    )
+    predicate = "was polished by " + " ".join(f"w{number}" for number in range(90))
+    path = Path(ids=("atlas", "ada"), types=("RELATED_TO",), predicates=(predicate,), inward=(False,))
+    hit = GraphHit(id="ada", score=1.0, rank=1, path=path)
+    explain(Reading("Who polished Atlas?"), set(), {"atlas": Anchor("atlas", frozenset({2}), 1.0)}, hit)
+    assert "polished" in compared
+    assert len(compared) < 40

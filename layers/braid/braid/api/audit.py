@@ -55,6 +55,8 @@ _EVENTS: Final[Mapping[tuple[str, str | None], AuditEvent]] = {
     ("POST", "/records"): AuditEvent.WRITE,
     ("GET", "/records"): AuditEvent.LIST,
     ("POST", "/records:read"): AuditEvent.LIST,
+    ("GET", "/documents"): AuditEvent.LIST,
+    ("GET", "/entities"): AuditEvent.LIST,
     ("DELETE", "/records/<record_id>"): AuditEvent.DELETE,
     ("POST", "/records:delete"): AuditEvent.DELETE,
     ("POST", "/records:import"): AuditEvent.IMPORT,

@@ -32,6 +32,8 @@ OPEN_PATHS: Final = frozenset({"/", "/health", "/openapi.json", "/explorer"})
 OPEN_PREFIX: Final = "/explorer/"
 _NO_MEMBER = "no member of this tenant"
 FRONT_HEADER = "braid-front"
+ACCESS_PATH: Final = "/access"
+"""Path that says which tenants a caller may name, and so answers whoever names none."""
 TENANT_HEADER = "braid-tenant"
 """Header that selects the tenant of a caller who belongs to several."""
 _TENANT = TypeAdapter(TenantId)
@@ -64,6 +66,8 @@ class Caller:
     subject: str
     tenant_id: str
     role: Role
+    tenants: tuple[str, ...] | None = None
+    """As of the identity."""
 
     def must_write(self) -> None:
         """Require the writer role.
@@ -117,7 +121,9 @@ def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
     raise unauthenticated()
 
 
-def authorise(identity: Identity, asked: str | None, members: MembershipStore | None) -> Caller:
+def authorise(
+    identity: Identity, asked: str | None, members: MembershipStore | None, *, any_tenant: bool = False
+) -> Caller:
     """Return the caller with the tenant of the request.
 
     Parameters
@@ -126,6 +132,8 @@ def authorise(identity: Identity, asked: str | None, members: MembershipStore | 
         Tenant that the request names; None selects the only one of the token or of the memberships.
     members
         Memberships that count besides the token's claim; None if the claim alone counts.
+    any_tenant
+        Whether a request that names none is of the first of several.
 
     Raises
     ------
@@ -136,7 +144,7 @@ def authorise(identity: Identity, asked: str | None, members: MembershipStore | 
     StoreError
         If the memberships cannot be read.
     """
-    tenant_id = _tenant(identity, asked, members)
+    tenant_id = _tenant(identity, asked, members, any_tenant=any_tenant)
     try:
         _TENANT.validate_python(tenant_id)
     except ValidationError:
@@ -149,17 +157,28 @@ def authorise(identity: Identity, asked: str | None, members: MembershipStore | 
         role = None if identity.tenants is None else Role.WRITER
     if role is None:
         raise Refused(_NO_MEMBER, subject=identity.subject, tenant_id=tenant_id, reason="membership")
-    return Caller(identity.subject, tenant_id, role)
+    return Caller(identity.subject, tenant_id, role, identity.tenants)
 
 
-def _tenant(identity: Identity, asked: str | None, members: MembershipStore | None) -> str:
+def roles(caller: Caller, members: MembershipStore | None) -> dict[str, Role]:
+    """Return the role of a caller in each tenant that it may name, in the order of the tenants' names."""
+    if members is None:
+        found = dict.fromkeys(caller.tenants or (), Role.WRITER)
+    else:
+        found = {one.tenant_id: one.role for one in members.of(caller.subject)}
+        found = {name: role for name, role in found.items() if caller.tenants is None or name in caller.tenants}
+    return dict(sorted({**found, caller.tenant_id: caller.role}.items()))
+
+
+def _tenant(identity: Identity, asked: str | None, members: MembershipStore | None, *, any_tenant: bool) -> str:
     if asked is not None:
         return asked
     known: tuple[str, ...] = identity.tenants or ()
-    if identity.tenants is None and members is not None:
-        known = tuple(found.tenant_id for found in members.of(identity.subject))
-    if len(known) == 1:
-        return known[0]
+    if members is not None and (identity.tenants is None or any_tenant):
+        of = tuple(found.tenant_id for found in members.of(identity.subject))
+        known = of if identity.tenants is None else tuple(name for name in of if name in identity.tenants)
+    if len(known) == 1 or (known and any_tenant):
+        return min(known)
     if known:
         field = FieldProblem(field="Braid-Tenant", detail="missing, and the caller belongs to several tenants")
         raise Problem(
@@ -216,7 +235,7 @@ class InvalidToken(ValueError):
     """A token is not signed with this key for this purpose, or has expired."""
 
 
-def sign(content: Mapping[str, str | None], *, purpose: str, key: bytes, expires_at: float) -> str:
+def sign(content: Mapping[str, Any], *, purpose: str, key: bytes, expires_at: float) -> str:
     """Return a token that is valid for one purpose until ``expires_at``, in seconds since 1970."""
     body = json.dumps([int(expires_at), dict(content)], separators=(",", ":"), sort_keys=True).encode()
     return base64.urlsafe_b64encode(_signature(body, purpose, key) + body).rstrip(b"=").decode("ascii")

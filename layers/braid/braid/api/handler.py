@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
+from opentelemetry.trace import SpanKind
 
 from braid.api.audit import AuditEntry, audited, open_audit_log
-from braid.api.auth import TENANT_HEADER, Refused, authorise, check_firewall_key, identify, is_open
+from braid.api.auth import ACCESS_PATH, TENANT_HEADER, Refused, authorise, check_firewall_key, identify, is_open
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
 from braid.api.question_routes import add_question_routes
@@ -22,9 +23,11 @@ from braid.api.router import Api
 from braid.api.service_routes import add_service_routes
 from braid.deadline import within
 from braid.errors import BraidError
-from braid.lambda_runtime.observability import request_log
+from braid.lambda_runtime.observability import request_log, send_recorded
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.settings import Membership
+from braid.telemetry import exporting, names
+from braid.telemetry.recording import TRACEPARENT, carried_to_function, operation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +58,7 @@ def make_handler(library: Library) -> Handler:
         ``handler(event, context)`` for events of API Gateway's HTTP API, format 2.0. It never raises: errors are
         answered as RFC 9457 problem details.
     """
+    exporting.start(SERVICE)
     log = request_log(SERVICE)
     audit = open_audit_log(library.settings)
     routers = threading.local()
@@ -69,9 +73,29 @@ def make_handler(library: Library) -> Handler:
     open_beforehand(router)
 
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        api, request = router(), _Request(event)
+        route = api.place(request.path)
+        parent = carried_to_function(request.event["headers"].get(TRACEPARENT))
+        # The method and the path are the caller's own words until they match a route.
+        method = request.method if request.method in api.methods(request.path) else "_OTHER"
+        asked = {names.HTTP_METHOD: method, names.HTTP_ROUTE: route or "unknown"}
+        with operation(
+            f"{method} {route or 'unknown'}",
+            asked,
+            duration=names.REQUEST_DURATION,
+            kind=SpanKind.SERVER,
+            parent=parent,
+        ) as running:
+            answer = answered(api, request, route, context)
+            running.set({names.HTTP_STATUS: answer["statusCode"]})
+            if answer["statusCode"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                running.fail(str(answer["statusCode"]))
+        send_recorded()
+        return answer
+
+    def answered(api: Api, request: _Request, route: str | None, context: LambdaContext) -> dict[str, Any]:
         started = time.perf_counter()
         request_id = getattr(context, "aws_request_id", None)
-        api, request = router(), _Request(event)
         refused: dict[str, str | None] = {}
         try:
             with within(library.settings.request_timeout_s):
@@ -80,7 +104,6 @@ def make_handler(library: Library) -> Handler:
             answer = _problem(error, log, request_id).response()
             refused = error.audit if isinstance(error, Refused) else {}
         answer["headers"] = {**answer["headers"], "X-Content-Type-Options": "nosniff", **request.security_headers()}
-        route = api.place(request.path)
         if about := audited(request.method, route, answer["statusCode"]):
             caller = request.caller
             who = refused or ({"subject": caller.subject, "tenant_id": caller.tenant_id} if caller else {})
@@ -177,7 +200,8 @@ class _Request:
         settings = api.library.settings
         identity = identify(self.event, tenant_claim=settings.tenant_claim)
         asked = self.event.get("headers", {}).get(TENANT_HEADER)
-        return authorise(identity, asked, api.library.members if settings.membership is Membership.STORE else None)
+        members = api.library.members if settings.membership is Membership.STORE else None
+        return authorise(identity, asked, members, any_tenant=self.path == ACCESS_PATH)
 
     def _with_tag(self, answer: dict[str, Any]) -> dict[str, Any]:
         """Add an ETag to a successful GET, and answer 304 if the caller has the same response."""

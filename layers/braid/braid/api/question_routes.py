@@ -13,10 +13,10 @@ from braid.api.schemas import Entity, EntityId, GraphRequest, Related, SemanticQ
 from braid.errors import InvalidRequest
 from braid.models import Answer, Direction, Label, Name, Query, Question, RecordId, Timestamp
 from braid.models.scalars import can_be_id
-from braid.ports.graph_query import GraphQuery, GraphResult, QueryStart
+from braid.ports.graph_query import GraphResult  # noqa: TC001 - Powertools reads annotations
 from braid.retrieval.context.selection import Context, ContextQuestion, ContextRequest
 from braid.retrieval.stages.results_and_citations import cite
-from braid.retrieval.tenant_questions import Interface
+from braid.retrieval.tenant_questions import Interface, did_you_mean
 
 if TYPE_CHECKING:
     from braid.api.router import Api
@@ -119,7 +119,7 @@ def _add_entities(api: Api) -> None:
                 raise
             # A record without a vertex exists, and has no relations.
             if not can_be_id(entity_id) or _entity(api, entity_id) is None:
-                raise not_found("no entity of this id or name") from error
+                raise _unknown(api, entity_id, "no entity of this id or name") from error
             return Related(hits=())
         return Related(hits=found.hits, truncated=found.truncated)
 
@@ -140,8 +140,15 @@ def _found(api: Api, entity_id: str) -> Entity:
     """Return an entity."""
     found = _entity(api, entity_id)
     if found is None:
-        raise not_found("no entity of this id")
+        raise _unknown(api, entity_id, "no entity of this id")
+    if found.kind is not None:
+        api.library.uses.note(api.tenant_id, [found.id])
     return found.fitting()
+
+
+def _unknown(api: Api, entity: str, detail: str) -> Exception:
+    """Return the error of an entity that does not exist, with names that may be meant."""
+    return not_found(detail + did_you_mean(Interface(api.library, api.tenant_id).similar_names(entity)))
 
 
 def _entity(api: Api, entity_id: str) -> Entity | None:
@@ -150,10 +157,9 @@ def _entity(api: Api, entity_id: str) -> Entity | None:
     for record in library.index.get_many(api.tenant_id, [entity_id]):
         if record.tenant_id == api.tenant_id:
             return _of_record(record)
-    start = QueryStart(ids=(entity_id,))
-    found = library.graph.query(GraphQuery(tenant_id=api.tenant_id, start=start, limit=1, as_of=library.now()))
-    for hit in found.hits:
-        return Entity(id=hit.id, kind=None, entity_type=hit.entity_type, name=hit.name, timestamp=hit.timestamp)
+    fields = ("id", "entity_type", "name", "aliases", "found", "timestamp", "valid_at", "invalid_at", "trusted")
+    for vertex in library.graph.get_many(api.tenant_id, [entity_id]):
+        return Entity(kind=None, **{name: getattr(vertex, name) for name in fields})
     return None
 
 

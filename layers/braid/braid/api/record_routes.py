@@ -6,6 +6,7 @@ import json
 import secrets
 from contextlib import suppress
 from http import HTTPStatus
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
 from aws_lambda_powertools.event_handler import Response
@@ -18,7 +19,11 @@ from braid.api.problems import FieldProblem, Problem, not_found
 from braid.api.schemas import (
     MAX_RECORD_BYTES,
     Deletes,
+    DocumentPage,
     DocumentRequest,
+    DocumentSummary,
+    EntityPage,
+    EntitySummary,
     ImportRequest,
     ImportSummary,
     NewSchema,
@@ -32,25 +37,30 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
-from braid.errors import BraidError, InvalidRequest, StoreError
+from braid.errors import BraidError, InvalidRequest, ObjectMissing, StoreError
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
-from braid.ports.ingestion import POSTED, ImportAsked, ImportStatus, MissingEnds, WriteReport, WriteRequest
+from braid.ports.ingestion import POSTED, ImportAsked, ImportStatus, ItemError, MissingEnds, WriteReport, WriteRequest
 from braid.ports.keys import check_object_key, encode
 from braid.ports.schema_registry import SchemaVersion
+from braid.retrieval.listing import READ_AT_ONCE, documents, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from braid.api.router import Api
+    from braid.ports.ingestion import Import
     from braid.ports.search_index import SearchIndex
 
 
 WRITE = ["write"]
-CURSOR: Final = "records"
+RECORDS: Final = "records"
+DOCUMENTS: Final = "documents"
+ENTITIES: Final = "entities"
 CURSOR_HOURS: Final = 24
-READ_AT_ONCE: Final = 20
-"""Records of a page that are read together: those written by older versions may have megabytes."""
+REASONS: Final = 5
+"""Most wrong lines of an import whose reasons are told; its report has all."""
+After = Annotated[str | None, InQuery(max_length=4_096, description="What the page before gave as its next.")]
 STUB_BYTES: Final = 20_000
 """Most bytes of a record as JSON without its content, aliases and metadata."""
 
@@ -58,6 +68,7 @@ STUB_BYTES: Final = 20_000
 def add_record_routes(api: Api) -> None:
     """Add the routes of records, schema versions and re-embedding."""
     _add_writes(api)
+    _add_lists(api)
     _add_deletion(api)
     _add_schemas(api)
     _add_reembedding(api)
@@ -88,20 +99,12 @@ def _add_writes(api: Api) -> None:
     @api.get("/records", operation_id="listRecords", summary="All records, page by page", tags=WRITE)
     def list_records(
         limit: Annotated[int, InQuery(ge=1, le=100)] = 50,
-        after: Annotated[
-            str | None, InQuery(max_length=4_096, description="What the page before gave as its next.")
-        ] = None,
+        after: After = None,
+        document: Annotated[RecordId | None, InQuery(description="Only records of the document of this id.")] = None,
     ) -> RecordPage:
-        tenant_id, now = api.tenant_id, library.now().timestamp()
-        cursor = None if after is None else _opened(after, tenant_id, library.cursor_key(), now)
-        records, further = _page(library.index, tenant_id, cursor, limit)
-        onward = None
-        if further:
-            content = {"tenant_id": tenant_id, "after": further}
-            until = now + CURSOR_HOURS * 3_600
-            onward = sign(content, purpose=CURSOR, key=library.cursor_key(), expires_at=until)
+        records, further = _page(library.index, api.tenant_id, _opened(api, after, RECORDS), limit, document)
         api.counted = len(records)
-        return RecordPage(records=tuple(records), next=onward)
+        return RecordPage(records=tuple(records), next=_signed(api, further, RECORDS))
 
     # By POST, as a path with a colon is no id of a record, and ids in a body may hold anything.
     @api.post("/records:read", operation_id="readRecords", summary="Some records as they are stored", tags=WRITE)
@@ -116,13 +119,41 @@ def _add_writes(api: Api) -> None:
         return Stats.of(library.index.stats(api.tenant_id), library.graph.stats(api.tenant_id))
 
 
+def _add_lists(api: Api) -> None:
+    library = api.library
+
+    @api.get("/documents", operation_id="listDocuments", summary="All documents, page by page", tags=WRITE)
+    def list_documents(limit: Annotated[int, InQuery(ge=1, le=100)] = 50, after: After = None) -> DocumentPage:
+        library.quotas.take_question(api.tenant_id)
+        page = documents(library.index, api.tenant_id, after=_opened(api, after, DOCUMENTS), limit=limit)
+        api.counted = len(page.first_records)
+        listed = tuple(map(DocumentSummary.of, page.first_records))
+        return DocumentPage(documents=listed, next=_signed(api, page.cursor, DOCUMENTS))
+
+    @api.get("/entities", operation_id="listEntities", summary="All named entities, page by page", tags=WRITE)
+    def list_entities(
+        limit: Annotated[int, InQuery(ge=1, le=500, description="Vertices of the graph that are read.")] = 200,
+        after: After = None,
+    ) -> EntityPage:
+        library.quotas.take_question(api.tenant_id)
+        page = names(library.graph, api.tenant_id, after=_opened(api, after, ENTITIES), limit=limit)
+        api.counted = len(page.vertices)
+        fields = EntitySummary.model_fields.keys() - {"relations"}
+        listed = tuple(
+            EntitySummary(**{name: value for name, value in vertex if name in fields}, relations=relations)
+            for vertex, relations in page.vertices
+        )
+        return EntityPage(entities=listed, next=_signed(api, page.cursor, ENTITIES))
+
+
 def _bounded(tenant_id: str, records: Iterable[Record]) -> Iterator[RecordSummary]:
     """Yield records without vectors; once they are as long as an answer may be, the rest without what is long."""
     size = 0
     for record in records:
         if record.tenant_id == tenant_id:
             summary = RecordSummary.of(record)
-            size += len(json.dumps(summary.model_dump(mode="json")))
+            if size <= MAX_RECORD_BYTES:
+                size += len(json.dumps(summary.model_dump(mode="json")))
             yield summary if size <= MAX_RECORD_BYTES else summary.stub()
 
 
@@ -205,12 +236,14 @@ def _written(report: WriteReport) -> WriteSummary:
     return WriteSummary(**{name: value for name, value in dict(report).items() if name in names})
 
 
-def _page(index: SearchIndex, tenant_id: str, after: str | None, limit: int) -> tuple[list[RecordSummary], str | None]:
+def _page(
+    index: SearchIndex, tenant_id: str, after: str | None, limit: int, document: str | None
+) -> tuple[list[RecordSummary], str | None]:
     """Return the next records, as many as requested or as fit into a response, and the cursor after the last."""
     kept: list[RecordSummary] = []
     size = 0
     while True:
-        page = index.scan(tenant_id, after=after, limit=min(READ_AT_ONCE, limit - len(kept)))
+        page = index.scan(tenant_id, document=document, after=after, limit=min(READ_AT_ONCE, limit - len(kept)))
         for record in page.records:
             if record.tenant_id != tenant_id:
                 continue
@@ -232,17 +265,28 @@ def _dotted(place: str) -> str:
     return place.replace("[", ".").removesuffix("]")
 
 
-def _opened(after: str, tenant_id: str, key: bytes, now: float) -> str | None:
-    """Return the cursor of a token."""
+def _opened(api: Api, after: str | None, of: str) -> str | None:
+    """Return the cursor of a token that a page of the same list gave; None begins."""
+    if after is None:
+        return None
     try:
-        content = verify(after, purpose=CURSOR, key=key, now=now)
+        content = verify(after, purpose=of, key=api.library.cursor_key(), now=api.library.now().timestamp())
     except InvalidToken:
         content = {}
-    if content.get("tenant_id") != tenant_id:
+    if content.get("tenant_id") != api.tenant_id:
         field = FieldProblem(field="after", detail="not what a page gave as its next, or too old")
         detail = "after: not what a page gave as its next, or too old"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=[field])
     return content["after"]
+
+
+def _signed(api: Api, cursor: str | None, of: str) -> str | None:
+    """Return a cursor as a token; None of the last page."""
+    if cursor is None:
+        return None
+    until = api.library.now().timestamp() + CURSOR_HOURS * 3_600
+    content = {"tenant_id": api.tenant_id, "after": cursor}
+    return sign(content, purpose=of, key=api.library.cursor_key(), expires_at=until)
 
 
 ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="As the request for it was answered.")]
@@ -307,4 +351,15 @@ def add_import_routes(api: Api) -> None:
         if found is None:
             detail = "no import of this id"
             raise not_found(detail)
-        return ImportSummary.of(found)
+        return ImportSummary.of(found, _reasons(api, found))
+
+
+def _reasons(api: Api, found: Import) -> list[str]:
+    """Return what is wrong with the first lines of an import, of what the report says of each."""
+    if not (found.report and found.report.errors):
+        return []
+    try:
+        lines = api.library.objects.open(api.tenant_id, found.report.report_key)
+        return [ItemError.model_validate_json(line).message[:1_000] for line in islice(lines, REASONS)]
+    except ObjectMissing:  # its owner may remove it
+        return []

@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from braid.models import Answer, Query
     from braid.ports.cache import ResilientCache
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
-    from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.members import MembershipStore
     from braid.ports.object_store import ObjectStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import ReembeddingJob
     from braid.retrieval.context.selection import Context, ContextRequest
+    from braid.retrieval.use_counts import UseCounts
     from braid.settings import Settings
 
 
@@ -48,7 +49,7 @@ class Library(Protocol):
         """The search index."""
 
     @property
-    def graph(self) -> KnowledgeGraph:
+    def graph(self) -> WritableGraph:
         """The knowledge graph."""
 
     @property
@@ -70,6 +71,10 @@ class Library(Protocol):
     @property
     def quotas(self) -> Quotas:
         """The quotas of tenants."""
+
+    @property
+    def uses(self) -> UseCounts:
+        """How often records were returned or opened of late."""
 
     def answer(self, query: Query) -> Answer:
         """Answer a question."""

@@ -32,6 +32,7 @@ from braid.models import (
     RecordId,
     Score,
     Source,
+    TenantId,
     Text,
     TimeRange,
     Timestamp,
@@ -40,11 +41,15 @@ from braid.models import (
 from braid.models.metadata_filters import Conditions
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, MissingEnds
+from braid.ports.members import Role
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Phase, ReembeddingJob, Status
+from braid.retrieval.listing import document_of
 from braid.retrieval.stages.results_and_citations import beginning
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from braid.ports.knowledge_graph import GraphStats
     from braid.ports.search_index import IndexStats
 
@@ -86,6 +91,8 @@ class Entity(Frozen):
     entity_type: Label | None
     name: str | None
     aliases: tuple[str, ...] = ()
+    found: bool = False
+    """Whether it is a name that was found in texts, and not given."""
     content: str = ""
     schema_version: int | None = None
     timestamp: Timestamp | None = None
@@ -104,6 +111,28 @@ class Entity(Frozen):
             return self
         shorter = {"content": beginning(self.content, MAX_RECORD_BYTES // 2), "aliases": (), "metadata": {}}
         return self.model_copy(update={**shorter, "shortened": True})
+
+
+class EntitySummary(Frozen):
+    """A named entity of the graph, in a list."""
+
+    id: RecordId
+    name: str
+    entity_type: Label
+    aliases: tuple[str, ...] = ()
+    found: bool = False
+    """As of an entity."""
+    trusted: bool = True
+    relations: int = 0
+    """Edges of the graph that it is an end of, those apart that lead to it from a vertex of another page."""
+
+
+class EntityPage(Frozen):
+    """The named entities among some vertices of the graph, the best connected first."""
+
+    entities: tuple[EntitySummary, ...]
+    next: str | None = None
+    """As of a page of records."""
 
 
 class Related(Frozen):
@@ -197,6 +226,43 @@ class DocumentRequest(Frozen):
     """The file, in base64."""
 
 
+class DocumentSummary(Frozen):
+    """A document in a list, as the first of its records says."""
+
+    id: RecordId
+    """Its records' ids up to a ``#``; ``GET /records`` gives them by it."""
+    title: str
+    file: str | None = None
+    format: str | None = None
+    updated_at: Timestamp | None = None
+    """When its file was last changed."""
+    timestamp: Timestamp | None = None
+    """The moment that it is about."""
+    trusted: bool = True
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return the document that a record is of."""
+        said = {name: value for name in ("file", "format") if isinstance(value := record.metadata.get(name), str)}
+        identity = document_of(record)
+        return cls(
+            id=identity,
+            title=record.source.title or record.name or identity,
+            updated_at=record.updated_at,
+            timestamp=record.timestamp,
+            trusted=record.trusted,
+            **said,
+        )
+
+
+class DocumentPage(Frozen):
+    """Some of a tenant's documents, in the order of their ids."""
+
+    documents: tuple[DocumentSummary, ...]
+    next: str | None = None
+    """As of a page of records."""
+
+
 class ImportSummary(Frozen):
     """How far writing an object is, and once it ended what became of its lines."""
 
@@ -214,14 +280,16 @@ class ImportSummary(Frozen):
     """Lines that are wrong and were left out."""
     report_key: str | None = None
     """The object with a line of JSON for each of them."""
+    reasons: tuple[str, ...] = ()
+    """What is wrong with the first of them."""
 
     @classmethod
-    def of(cls, found: Import) -> Self:
+    def of(cls, found: Import, reasons: Iterable[str] = ()) -> Self:
         """Return what of an import is its tenant's to know."""
         counted = dict(found.report) | {"lines": found.report.job.lines} if found.report else {}
         names = cls.model_fields.keys() - {"id", "status", "error"}
         counts = {name: value for name, value in counted.items() if name in names}
-        return cls(id=found.id, status=found.status, error=found.error, **counts)
+        return cls(id=found.id, status=found.status, error=found.error, reasons=tuple(reasons), **counts)
 
 
 class RecordSummary(NewRecord):
@@ -361,6 +429,25 @@ class Trace(Frozen):
     latency_ms: dict[str, float]
     rerank_cost_usd: float
     results: tuple[TraceResult, ...]
+
+
+class TenantAccess(Frozen):
+    """A tenant that the caller belongs to, and what may be done there."""
+
+    tenant_id: TenantId
+    role: Role
+
+
+class Access(Frozen):
+    """Who the caller is to the interface."""
+
+    tenant_id: TenantId
+    """The tenant that this request is of."""
+    role: Role
+    tenants: tuple[TenantAccess, ...]
+    """All that the caller may name, in the order of their names."""
+    max_body_bytes: int
+    """Most bytes of a request's body."""
 
 
 class Health(Frozen):

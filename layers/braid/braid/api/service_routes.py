@@ -1,4 +1,4 @@
-"""Routes without authentication: health, the OpenAPI document, the explorer page."""
+"""Routes about the interface itself: what a caller may do, health, the OpenAPI document, the explorer page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 
+from braid.api.auth import ACCESS_PATH, roles
 from braid.api.openapi import document
 from braid.api.problems import not_found
-from braid.api.schemas import Health
+from braid.api.schemas import Access, Health, TenantAccess
+from braid.settings import Membership
 from braid.version import __version__
 
 if TYPE_CHECKING:
@@ -38,7 +40,18 @@ _MAKING: Final = threading.Lock()
 
 
 def add_service_routes(api: Api) -> None:
-    """Add the routes without authentication."""
+    """Add the routes, of which all but one need no authentication."""
+    library = api.library
+
+    @api.get(ACCESS_PATH, operation_id="getAccess", summary="Which tenants the caller may name", tags=["about"])
+    def access() -> Access:
+        members = library.members if library.settings.membership is Membership.STORE else None
+        return Access(
+            tenant_id=api.tenant_id,
+            role=api.caller.role,
+            tenants=tuple(TenantAccess(tenant_id=name, role=role) for name, role in roles(api.caller, members).items()),
+            max_body_bytes=library.settings.api_max_body_bytes,
+        )
 
     @api.get("/health", operation_id="getHealth", summary="Whether the function runs", tags=["about"], security=[])
     def health() -> Health:

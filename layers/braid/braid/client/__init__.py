@@ -11,10 +11,3 @@
     deployed.py          answers by the HTTP interface
     posted_documents.py  posts files and folders of documents to it
 """
-
-from braid.client.asynchronous import AsyncBraid
-from braid.client.braid import Braid
-from braid.client.deployed import ApiError
-from braid.client.results import Fact, Results
-
-__all__ = ["ApiError", "AsyncBraid", "Braid", "Fact", "Results"]

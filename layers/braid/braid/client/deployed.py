@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import urllib3
+from opentelemetry.trace import SpanKind
 from pydantic import ValidationError
 
 from braid.api.problems import MEDIA_TYPE, ProblemDetails
@@ -32,6 +33,8 @@ from braid.ports.graph_query import GraphResult
 from braid.ports.ingestion import MissingEnds
 from braid.retrieval.context.selection import Context
 from braid.retrieval.tenant_questions import nothing_called
+from braid.telemetry import names
+from braid.telemetry.recording import carried, operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -148,7 +151,8 @@ class Deployed:
             return self._ask(tenant, "GET", f"/entities/{quote(entity, safe='')}/related?{parameters}", Related)
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
-                raise nothing_called(entity) from error
+                _, _, similar = ((error.problem and error.problem.detail) or "").rpartition("did you mean ")
+                raise nothing_called(entity, [similar.rstrip("?")] if similar.endswith("?") else ()) from error
             raise
 
     def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:
@@ -226,8 +230,12 @@ class Deployed:
         headers = {"Authorization": f"Bearer {self._token}"}
         headers |= {"Braid-Tenant": tenant} if tenant else {}
         headers |= {} if body is None else {"Content-Type": "application/json"}
+        asked = {names.HTTP_METHOD: method, names.SERVER_ADDRESS: urlsplit(self._url).hostname or ""}
         try:
-            answer = self._pool.request(method, f"{self._url}{path}", headers=headers, body=body, redirect=False)
+            with operation(method, asked, kind=SpanKind.CLIENT) as running:
+                headers |= carried()
+                answer = self._pool.request(method, f"{self._url}{path}", headers=headers, body=body, redirect=False)
+                running.set({names.HTTP_STATUS: answer.status})
         except urllib3.exceptions.HTTPError as error:
             raise ApiError(f"{self._url}: {type(error).__name__}") from error
         if 300 <= answer.status < 400:  # noqa: PLR2004 - HTTP's redirections

@@ -61,6 +61,7 @@ class Results(Sequence["Result"]):
         remarks = [f"degraded: without {', '.join(self.degraded)}"] if self.degraded else []
         if self and self.confidence < LIKELY:
             remarks.append(f"{in_words(self.confidence)} ({self.confidence:.2f} of 1)")
+        remarks += [f"“{phrase}” was read as {name}" for phrase, name in self.answer.misspelt.items()]
         return remarks or ([] if self else ["nothing found"])
 
     def __repr__(self) -> str:

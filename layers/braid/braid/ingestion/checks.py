@@ -9,11 +9,12 @@ from math import hypot, isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 from braid.errors import InvalidRequest
-from braid.ingestion.found_names import find_names, heirs_of_names, is_chunk_of_document, stale_mentions
+from braid.ingestion.found_names import PREFIX, find_names, heirs_of_names, is_chunk_of_document, stale_mentions
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
-from braid.models import GraphSource, Kind, Record, Relationship, Vertex
-from braid.models.records import too_much
+from braid.models import MENTIONS, GraphSource, Kind, Record, Relationship, Vertex
+from braid.models.records import MAX_TYPES, too_much
 from braid.ports.ingestion import ItemError, MissingEnds
+from braid.ports.knowledge_graph import GraphTypes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,8 @@ DOCUMENT = "Document"
 _NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
 )
+_OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT, "Concept", "Identifier", "CodeEntity", "Address"})
+"""Types that a graph has room for in any case: of records, of what has none, and of names that are found."""
 _NORM_TOLERANCE: Final = 0.01
 """Allowed deviation of a vector's norm from 1: ten times that of rounding to 16 bits."""
 _Named = TypeVar("_Named", Record, Vertex)
@@ -112,12 +115,15 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
             edge.identity(): request.place("relationships", at) for at, edge in enumerate(request.relationships)
         },
     )
+    _refuse_reserved(given, accepted.errors)
     _refuse_too_much(given, accepted.errors)
     if not request.supersede_only:
         _refuse_vectors(given, store, accepted.errors)
     _refuse_newer(given, store, accepted.errors)
     named = sorted({*given.records, *given.vertices})
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
+    if not request.supersede_only:
+        _refuse_new_types(given, store, accepted.errors)
     if request.partial and request.missing is MissingEnds.REFUSE:
         _refuse_astray(given, store, accepted.errors)
     if request.supersede_only:
@@ -253,6 +259,19 @@ def _once(request: WriteRequest, what: str, items: Sequence[_Named], errors: lis
     return kept
 
 
+def _refuse_reserved(given: Given, errors: list[ItemError]) -> None:
+    """Refuse records and entities with ids of names that are found in texts."""
+    kept: tuple[tuple[str, dict[str, Any]], ...] = (("records", given.records), ("vertices", given.vertices))
+    for what, items in kept:
+        for at, item in enumerate(getattr(given.request, what)):
+            # A vertex that was found is that of an interrupted write that is repaired.
+            if item.id in items and item.id.startswith(PREFIX) and not getattr(item, "found", False):
+                message = f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another"
+                place = given.request.place(what, at)
+                errors.append(ItemError(place=place, id=item.id, field="id", message=message))
+                del items[item.id]
+
+
 def _refuse_too_much(given: Given, errors: list[ItemError]) -> None:
     """Refuse records and vertices above the size limits."""
     if given.request.supersede_only:
@@ -265,6 +284,65 @@ def _refuse_too_much(given: Given, errors: list[ItemError]) -> None:
                 place = given.request.place(what, places[name])
                 errors.append(ItemError(place=place, id=name, field=found.field, message=found.message))
                 del items[name]
+
+
+def _refuse_new_types(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+    """Refuse items of types that a tenant's graph has no room for: it has a bounded number of them."""
+    tenant_id, vertices, edges = given.request.tenant_id, given.vertices, given.edges
+    joined = {end for edge in edges.values() for end in (edge.source, edge.target)}.union(given.in_graph)
+    records = {one.id: one for one in given.records.values() if one.kind is Kind.ENTITY or one.id in joined}
+    named: list[Record | Vertex] = [*vertices.values(), *records.values()]
+    entities = {one.entity_type for one in named if one.entity_type}
+    wanted = GraphTypes(frozenset(entities), frozenset(edge.type for edge in edges.values()))
+    known = store.graph.types(tenant_id, wanted) if any(wanted) else wanted
+    if wanted.are_among(known):
+        return
+    kinds = _Types(known.entities | _OWN_ENTITY_TYPES)
+    places = {one.id: given.request.place("records", at) for at, one in enumerate(given.request.records)}
+    places |= {one.id: given.request.place("vertices", at) for at, one in enumerate(given.request.vertices)}
+    for name, items in (("type", vertices), ("entity_type", records)):
+        for one in [one for one in items.values() if one.entity_type and not kinds.admit(one.entity_type)]:
+            errors.append(ItemError(place=places[one.id], id=one.id, field=name, message=_no_room("entity")))
+            vertices.pop(one.id, None)
+            records.pop(one.id, None)
+            given.records.pop(one.id, None)
+    kinds = _Types(known.relationships | {SUPERSEDES, MENTIONS})
+    for identity, edge in [each for each in edges.items() if not kinds.admit(each[1].type)]:
+        message = _no_room("relationship") + ", and say the difference in `predicate`"
+        errors.append(ItemError(place=given.edge_places[identity], id=edge.source, field="type", message=message))
+        del edges[identity]
+
+
+def _with_room(records: Sequence[Record], given: Given, store: WriteStore) -> list[Record]:
+    """Return stored records that get their vertices now: without their types, where the graph has no room for these."""
+    wanted = GraphTypes(entities=frozenset(one.entity_type for one in records if one.entity_type))
+    if not wanted.entities:
+        return list(records)
+    known = store.graph.types(given.request.tenant_id, wanted).entities | _OWN_ENTITY_TYPES
+    named: list[Record | Vertex] = [*given.records.values(), *given.vertices.values()]
+    kinds = _Types(known | {one.entity_type for one in named if one.entity_type})
+    return [
+        one if one.entity_type is None or kinds.admit(one.entity_type) else one.model_copy(update={"entity_type": None})
+        for one in records
+    ]
+
+
+def _no_room(kind: str) -> str:
+    return f"is a new type, and the tenant's graph has {MAX_TYPES} {kind} types already; use one of them"
+
+
+class _Types:
+    """The types of one kind that a tenant has, and those that a write adds while there is room."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._known = set(known)
+
+    def admit(self, kind: str) -> bool:
+        """Return whether the tenant may have a type, which it has then."""
+        if kind not in self._known and len(self._known) >= MAX_TYPES:
+            return False
+        self._known.add(kind)
+        return True
 
 
 def _refuse_newer(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
@@ -328,7 +406,7 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     unjoined = sorted(indexed - set(in_graph))
-    found = store.index.get_many(tenant_id, unjoined) if unjoined else []
+    found = _with_room(store.index.get_many(tenant_id, unjoined), given, store) if unjoined else []
     trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
     trust |= {record.id: record.trusted for record in (*found, *records.values())}
     wanted: dict[str, Vertex] = {}
@@ -346,7 +424,8 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
             continue  # not written again: the same edge may since have been stated otherwise
         sides = (("source", edge.source), ("target", edge.target))
         missing = [(side, end) for side, end in sides if end not in wanted and end not in in_graph]
-        if missing and given.request.missing is MissingEnds.REFUSE:
+        reserved = any(end.startswith(PREFIX) for _, end in missing)
+        if missing and (reserved or given.request.missing is MissingEnds.REFUSE):
             accepted.errors += _dangling(edge, given.edge_places.get(identity, edge.source), missing)
             continue
         accepted.stubs += len({end for _, end in missing})

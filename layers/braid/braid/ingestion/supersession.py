@@ -7,6 +7,7 @@ only evidence, in whichever order they are written. Cycles are refused. Entities
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 SUPERSEDES = "SUPERSEDES"
 MAX_WALKED = 1_000
 """Stored ``SUPERSEDES`` edges that are followed to look for a cycle; each may be a round trip to the graph."""
+MAX_LINKS = 1_000
+"""Records that one may supersede, and that may supersede one: each write that names it reads these edges."""
 _SHOWN = 10
 """Most names of a cycle in a message."""
 _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
@@ -139,6 +142,11 @@ def find(
         if untrusted := _untrusted(link, known):
             found.refused.append(_refused(identity, named, untrusted))
     found.refused += [_refused(identity, named, _too_long(links[identity])) for identity in unsure]
+    found.refused += [
+        _refused(identity, named, message)
+        for identity, message in _too_many(links, stored).items()
+        if identity not in unsure
+    ]
     found.refused = found.refused or _in_circles(links, named, stored)
     if found.refused:
         return found
@@ -206,6 +214,24 @@ def _too_long(link: Relationship) -> str:
         f"{link.source!r} is superseded itself, and more than {MAX_WALKED:,} older versions would be followed to see"
         f" whether {link.target!r} ends it; supersede {link.target!r} with a record that nothing supersedes"
     )
+
+
+def _too_many(links: Mapping[Identity, Relationship], stored: Mapping[Identity, Relationship]) -> dict[Identity, str]:
+    """Return what is wrong with the new links of records that have very many."""
+    wrong: dict[Identity, str] = {}
+    new_ones, old_ones = (Counter(getattr(edge, end) for edge in stored.values()) for end in ("source", "target"))
+    for identity, link in links.items():
+        if identity in stored:
+            continue
+        new_ones[link.source] += 1
+        old_ones[link.target] += 1
+        if new_ones[link.source] > MAX_LINKS:
+            wrong[identity] = (
+                f"{link.source!r} supersedes {MAX_LINKS:,} records already; name the others in another one"
+            )
+        elif old_ones[link.target] > MAX_LINKS:
+            wrong[identity] = f"{link.target!r} is superseded by {MAX_LINKS:,} records already; leave it out"
+    return wrong
 
 
 def _ended_evidence(

@@ -14,6 +14,7 @@ import time
 from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
+from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
 from braid.ingestion.tenant_locks import embedding_turn, turn
@@ -45,6 +46,8 @@ __all__ = [
 
 BATCH = 512
 """Records that are embedded and sent to the index together."""
+STORES_S = 300.0
+"""Longest that the stores may take for one write, in seconds: it is undone then, or completed by repeating it."""
 _FORMAT = "2"
 """Version of the stored form; a new one makes unchanged input be written again. Before 2 a long text had one vector."""
 _NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
@@ -116,7 +119,7 @@ def write(
             vertices=tuple(accepted.vertices),
             relationships=tuple(accepted.edges),
         )
-        with logged(whole, request, store.intent_log):
+        with logged(whole, request, store.intent_log), deadline.within(STORES_S):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
     return WriteReport(
         tenant_id=tenant_id,
@@ -157,7 +160,9 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     supersession = accepted.supersession
     records = [supersession.record(record) for record in embedded]
     for start in range(0, len(records), batch):
+        deadline.check()
         store.index.upsert(records[start : start + batch])
+    deadline.check()
     if accepted.vertices or accepted.edges:
         store.graph.upsert(accepted.vertices, accepted.edges)
     if accepted.heirs:

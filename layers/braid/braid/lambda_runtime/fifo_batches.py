@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, process_partial_response
+from opentelemetry.trace import SpanKind
 
-from braid.lambda_runtime.observability import stage_logger
+from braid.lambda_runtime.observability import send_recorded, stage_logger
+from braid.telemetry import names
+from braid.telemetry.recording import TRACEPARENT, carried_to_function, operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
     from aws_lambda_powertools.utilities.typing import LambdaContext
+
+
+_PROCESSING: Final = {names.MESSAGING_SYSTEM: "aws_sqs", names.MESSAGING_OPERATION: "process"}
 
 
 def batch_handler(
@@ -39,8 +45,11 @@ def batch_handler(
     """
 
     def one(record: SQSRecord) -> None:
+        sent_by = record.message_attributes[TRACEPARENT]
+        parent = carried_to_function(sent_by.string_value if sent_by else None)
         try:
-            work_off(record.body)
+            with operation("process message", _PROCESSING, kind=SpanKind.CONSUMER, parent=parent):
+                work_off(record.body)
         except Exception as error:
             on_failure(record.message_id, error)
             raise
@@ -48,7 +57,10 @@ def batch_handler(
     def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
         processor = SqsFifoPartialProcessor(skip_group_on_error=True)
         processor.raise_on_entire_batch_failure = False
-        return process_partial_response(event=event, record_handler=one, processor=processor, context=context)
+        try:
+            return process_partial_response(event=event, record_handler=one, processor=processor, context=context)
+        finally:
+            send_recorded()
 
     return handler
 

@@ -1,7 +1,7 @@
 """Handlers of stages, which parse the event and serialise the response, with logs, metrics and traces.
 
-No text of a question or of a record is logged, unless ``BRAID_LOG_QUERIES`` is true. Outside Lambda, metrics and traces
-are off and logs go to standard error, so that a handler called in process leaves standard output alone.
+No text of a question or of a record is logged, unless ``BRAID_LOG_QUERIES`` is true. Outside Lambda, metrics
+of CloudWatch are off and logs go to standard error, so that a handler called in process leaves standard output alone.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aws_lambda_powertools import Logger, Tracer
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.parser import ValidationError, parse
+from opentelemetry.trace import SpanKind
 
 from braid.errors import BraidError, InvalidRequest
 from braid.models import Answer, Frozen, Plan, Query, Source
 from braid.retrieval.stages import results_and_citations
 from braid.settings import load_settings
+from braid.telemetry import exporting, names, recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +78,7 @@ def stage_handler(
         If a setting is missing or malformed.
     """
     settings = load_settings()
+    exporting.start(stage)
     logger = stage_logger(stage)
     cold = True
 
@@ -207,17 +210,39 @@ def stage_logger(stage: str) -> Logger:
 
     Timestamps have the format that Lambda parses: lines with another one count as INFO, whatever their level.
     """
-    return Logger(service=stage, logger_handler=_CurrentStream(), use_rfc3339=True)
+    logger = Logger(service=stage, logger_handler=_CurrentStream(), use_rfc3339=True)
+    for handler in exporting.log_handlers():
+        logger.addHandler(handler)
+    return logger
+
+
+def send_recorded() -> None:
+    """Send spans, metrics and logs before the container stops; elsewhere threads send them from time to time."""
+    if _in_lambda():
+        exporting.flush()
 
 
 def _traced(stage: str, handler: Handler) -> Handler:
-    if not _in_lambda():
-        # Even a disabled tracer imports the X-Ray SDK and botocore, which takes a quarter of a second.
-        return handler
-    # Answers and errors may quote text, so both stay out. DynamoDB, SQS and S3 are called through botocore, and a
-    # subsegment of a call has its service, operation and table or queue, and none of its content.
-    tracer = Tracer(service=stage, patch_modules=("botocore",))
-    return tracer.capture_lambda_handler(handler, capture_response=False, capture_error=False)
+    """Return a handler whose invocations are spans of the trace that ``traceparent`` in the event is of."""
+
+    def traced(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        carrier: object = None
+        if isinstance(event, dict):
+            carrier, event = event.get(recording.TRACEPARENT), {**event}
+            event.pop(recording.TRACEPARENT, None)
+        try:
+            with recording.operation(
+                stage,
+                {names.STAGE: stage},
+                duration=names.STAGE_DURATION,
+                kind=SpanKind.SERVER,
+                parent=recording.carried_to_function(carrier),
+            ):
+                return handler(event, context)
+        finally:
+            send_recorded()
+
+    return traced
 
 
 def _parse(event: dict[str, Any], request: type[Request]) -> Request:

@@ -42,6 +42,8 @@ class EntityLink(Frozen):
     score: Score
     certainty: Score = 1.0
     """How certain it is, by their spelling in the question, that the words are meant as a name."""
+    misspelt: Annotated[bool, Field(exclude_if=lambda misspelt: not misspelt)] = False
+    """Whether a letter of the phrase was taken for a mistake. Written where True only."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
     invalid_at: Timestamp | None = None
@@ -262,6 +264,8 @@ class RelatedEntity(Frozen):
     """Whether the question itself names it."""
     certainty: Score | None = None
     """For one that the question names: how certain it is, by their spelling, that its words are meant as a name."""
+    misspelt: Annotated[str | None, Field(exclude_if=lambda phrase: phrase is None)] = None
+    """The question's words that were read as this name, where that took a letter for a mistake."""
 
 
 class Considered(Frozen):
@@ -329,3 +333,8 @@ class Answer(Frozen):
     """Whether it comes from the cache of answers; recency is of this call nevertheless."""
     rerank_cost_usd: Annotated[float, Field(ge=0)] = 0.0
     """Estimated price of the reranker's call in US dollars; 0 for a local model."""
+
+    @property
+    def misspelt(self) -> dict[str, str]:
+        """Words of the question that were taken for a misspelt name, and the name that they were read as."""
+        return {entity.misspelt: entity.name for entity in self.related_entities if entity.misspelt}

@@ -35,7 +35,7 @@ from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_WHOLE
 from braid.models.scalars import Frozen, Text, Timestamp, microseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 MAX_CONDITIONS: Final = 16
 MAX_VALUES: Final = 100
@@ -366,14 +366,26 @@ def _span_between(key: str, bounds: Mapping[str, float | datetime]) -> TermRange
     return TermRange(start, end)
 
 
-def meet(metadata: Mapping[str, object], conditions: Iterable[FieldCondition]) -> bool:
-    """Return whether a record's metadata meets all conditions, as the stores decide it."""
-    tests = term_tests(conditions)
-    terms = terms_of(metadata) if tests else []
+def meet(
+    metadata: Mapping[str, object],
+    conditions: Sequence[FieldCondition],
+    tests: Iterable[TermTest] | None = None,
+) -> bool:
+    """Return whether a record's metadata meets all conditions, as the stores decide it.
+
+    Parameters
+    ----------
+    tests
+        Those of the conditions, where many records are tried with the same ones.
+    """
+    terms = frozenset(terms_of({one.field: metadata.get(one.field) for one in conditions}))
     return all(
-        any(term in test.terms or (test.span is not None and test.span.start <= term < test.span.end) for term in terms)
+        (
+            not terms.isdisjoint(test.terms)
+            or (test.span is not None and any(test.span.start <= term < test.span.end for term in terms))
+        )
         is test.wanted
-        for test in tests
+        for test in (term_tests(conditions) if tests is None else tests)
     )
 
 

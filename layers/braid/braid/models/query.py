@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import FailFast, Field, model_validator
 
 from braid.errors import InvalidRequest
-from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName
+from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName, TermTest, term_tests
 from braid.models.scalars import (
     Asked,
     Direction,
@@ -63,6 +64,11 @@ class Filters(Frozen):
     """Whether records that are marked as not trusted are left out."""
     metadata: Conditions = ()
     """Conditions on fields of the metadata; may also be given as an object, by field."""
+
+    @cached_property
+    def metadata_tests(self) -> tuple[TermTest, ...]:
+        """The conditions on metadata as hundreds of records are tried with them."""
+        return tuple(term_tests(self.metadata))
 
     @property
     def restrict(self) -> bool:

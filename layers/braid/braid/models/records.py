@@ -137,6 +137,7 @@ class Record(NewRecord):
 
     tenant_id: TenantId
     access_count: Annotated[int, Field(ge=0)] = 0
+    """Uses that came with it; those that are counted are kept apart, by :mod:`braid.retrieval.use_counts`."""
     supplied_spaces: tuple[Name, ...] = Field(default=(), exclude_if=lambda spaces: not spaces)
     """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
     content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
@@ -228,6 +229,8 @@ MAX_METADATA_BYTES: Final = 64 * 1024
 MAX_ALIASES: Final = 100
 MAX_EMBEDDINGS: Final = 16
 MAX_VECTOR_VALUES: Final = 8_192
+MAX_TYPES: Final = 500
+"""Different entity types of one tenant, and relationship types as many: each is part of the tenant's stored counts."""
 MAX_WHOLE: Final = 2**63 - 1
 """Greatest whole number, either side of zero: no reader of an answer, and no store, has to know longer ones."""
 _TOO_LONG: Final = "must not hold a whole number of more than 64 bits"

@@ -268,8 +268,10 @@ def can_be_id(value: str) -> bool:
     return len(value.encode()) <= MAX_ID_BYTES
 
 
-def _at_most_256_bytes(value: str) -> str:
-    if not can_be_id(value):
+def _id(value: str) -> str:
+    if len(value) <= MAX_ID_BYTES and value.isascii() and value.isprintable():
+        return value  # nearly every id, of which a question has hundreds
+    if not can_be_id(no_controls(value)):
         message = f"id is longer than {MAX_ID_BYTES} bytes"
         raise ValueError(message)
     return value
@@ -278,14 +280,25 @@ def _at_most_256_bytes(value: str) -> str:
 MAX_ID_BYTES = 256
 """Keeps the workflow's state, which carries ids and paths, well under its 256 KiB limit."""
 
-RecordId = Annotated[
-    str, StringConstraints(min_length=1), AfterValidator(no_controls), AfterValidator(_at_most_256_bytes)
-]
+RecordId = Annotated[str, StringConstraints(min_length=1), AfterValidator(_id)]
 
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 """An entity type or relationship type: an identifier, never code."""
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls)]
+_UNSEEN = re.compile("[\u200b\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
+"""Characters that are not seen and turn around, or hide, what stands beside them. Joiners and marks of direction, which
+words of some languages have, are not among them."""
+
+
+def visible(value: str) -> str:
+    """Return a text without characters that make it look like another; U+FFFD where none is left."""
+    return _UNSEEN.sub("", value) or "\N{REPLACEMENT CHARACTER}" if _UNSEEN.search(value) else value
+
+
+Name = Annotated[
+    str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls), AfterValidator(visible)
+]
+"""What something is called, as it is shown: characters that would make it look like another are left out."""
 Text = Annotated[str, AfterValidator(_encodable)]
 QueryText = Annotated[
     str, StringConstraints(min_length=1, max_length=10_000, strip_whitespace=True), AfterValidator(_encodable)

@@ -7,7 +7,7 @@ Every request carries its tenant; an implementation filters by it inside the que
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field, model_validator
 
@@ -138,6 +138,17 @@ class GraphStats(Frozen):
     """Different vertices that edges of each type lead to."""
 
 
+class GraphTypes(NamedTuple):
+    """Types of vertices and of edges."""
+
+    entities: frozenset[Label] = frozenset()
+    relationships: frozenset[Label] = frozenset()
+
+    def are_among(self, others: GraphTypes) -> bool:
+        """Return whether others have all of these."""
+        return self.entities <= others.entities and self.relationships <= others.relationships
+
+
 @runtime_checkable
 class StoredCounts(Protocol):
     """Counts of each tenant's graph, by name, beside a graph that cannot count without reading all of it.
@@ -149,10 +160,13 @@ class StoredCounts(Protocol):
         """Return a tenant's counts, read by one key; None when none are stored."""
 
     def add(self, tenant_id: TenantId, changes: Mapping[str, int]) -> bool:
-        """Add to a tenant's counts; return False, and change nothing, when none are stored."""
+        """Add to a tenant's counts; return False, and change nothing, when none are stored.
+
+        A type of which none is left is not stored any more.
+        """
 
     def replace(self, tenant_id: TenantId, counts: Mapping[str, int]) -> None:
-        """Store these counts; any other of the tenant is 0 then."""
+        """Store these counts of a tenant, and no others."""
 
 
 class GraphPage(Frozen):
@@ -292,6 +306,12 @@ class WritableGraph(KnowledgeGraph, Protocol):
             Those, as well, of which the evidence is among these records.
         types
             Of all those only these types; empty means any.
+        """
+
+    def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:
+        """Return the types that a tenant's graph has, or had when it had all that are wanted; without reading it all.
+
+        None where nothing counts them.
         """
 
     def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:

@@ -162,6 +162,9 @@ class SearchIndex(Protocol):
     def stats(self, tenant_id: TenantId) -> IndexStats:
         """Count a tenant's records by kind and type. Reads them all: no question asks for it."""
 
+    def unknown_words(self, tenant_id: TenantId, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some normalised words, or their other endings, no record of the tenant has in its texts."""
+
     def passing(self, request: SearchRequest) -> frozenset[RecordId]:
         """Return which of the request's ``ids`` are records that meet its filters, valid or not."""
 

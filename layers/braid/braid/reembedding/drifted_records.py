@@ -15,7 +15,9 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from contextvars import copy_context
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, ValidationError
@@ -163,7 +165,9 @@ class DriftedRecordQueue:
                 return None
             self._under_way = True
         sending = Sending(self._wait_s)
-        threading.Thread(target=self._send, args=(new, sending), name="braid-outdated", daemon=True).start()
+        # In a copy of the context, so that messages carry the trace of the question that found them.
+        send = partial(copy_context().run, self._send, new, sending)
+        threading.Thread(target=send, name="braid-outdated", daemon=True).start()
         return sending
 
     def take_counts(self) -> dict[str, int]:

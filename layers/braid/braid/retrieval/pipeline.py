@@ -6,12 +6,12 @@ test runs every strategy and every single failure through both and requires equa
 
 from __future__ import annotations
 
+import random
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol, TypeVar
-
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from braid.errors import StoresUnavailable, TransientStoreError
 from braid.models import EmbeddingType, Fusion, Intent, Mode, Plan, StepOperation, Strategy
@@ -28,6 +28,7 @@ from braid.retrieval.stages.states import (
     Searched,
     SearchStageRequest,
 )
+from braid.telemetry import recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +37,13 @@ if TYPE_CHECKING:
     from braid.models import Answer, PlanStep, Query
 
 ATTEMPTS = 3
+LONGEST_WAIT_S = 0.2
+"""Longest wait before a stage is tried again; how long is drawn by chance."""
 REFUSED_BY_PLAN = frozenset({"InvalidRequest", "UnknownTenant"})
 REFUSED_BY_FUSE = frozenset({"InvalidRequest", "StoresUnavailable"})
 """Errors that end a question rather than degrade it, by exact class name, as the state machine matches them."""
+_BESIDE = ThreadPoolExecutor(64, thread_name_prefix="braid-link")
+"""Threads that link names while the question is embedded. They stay: starting one takes longer than giving it work."""
 _T = TypeVar("_T")
 _MODEL = TypeVar("_MODEL", Embedded, Searched, GraphFound)
 
@@ -118,11 +123,10 @@ class _Run:
         return self._fuse()
 
     def _together(self) -> None:
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            linking = pool.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
-            self._embed()
-            self._search(None)
-            self.linked = linking.result()
+        linking = _BESIDE.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
+        self._embed()
+        self._search(None)
+        self.linked = linking.result()
         self.expanded = self._graph("graph_expand", GraphOperation.EXPAND)
 
     def _embed_and_search(self) -> None:
@@ -215,7 +219,7 @@ class _Run:
             lost=self.lost,
         )
         try:
-            return _retrying(self.stages.fuse_rerank, request)
+            return _retrying("fuse_rerank", self.stages.fuse_rerank, request)
         except Exception as error:
             # The reranker may be the cause: the second try goes without it.
             if type(error).__name__ in REFUSED_BY_FUSE:
@@ -223,14 +227,14 @@ class _Run:
             self.lost["rerank"] = Lost(error=type(error).__name__, cause=str(error))
             second = request.model_copy(update={"without_rerank": True, "lost": self.lost})
         try:
-            return _retrying(self.stages.fuse_rerank, second)
+            return _retrying("fuse_rerank", self.stages.fuse_rerank, second)
         except Exception as error:
             raise StoresUnavailable(str(error)) from error
 
     def _attempt(self, name: str, stage: Callable[[_Request], _T], request: _Request) -> _T | None:
         """Run a stage with retries; a lost one is recorded in ``lost``, and gives None."""
         try:
-            return _retrying(stage, request)
+            return _retrying(name, stage, request)
         except Exception as error:
             # As the state machine's States.ALL: a lost stage never fails the answer.
             if name == "plan" and type(error).__name__ in REFUSED_BY_PLAN:
@@ -242,11 +246,12 @@ class _Run:
 _Request = TypeVar("_Request")
 
 
-@retry(
-    retry=retry_if_exception_type(TransientStoreError),
-    stop=stop_after_attempt(ATTEMPTS),
-    wait=wait_random(0, 0.2),
-    reraise=True,
-)
-def _retrying(stage: Callable[[_Request], _T], request: _Request) -> _T:
-    return stage(request)
+def _retrying(name: str, stage: Callable[[_Request], _T], request: _Request) -> _T:
+    for _ in range(1, ATTEMPTS):
+        try:
+            with recording.stage(name):
+                return stage(request)
+        except TransientStoreError:
+            time.sleep(random.uniform(0.0, LONGEST_WAIT_S))  # noqa: S311 - no secret
+    with recording.stage(name):
+        return stage(request)

@@ -15,6 +15,7 @@ from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strat
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, GraphQuestion
 from braid.ports.knowledge_graph import ExpandRequest
+from braid.understanding.names import similar_keys
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from braid.ports.knowledge_graph import Expansion, KnowledgeGraph
 
 MOST_RELATED: Final = 200
+MOST_SUGGESTED: Final = 3
+"""Names that an error suggests."""
+_MOST_COMPARED: Final = 512
+"""Characters of an unknown name for which similar ones are looked up."""
 _CALLED: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
 """Names of a query's fields in the calls that set them."""
 _WALK_CALLED: Final = {"max_hops": "depth", "seeds.0": "entity"}
@@ -176,8 +181,19 @@ class Interface:
         )
         found = graph.expand(request)
         if not links and not found.hits and not self._is_vertex(entity, moment, trusted_only=trusted_only):
-            raise nothing_called(entity)
+            raise nothing_called(entity, self.similar_names(entity, as_of=moment, trusted_only=trusted_only))
         return found
+
+    def similar_names(self, entity: str, *, as_of: datetime | None = None, trusted_only: bool = False) -> list[str]:
+        """Return names of entities that may be meant by one that the graph does not have, the likeliest first."""
+        links = self._library.graph.link(
+            self._tenant_id,
+            list(similar_keys(normalise(entity[:_MOST_COMPARED]))),
+            as_of=self._moment(as_of),
+            limit=MOST_SUGGESTED,
+            trusted_only=trusted_only,
+        )
+        return list(dict.fromkeys(link.name for link in links))
 
     def graph_query(self, question: GraphQuestion | dict[str, Any], *, as_of: datetime | None = None) -> GraphResult:
         """Answer a declarative, read-only traversal: start, steps, order, limit, nodes or paths."""
@@ -261,6 +277,12 @@ def related_request(
         raise InvalidRequest.from_validation(error, _WALK_CALLED) from error
 
 
-def nothing_called(entity: str) -> InvalidRequest:
-    """Return the error of an entity that the graph does not have."""
-    return InvalidRequest(f"entity: nothing in the graph is called {entity!r}", field="entity")
+def nothing_called(entity: str, similar: Sequence[str] = ()) -> InvalidRequest:
+    """Return the error of an entity that the graph does not have, with names that may be meant."""
+    message = f"entity: nothing in the graph is called {entity!r}{did_you_mean(similar)}"
+    return InvalidRequest(message, field="entity")
+
+
+def did_you_mean(similar: Sequence[str]) -> str:
+    """Return the end of an error about a name that is not known: names that may be meant; empty without any."""
+    return f"; did you mean {' or '.join(similar)}?" if similar else ""

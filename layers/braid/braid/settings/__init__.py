@@ -177,6 +177,9 @@ class Settings(BaseSettings):
 
     neptune_endpoint: str = ""
     """``wss://`` address with its path, signed with IAM; a ``ws://`` address, which is a local server, is not."""
+    neptune_reader_endpoint: str = ""
+    """Where questions of a tenant are asked that was not written to for ``cache_settle_s``; all ask the former when not
+    set. Without a cache, which counts the writes, it is never asked."""
     neptune_iam: bool = True
     neptune_connect_timeout_s: Annotated[float, Field(gt=0, le=30)] = 2.0
     neptune_evaluation_timeout_s: Annotated[float, Field(gt=0, le=600)] = 3.0
@@ -301,6 +304,9 @@ class Settings(BaseSettings):
             if missing:
                 message = f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}"
                 raise ValueError(message)
+        if self.neptune_reader_endpoint and not self.settle_s():
+            message = "neptune_reader_endpoint needs cache_settle_s above 0: a reader shows a write late"
+            raise ValueError(message)
         if self.neptune_evaluation_timeout_s >= self.neptune_read_timeout_s:
             message = "neptune_evaluation_timeout_s must be below neptune_read_timeout_s"
             raise ValueError(message)

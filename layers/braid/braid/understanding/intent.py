@@ -178,14 +178,18 @@ def _without_names(text: str) -> str:
 
 
 _NEGATION: Final = re.compile(r"\b(?:not|never|without|except|excluding)\b|\b\w+n['’]t\b", re.IGNORECASE)
-_SUPERLATIVE: Final = _any_of(
-    "(?<!at )(?:most|least|fewest)(?! of)",
-    "(?:old|new|young|larg|bigg|small|long|short|high|low|deep|fast|slow|cheap|lat|earli|near|clos|strong|weak|heavi|busi)est",
+_GRADED: Final = (
+    "(?:old|new|young|larg|bigg|small|long|short|high|low|deep|fast|slow|cheap|near|clos|strong|weak|heavi|busi)"
+)
+_SUPERLATIVE: Final = _any_of("(?<!at )(?:most|least|fewest)(?! of)", f"(?:{_GRADED}|lat|earli)est")
+_COMPARATIVE: Final = _any_of(
+    rf"(?<!no )(?:{_GRADED}er|better|worse)\b(?=[^?.!]{{0,80}}\b(?:than|or)\b)",
+    r"(?:more|less|fewer)\b(?=[^?.!]{0,80}\bthan\b)",
 )
 
 
 def read_as_words(text: str, *, negation_obeyed: bool = False) -> list[str]:
-    """Return what a question excludes or puts first that no search obeys, each said with its word.
+    """Return what a question excludes, puts first or compares that no search obeys, each said with its word.
 
     Parameters
     ----------
@@ -194,10 +198,11 @@ def read_as_words(text: str, *, negation_obeyed: bool = False) -> list[str]:
     """
     text = _without_names(text)
     negated = None if negation_obeyed else _NEGATION.search(text)
-    first = _SUPERLATIVE.search(text)
+    first, compared = _SUPERLATIVE.search(text), _COMPARATIVE.search(text)
     return [
         *([f"not obeyed: nothing is left out because of {negated.group()!r}"] if negated else []),
         *([f"not obeyed: nothing is put in order by {first.group()!r}"] if first else []),
+        *([f"not obeyed: nothing is measured against another by {compared.group()!r}"] if compared else []),
     ]
 
 

@@ -12,6 +12,7 @@ Time is linear in the length of the text: it is split at white space, and no pat
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -43,7 +44,7 @@ TITLE, FIRST_SENTENCE, SEVERAL_TIMES, MENTIONED = 1.0, 0.9, 0.85, 0.8
 NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE = "Concept", "Identifier", "CodeEntity", "Address"
 
 _PARTICLES_TEXT: Final = """
-    of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for
+    of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for &
 """
 _PARTICLES: Final = frozenset(_PARTICLES_TEXT.split())
 _MOST_PARTICLES: Final = 2
@@ -55,7 +56,7 @@ _DATES_TEXT: Final = """
     january february march april may june july august september october november december jan feb mar apr jun jul
     aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday
 """
-_DATES: Final = frozenset(_DATES_TEXT.split())
+_DATES: Final = frozenset(_DATES_TEXT.split()) | {f"{day}s" for day in _DATES_TEXT.split() if day.endswith("day")}
 _OPENERS_TEXT: Final = """
     although however despite today yesterday tomorrow then thus also another later meanwhile moreover furthermore
     hence therefore here every several both either neither unlike like no yes well hi hey hello oh wow thanks
@@ -77,6 +78,13 @@ _HONORIFICS_TEXT: Final = """
     mr mrs ms miss dr prof professor president senator governor general colonel captain rev reverend sir dame
 """
 _HONORIFICS: Final = frozenset(_HONORIFICS_TEXT.split())
+_HEADINGS_TEXT: Final = """
+    abstract aim aims background conclusion conclusions design discussion findings funding interpretation introduction
+    material materials method methods objective objectives outcome outcomes purpose result results setting summary
+    note warning caution important todo
+"""
+_HEADINGS: Final = frozenset(_HEADINGS_TEXT.split())
+"""Words in capitals that head a part of a text."""
 _ABBREVIATED_TEXT: Final = """
     dr mr mrs ms prof st mt ft gen lt col maj capt sgt rev hon sen rep gov pres jr sr vs inc co corp ltd no vol
 """
@@ -97,6 +105,10 @@ _SYMBOL = re.compile(
 _DOTTED = re.compile(r"[A-Za-z_]\w+(?:(?:\.|::)[A-Za-z_]\w+)+")
 _IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=[^A-Z]*[A-Z])[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
 _VERSION = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-+]?[a-z]+\d*)?|v\d+(?:\.\d+)*")
+_ADJECTIVE = re.compile(
+    r"-(?:language|born|like|style|type|era|level|wide|side|only|\w{3,}ed|\w{4,}(?:ing|ive|ent)|\w{5,}al)$"
+)
+"""Ends a word that is made of a name and does not belong to it: "Hindi-language", "Oct4-transduced"."""
 _NUMBER = re.compile(r"\d{1,4}(?:\.\d+)*|[IVX]+")
 _QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]")
 _SENTENCE_END = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
@@ -171,7 +183,8 @@ def _names_of_document(
     texts: Sequence[SourceText], given: Mapping[str, str], starts: Mapping[str, int]
 ) -> Iterator[FoundName]:
     tallies: dict[str, _Tally] = {}
-    candidates = [(text, list(_candidates(_CONTROL.sub(" ", text.content[:LONGEST_TEXT])))) for text in texts]
+    contents = [_CONTROL.sub(" ", text.content[:LONGEST_TEXT]) for text in texts]
+    candidates = [(text, list(_candidates(content, text.title))) for text, content in zip(texts, contents, strict=True)]
     standing = {each.key for _, found in candidates for each in found if each.sure}
     titles = [(text, name) for text in texts for name in title_names(text.title)]
     standing |= {name_key(name) for _, name in titles}
@@ -249,13 +262,22 @@ def _surnames(names: Iterable[str]) -> dict[str, str]:
     return {normalise(last): next(iter(of.values())) for last, of in full.items() if len(of) == 1}
 
 
-def _candidates(content: str) -> Iterator[_Candidate]:
-    """Yield what is written like a name: quoted titles, then what has a form of its own, then words with capitals."""
+def _candidates(content: str, title: str = "") -> Iterator[_Candidate]:
+    """Yield what is written like a name: quoted titles, then what has a form of its own, then words with capitals.
+
+    Within a quoted title, and where the text's own title stands, no other names are looked for.
+    """
+    whole: list[tuple[int, int]] = []
     for quoted in _QUOTED.finditer(content):
         name = " ".join(quoted[1].split()).strip(" ,.!?;:")
         if name[:1].isupper() and 1 < len(name.split()) <= MOST_NAME_WORDS and (key := name_key(name)):
             yield _Candidate(key, name, NAME_TYPE, quoted.start(1))
-    words = list(_words(content))
+            if _is_title(name):
+                whole.append(quoted.span(1))
+    own = without_brackets(title).strip()
+    if " " in own and (start := content.find(own)) >= 0:
+        whole.append((start, start + len(own)))
+    words = list(_outside(whole, _words(content)))
     for word in words:
         if special := _special(word.text):
             yield _Candidate(normalise(word.text) or word.text.casefold(), word.text, special, word.start)
@@ -263,6 +285,27 @@ def _candidates(content: str) -> Iterator[_Candidate]:
     capitals = sum(word.text[:1].isupper() for word in letters)
     if len(letters) < FEW_WORDS or capitals < MOSTLY_CAPITALS * len(letters):
         yield from _capitalised(words, content)
+
+
+def _outside(spans: Sequence[tuple[int, int]], words: Iterable[_Word]) -> Iterator[_Word]:
+    """Yield the words that stand in none of some spans; no name goes on behind one."""
+    ahead, apart = deque(sorted(spans)), False
+    for word in words:
+        while ahead and ahead[0][1] <= word.start:
+            ahead.popleft()
+        if ahead and ahead[0][0] <= word.start:
+            apart = True
+            continue
+        yield word._replace(apart=word.apart or apart)
+        apart = False
+
+
+def _is_title(quoted: str) -> bool:
+    """Return whether all words have capitals, apart from those that connect others."""
+    return all(
+        word[:1].isupper() or not word[:1].isalpha() or word.casefold() in FUNCTION_WORDS | _PARTICLES
+        for word in quoted.split()
+    )
 
 
 def _capitalised(words: Sequence[_Word], content: str) -> Iterator[_Candidate]:
@@ -275,7 +318,8 @@ def _capitalised(words: Sequence[_Word], content: str) -> Iterator[_Candidate]:
             yield from _flush(run, content)
             run, particles = [], []
         lowered = word.text.casefold()
-        if word.text[:1].isupper() and special not in {CODE_TYPE, ADDRESS_TYPE}:
+        plain = word.text.isalpha() or special not in {CODE_TYPE, ADDRESS_TYPE}
+        if word.text[:1].isupper() and plain and "=" not in word.text:
             run = [*run, *particles, word] if 0 < len(run) < LONGEST_RUN else [word]
             particles = []
             if lowered.endswith(("'s", "\u2019s")):
@@ -296,8 +340,8 @@ def _flush(run: Sequence[_Word], content: str) -> Iterator[_Candidate]:
     bracketed = bool(words) and words[0].opened
     begins = bool(words) and words[0].begins
     while words and _leads_no_name(words):
+        begins = begins and words[0].text.isupper() and words[0].text.casefold() in _HEADINGS
         del words[0]
-        begins = False
     while words and _ends_no_name(words):
         del words[-1]
     if not words or len(words) > MOST_NAME_WORDS or (len(words) == 1 and _special(words[0].text)):
@@ -321,13 +365,14 @@ def _is_acronym(word: str) -> bool:
 
 def _leads_no_name(words: Sequence[_Word]) -> bool:
     """Return whether a run is none, or one, without its first word."""
-    if _is_acronym(words[0].text):
-        return False
     first = re.split("['\u2019]", words[0].text.casefold())[0]
+    if _is_acronym(words[0].text):
+        return first in _HEADINGS
     if first in _DATES:
         return first not in _GIVEN_NAMES or len(words) == 1 or not words[1].text.isalpha()
     more = len(words) > 1 and words[1].text[:1].isupper()
-    return first in FUNCTION_WORDS or first in _OPENERS or first.isdigit() or (first in _HONORIFICS and more)
+    verb = words[0].begins and first.endswith("ing") and len(words) > 1 and not more
+    return verb or first in FUNCTION_WORDS or first in _OPENERS or first.isdigit() or (first in _HONORIFICS and more)
 
 
 def _ends_no_name(words: Sequence[_Word]) -> bool:
@@ -373,6 +418,9 @@ def _words(content: str) -> Iterator[_Word]:
             continue
         for part in _PART.finditer(raw):
             text = part[0]
+            if raw == "&":
+                yield _Word(raw, piece.start(), False, apart, False)
+                continue
             if not _CORE.search(text):
                 apart, opened = True, text == "("
                 begins = begins or text in _SENTENCE_END
@@ -384,6 +432,8 @@ def _words(content: str) -> Iterator[_Word]:
                 apart = True
                 continue
             lead = text.index(core)
+            if core[0].isupper() and (adjective := _ADJECTIVE.search(core)):
+                core = core[: adjective.start()]
             yield _Word(core, piece.start() + part.start() + lead, begins, apart or lead > 0, opened)
             stop = text[lead + len(core) :]
             short = len(core) == 1 or core.casefold() in _ABBREVIATED or "." in core

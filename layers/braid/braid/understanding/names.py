@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.understanding.tokens import (
@@ -24,19 +26,23 @@ if TYPE_CHECKING:
 
 
 NAME_SCORE, ALIAS_SCORE = 1.0, 0.9
-SHORTENED, PART, INITIALS = "~", "^", "@"
-FORM_SCORES = {SHORTENED: 0.8, PART: 0.6, INITIALS: 0.6}
+SHORTENED, PART, INITIALS, MISSPELT = "~", "^", "@", "%"
+FORM_SCORES = {SHORTENED: 0.8, MISSPELT: 0.75, PART: 0.6, INITIALS: 0.6}
 """Scores of a match by a variant of a name, by its prefix."""
 ALTERED_SHARE = 0.8
 """Of the score of a name that the question has in the plural or the singular, or writes apart."""
 CERTAIN = 0.5
 """Least certainty of a phrase to be looked up as a variant."""
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
+MIN_MISSPELT, MAX_MISSPELT, MAX_MISSPELT_PHRASES = 5, 32, 60
+"""Letters of a word, and characters of a name, in which a wrong letter is allowed for; phrases of a question."""
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 """Where "KeelsonApi" and "LX500" are also written apart."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _WRITTEN_OUT = re.compile(r"(?<![aeq])([aou])e(?![aeou])")
 """An umlaut written with an e, as it is where there is no key for it."""
+_LONG_WORD = re.compile(rf"\b[a-z\u00df-\u058f\u10d0-\u10ff]{{{MIN_MISSPELT},}}\b")
+"""A word of an alphabet, in which a letter may be mistaken; of a syllabary each is a good part of the word."""
 _LONG_PLURAL = re.compile(r"(?:s|x|z|ch|sh)es$")
 
 
@@ -54,7 +60,7 @@ def stored_forms(name: str) -> list[str]:
 
     "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to what stands before the bracket and
     the first comma. A name of two to four words with capitals is known by its first and last word, and without its
-    first; one of three to six, by its initials.
+    first; one of three to six, by its initials. Every name is known by its :func:`misspellings`.
     """
     spelled = cased_words(name)
     full = _joined(spelled)
@@ -71,7 +77,22 @@ def stored_forms(name: str) -> list[str]:
             keys += [PART + _joined(part) for part in parts if any(map(is_content_word, part))]
         if MIN_WORD_CHARACTERS <= len(telling) <= MAX_INITIALS:
             keys.append(INITIALS + "".join(word[0] for word in telling).casefold())
-    return [key for key in dict.fromkeys(keys) if key[1:] not in {"", full}]
+    return [key for key in dict.fromkeys(keys) if key[1:] not in {"", full}] + misspellings(full)
+
+
+def misspellings(name: str) -> list[str]:
+    """Return the keys that two normalised names share if one letter tells them apart; none without long words.
+
+    They are the name and what is left of it without each letter of its words of five and more, so that a letter that
+    is missing, too many, wrong or in the wrong place is found by equal keys (as in SymSpell). Digits are never wrong:
+    LX-400 is not LX-500. Each key is a hash of 48 bits: there are many, and nobody reads them.
+    """
+    if len(name) > MAX_MISSPELT:
+        return []
+    long = [match.span() for match in _LONG_WORD.finditer(name)]
+    left_out = [name[:at] + name[at + 1 :] for start, end in long for at in range(start, end)]
+    keys = dict.fromkeys((name, *left_out)) if left_out else ()
+    return [MISSPELT + b64encode(blake2b(key.encode(), digest_size=6).digest()).decode() for key in keys]
 
 
 def without_brackets(name: str) -> str:
@@ -120,7 +141,25 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
         altered += respellings(question, phrase)
         for form in altered:
             keys.setdefault(form, LookupKey(phrase, ALTERED_SHARE))
+    for phrase in _could_be_misspelt(offered):
+        for form in misspellings(phrase):
+            keys.setdefault(form, LookupKey(phrase, 1.0))
     return keys
+
+
+def similar_keys(name: str) -> list[str]:
+    """Return the keys of names that a normalised name may stand for: any of its forms, its other number, misspelt."""
+    return [*(mark + name for mark in FORM_SCORES), *inflections(name), name.replace(" ", ""), *misspellings(name)]
+
+
+def _could_be_misspelt(offered: Sequence[str]) -> list[str]:
+    """Return the shorter phrases of a question that neither begin nor end with a function word, the shortest first."""
+    found = []
+    for phrase in reversed(offered):
+        run = phrase.split()
+        if len(run) <= MAX_NAME_WORDS and not STOP_WORDS & {run[0], run[-1]}:
+            found.append(phrase)
+    return found[:MAX_MISSPELT_PHRASES]
 
 
 def respellings(question: str, phrase: str) -> list[str]:

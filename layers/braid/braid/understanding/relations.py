@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MOST_WORDS: Final = 60
 """Words of a question that is read; facts answer short ones."""
 
+MOST_PREDICATE_WORDS: Final = 32
+"""Words of a predicate that are compared with a question's, each with each."""
+
 
 def _set(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -320,7 +323,7 @@ def _edge_said(reading: Reading, label: Label, predicate: str, way: tuple[int, b
     """
     before, inward = way
     symmetric = is_symmetric(label_words(label))
-    spoken = words(predicate)
+    spoken = words(predicate)[:MOST_PREDICATE_WORDS]
     offered = [
         said if said.inward(before) is inward else said._replace(quality=said.quality * AGAINST)
         for said in reading.said(spoken, passed)

@@ -79,6 +79,20 @@ def test_a_word_of_a_million_characters_is_cut_as_well() -> None:
     assert sum(map(len, found)) >= 100_000
 
 
+def test_a_long_text_is_counted_twice_at_most_and_never_much_of_it_at_once() -> None:
+    """A tokenizer takes hundreds of bytes for each token, and words of one letter have the most."""
+    counted: list[int] = []
+
+    def count(text: str) -> int:
+        counted.append(len(text))
+        return tokens(text)
+
+    text = "a b c d " * 50_000
+    Chunker(count, WINDOW).chunks(Document("Guide", "text", (Section(text),)))
+    assert max(counted) < len(text) / 10
+    assert sum(counted) < 2.2 * len(text)
+
+
 def test_a_title_and_headings_of_ten_thousand_characters_leave_room_for_the_text() -> None:
     long = words(2_000)
     found = chunks(Section(words(60, "text"), (long, long, "Gates")), title=long)

@@ -12,7 +12,7 @@ from braid.ingestion.documents import ingesting
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 from braid.ingestion.documents.reader_process import Reading, read_file
-from braid.ingestion.documents.state import stored_documents
+from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, stored_documents
 from braid.ingestion.documents.watching import watch
 from braid.models import Query, SourceType
 from braid.retrieval import pipeline
@@ -241,6 +241,17 @@ def test_a_file_that_has_become_unreadable_loses_its_chunks(store: DemoStages, f
     (folder / "gates.md").write_bytes(bytes(100))
     assert ingest(store, folder).documents == 2
     assert not any("gates" in name for name in records(store))
+
+
+def test_a_folder_that_is_called_as_posted_documents_are_needs_another_name(store: DemoStages, tmp_path: Path) -> None:
+    folder = tmp_path / COLLECTION
+    folder.mkdir()
+    (folder / "gates.md").write_text("The gates open at six.")
+    put_upload(store.objects, TENANT, FileState("gates.md", "documents/gates.md", chunks=1))
+    with pytest.raises(InvalidRequest, match="--name: ids of posted documents"):
+        list(ingest_documents(folder, store, tenant_id=TENANT))
+    list(ingest_documents(folder, store, tenant_id=TENANT, options=Options(name="shelf")))
+    list(ingest_documents(folder, store, tenant_id="globex"))
 
 
 def test_two_folders_of_one_name_are_refused_until_one_is_given_another(store: DemoStages, tmp_path: Path) -> None:

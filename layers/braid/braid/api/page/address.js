@@ -1,7 +1,7 @@
 // The question and the controls are in the address after "#", which a browser sends to no server; the token never is.
 import { byId } from "./elements.js";
 
-const CONTROLS = ["fusion", "intent", "strategy", "ranking", "reranker", "as_of", "within", "where", "k"];
+const CONTROLS = ["fusion", "intent", "strategy", "ranking", "reranker", "as_of", "within", "where", "compare", "k"];
 const KEPT = { token: "braid-token", tenant: "braid-tenant" };
 
 /** Read the address, move a token out of it into this tab's memory, and return the rest. */
@@ -13,7 +13,7 @@ export function arrived() {
     sessionStorage.setItem(KEPT.tenant, given.get("tenant") ?? "");
     given.delete("token");
     history.replaceState(null, "", `#${given}`);
-  } else if (given.has("tenant") && given.get("tenant") !== access().tenant && !access().token) {
+  } else if (given.has("tenant")) {
     sessionStorage.setItem(KEPT.tenant, given.get("tenant"));
   }
   return given;
@@ -28,6 +28,9 @@ export function keepAccess({ token, tenant }) {
   sessionStorage.setItem(KEPT.token, token);
   sessionStorage.setItem(KEPT.tenant, tenant);
 }
+
+/** Which tenant a token that named none was found to be of. */
+export const keepTenant = (tenant) => sessionStorage.setItem(KEPT.tenant, tenant);
 
 /** Write the controls from an address. */
 export function show(given) {

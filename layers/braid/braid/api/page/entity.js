@@ -1,6 +1,7 @@
 // One entity and what stands in relation to it.
 import { byId, day, fill, h, plural, shortened } from "./elements.js";
 import { addRelations } from "./graph.js";
+import { link, pageOf } from "./links.js";
 import { CAUSAL, walkedAs } from "./relations.js";
 import { get, post } from "./server.js";
 
@@ -62,7 +63,9 @@ function shown(entity, related, { open, onWithin }) {
       h("h4", {}, label),
       h("ul", {}, hits.map((hit) => h("li", {},
         h("button", { type: "button", class: "name", on: { click: () => open(hit.id) } }, h("bdi", {}, hit.name ?? hit.id)))))))),
-    h("button", { type: "button", on: { click: () => onWithin(entity.id) } }, "Ask only among what this reaches"),
+    h("p", { class: "deeds" },
+      h("button", { type: "button", on: { click: () => onWithin(entity.id) } }, "Ask only among what this reaches"),
+      link(pageOf(entity.id, entity.kind), "Its page", { class: "button" })),
   ];
 }
 

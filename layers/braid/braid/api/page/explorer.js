@@ -1,28 +1,34 @@
 // Ties the page together: what is asked, what is shown, and what the address says.
 import { access, address, arrived, changes, keepAccess, lacking, question, reset, setBalance, show } from "./address.js";
+import { showBeside } from "./compare.js";
+import { showDocument } from "./document.js";
 import { byId, fill, h, milliseconds, plural } from "./elements.js";
 import { closeEntity, openEntity } from "./entity.js";
-import { examples } from "./examples.js";
+import { showEntity } from "./entity_page.js";
+import { offerFacets } from "./facets.js";
 import { keepDrawn, point, showGraph } from "./graph.js";
+import { leaveHome, showHome } from "./home.js";
+import { isSaved, keepQuestion } from "./kept.js";
 import { notices, showPlan, showWeights, summary } from "./plan.js";
 import { showResults } from "./results.js";
 import { post } from "./server.js";
 import { showOrder, showStrands } from "./strands.js";
+import { showTenants } from "./tenants.js";
 import { showTimings } from "./timings.js";
 
 const STILL_ASKING_MS = 4000;
-const HOW_TO_BEGIN = "braid demo brings two archives to try, braid ingest your own.";
 let asking = null;
 let last = { text: null, ranks: null };
 
 async function ask({ remember = true } = {}) {
-  const asked = question();
-  asking?.abort();
-  if (!asked.text) return welcome();
   if (remember && `#${address()}` !== location.hash) history.pushState(null, "", `#${address()}`);
+  const asked = question();
+  if (!asked.text) return welcome();
+  asking?.abort();
   asking = new AbortController();
   const mine = asking;
-  byId("welcome").hidden = true;
+  leaveHome();
+  byId("stored").hidden = true;
   document.title = `${asked.text} – Braid`;
   markChanges();
   const lacks = lacking(asked);
@@ -37,6 +43,7 @@ async function ask({ remember = true } = {}) {
     const answer = await post("search", asked, mine.signal);
     if (mine.signal.aborted) return undefined;
     showAnswer(answer, asked);
+    showBeside(answer, asked, mine.signal);
   } catch (error) {
     if (error.name === "AbortError" || mine.signal.aborted) return undefined;
     refuse(error);
@@ -61,7 +68,9 @@ function showAnswer(answer, asked) {
   byId("answer").hidden = false;
   byId("summary").textContent = summary(answer);
   fill("notices", notices(answer));
-  showResults(answer, asked.text, before, { onEntity: open, onPoint: point });
+  offerFacets(asked, ask);
+  showSaved();
+  showResults(answer, asked, before, { onEntity: open, onPoint: point });
   if (!answer.results.length) fill("results", h("li", { class: "nothing" }, nothing(answer)));
   showPlan(answer);
   showWeights(answer);
@@ -84,7 +93,7 @@ function nothing(answer) {
   if (answer.unknown_entity) return "Nothing is reached from an entity that the graph does not know.";
   return answer.superseded
     ? "Nothing that holds at this moment answers this; another “as of” may."
-    : `Nothing was found. Fewer conditions or other words may help; if nothing is stored yet, ${HOW_TO_BEGIN}`;
+    : "Nothing was found. Fewer conditions or other words may help; if nothing is stored yet, braid ingest brings your own.";
 }
 
 function refuse(error) {
@@ -101,37 +110,46 @@ function refuse(error) {
   if (error.status === 401 || error.status === 403) byId("access").open = true;
 }
 
-async function welcome() {
-  byId("answer").hidden = true;
-  byId("welcome").hidden = false;
+function welcome() {
+  leave();
   document.title = "Braid explorer";
-  said("");
-  fill("notices");
-  const intro = h("p", { class: "summary" }, "One question in, one ranked and cited list out, braided from ",
-    h("span", { class: "chip vector" }, "vectors"), " ", h("span", { class: "chip lexical" }, "words"), " and a ",
-    h("span", { class: "chip graph" }, "graph"), ". Every answer shows how it came about.");
-  fill("welcome", intro);
-  if (!access().token) {
-    fill("welcome", intro, h("p", {}, "To ask, a token is needed. On your own machine ", h("code", {}, "braid serve"),
-      " prints a link that carries one; or put it in above."));
-    byId("access").open = true;
-    return;
-  }
+  showHome({ onAsk: begin, onRefused: refuse });
+}
+
+/** Show the page of a document or an entity. */
+async function look(given) {
+  leave();
+  asking = new AbortController();
+  const present = asking;
+  byId("stored").hidden = false;
+  fill("stored", h("p", { class: "quiet", role: "status" }, "Reading …"));
+  busy(true);
   try {
-    const offered = await examples(access().tenant);
-    if (byId("welcome").hidden) return;
-    if (!offered.length) {
-      fill("welcome", intro, h("p", {}, `No names are known here yet to ask about; ${HOW_TO_BEGIN}`));
-      return;
-    }
-    fill("welcome", intro, h("h2", {}, "Begin with one of these"), h("ul", { class: "examples" }, offered.map(([text, note, controls = {}]) =>
-      h("li", {}, h("button", { type: "button", on: { click: () => begin(text, controls) } }, h("span", {}, text), h("small", {}, note))))));
+    const chosen = given.has("document")
+      ? await showDocument(given.get("document"), given.get("chunk"), present.signal)
+      : await showEntity(given.get("entity"), { onWithin: within, onAsk: begin }, present.signal);
+    (chosen ?? byId("stored").querySelector(".title")).focus({ preventScroll: !chosen });
+    chosen?.scrollIntoView({ block: "start" });
   } catch (error) {
-    refuse(error);
+    if (error.name !== "AbortError" && !present.signal.aborted) refuse(error);
+  } finally {
+    if (asking === present) busy(false);
   }
 }
 
-function begin(text, controls) {
+/** Leave what is shown, for another view. */
+function leave() {
+  asking?.abort();
+  busy(false);
+  leaveHome();
+  byId("answer").hidden = true;
+  byId("stored").hidden = true;
+  fill("stored");
+  fill("notices");
+  said("");
+}
+
+function begin(text, controls = {}) {
   reset();
   byId("text").value = text;
   for (const [name, value] of Object.entries(controls)) byId(name).value = value;
@@ -160,20 +178,25 @@ function markChanges() {
   byId("changed").textContent = count ? `${plural(count, "change")}` : "";
 }
 
-function arrive() {
+async function arrive() {
   const given = arrived();
   show(given);
-  showAccess();
+  byId("token").value = access().token;
   markChanges();
   if (changes()) openControls();
-  ask({ remember: false });
+  try {
+    await showTenants();
+  } catch {
+    // whatever is asked next meets the same refusal, and shows it
+  }
+  if (given.has("document") || given.has("entity")) look(given);
+  else ask({ remember: false });
 }
 
-function showAccess() {
-  const { token, tenant } = access();
-  byId("token").value = token;
-  byId("tenant").value = tenant;
-  byId("whose").textContent = tenant || (token ? "Access" : "No token yet");
+function showSaved() {
+  const saved = isSaved(String(address()));
+  byId("save").textContent = saved ? "Saved: forget this question" : "Save this question";
+  byId("save").setAttribute("aria-pressed", String(saved));
 }
 
 byId("ask").addEventListener("submit", (event) => {
@@ -182,10 +205,17 @@ byId("ask").addEventListener("submit", (event) => {
 });
 byId("access-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  keepAccess({ token: byId("token").value.trim(), tenant: byId("tenant").value.trim() });
+  keepAccess({ token: byId("token").value.trim(), tenant: "" });
   byId("access").open = false;
-  showAccess();
-  ask();
+  arrive();
+});
+byId("tenant").addEventListener("change", (event) => {
+  location.hash = new URLSearchParams({ tenant: event.target.value });
+});
+byId("save").addEventListener("click", () => {
+  const kept = keepQuestion(String(address()), !isSaved(String(address())));
+  said(kept ? "Saved questions stand on the first page, in this browser alone." : "This browser keeps nothing for this page.");
+  showSaved();
 });
 byId("balance").addEventListener("input", (event) => setBalance(Number.parseFloat(event.target.value)));
 byId("controls").addEventListener("change", () => ask());

@@ -25,3 +25,14 @@ export function walkedAs(type, inward) {
   if (!inward) return { words: forward(type), turned: false };
   return { words: BACKWARD[type] ?? forward(type), turned: !(type in BACKWARD) };
 }
+
+const WHO = new Set(["Person", "Team", "Organization", "Organisation", "Company"]);
+
+/** The question that a relationship answers: its type is read as a verb where it looks like one, else as a noun. */
+export function questionOf(type, source, target) {
+  const words = type.toLowerCase().replaceAll("_", " ");
+  if (/^(?:before|after|during)$/.test(words)) return `What happened ${words} ${target.name}?`;
+  if (/^(?:part|[a-z]+ed|[a-z]+en)\b/.test(words)) return `What is ${words} ${target.name}?`;
+  if (!/^[a-z]+[^s]s\b/.test(words)) return `What is the ${words} of ${source.name}?`;
+  return `${WHO.has(source.entity_type) ? "Who" : "What"} ${words} ${target.name}?`;
+}

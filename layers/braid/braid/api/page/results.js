@@ -1,5 +1,7 @@
 // The ranked answer with its evidence.
-import { STRANDS, day, fill, h, shortened, sized } from "./elements.js";
+import { STRANDS, day, fill, h, s, shortened, sized } from "./elements.js";
+import { grade, gradesOf } from "./kept.js";
+import { link, linkOf, pageOf, to } from "./links.js";
 import { said, telling } from "./marks.js";
 import { walkedAs } from "./relations.js";
 
@@ -7,19 +9,19 @@ const KINDS = { chunk: "passage", tool_call: "tool call" };
 const TITLE_AT_MOST = 160;
 
 /** Show the results; `before` holds the ranks of the answer shown last to the same question, by id. */
-export function showResults(answer, question, before, { onEntity, onPoint }) {
-  const wanted = telling(question);
-  fill("results", answer.results.map((result) => item(result, wanted, before, { onEntity, onPoint })));
+export function showResults(answer, asked, before, { onEntity, onPoint }) {
+  const wanted = telling(asked.text);
+  fill("results", answer.results.map((result) => item(result, asked, wanted, before, { onEntity, onPoint })));
 }
 
-function item(result, wanted, before, { onEntity, onPoint }) {
+function item(result, asked, wanted, before, { onEntity, onPoint }) {
   const ids = [result.id, ...result.paths.flatMap((path) => path.ids)];
   return h(
     "li",
     { class: "result", on: { pointerenter: () => onPoint(ids), pointerleave: () => onPoint(null) } },
     h("h3", {},
       h("span", { class: "rank", "aria-hidden": "true" }, `${result.rank}`),
-      h("span", { dir: "auto", title: result.title.length > TITLE_AT_MOST ? result.title : null }, shortened(result.title || result.id, TITLE_AT_MOST)),
+      h("span", { dir: "auto", title: result.title.length > TITLE_AT_MOST ? result.title : null }, linkOf(result, shortened(result.title || result.id, TITLE_AT_MOST))),
       movement(result, before),
     ),
     h("p", { class: "kind" }, [result.entity_type ?? KINDS[result.kind] ?? result.kind, dated(result), `score ${result.final.toFixed(2)}`].filter(Boolean).join(" · ")),
@@ -30,8 +32,23 @@ function item(result, wanted, before, { onEntity, onPoint }) {
       result.needs_transformation ? h("span", { class: "chip warn" }, "older schema") : null,
     ),
     result.facts ? null : h("p", { class: "cite" }, cited(result)),
-    more(result, wanted, onEntity),
+    h("div", { class: "below" }, more(result, wanted, onEntity), result.facts ? null : judging(result, asked)),
   );
+}
+
+const THUMB = "M2 11h4v9H2zM8 11l4-8c2 0 3 1 3 3l-1 4h5.5c1.5 0 2.3 1 2 2.3l-1.6 6.2c-.2.9-1 1.5-2 1.5H8z";
+
+/** Two buttons that say whether a result answers the question; pressed again they say nothing. */
+function judging(result, asked) {
+  const name = result.title || result.id;
+  const button = (value, words) => h("button", { type: "button", class: "thumb", title: words, "aria-label": `${words}: ${name}`, "aria-pressed": String(gradesOf(asked)[result.id] === value), on: { click: () => {
+    const before = gradesOf(asked)[result.id];
+    grade(asked, result.id, before === value ? null : value);
+    for (const [one, of] of [[up, 1], [down, 0]]) one.setAttribute("aria-pressed", String(gradesOf(asked)[result.id] === of));
+  } } }, s("svg", { viewBox: "0 0 24 24", width: 18, height: 18, "aria-hidden": "true", class: value ? null : "down" }, s("path", { d: THUMB })));
+  const up = button(1, "This answers the question");
+  const down = button(0, "This does not answer it");
+  return h("p", { class: "thumbs" }, up, down);
 }
 
 function movement(result, before) {
@@ -53,13 +70,20 @@ function dated(result) {
 /** The facts of an answer, each with when it holds and the record that it is known from. */
 function stated({ facts, count, complete }) {
   const shown = new Set(facts.map((fact) => fact.answer)).size;
-  return h("ul", { class: "facts" }, facts.map((fact) => h("li", { dir: "auto" }, fact.text,
+  return h("ul", { class: "statements" }, facts.map((fact) => h("li", { dir: "auto" }, fact.text,
     h("span", { class: "quiet" }, [
+      " · ", link(to({ entity: fact.answer }), fact.name),
       fact.path.valid_at ? ` · since ${day(fact.path.valid_at)}` : "",
       fact.path.invalid_at ? ` · until ${day(fact.path.invalid_at)}` : "",
-      fact.citation ? [" · from ", h("bdi", {}, shortened(fact.citation.title, TITLE_AT_MOST)), fact.citation.page === null ? "" : `, page ${fact.citation.page}`] : "",
+      fact.citation ? [" · from ", from(fact), fact.citation.page === null ? "" : `, page ${fact.citation.page}`] : "",
     ]))),
     shown < count || !complete ? h("li", { class: "quiet" }, `${complete ? "" : "at least "}${count} in all`) : null);
+}
+
+function from(fact) {
+  const title = shortened(fact.citation.title, TITLE_AT_MOST);
+  const known = fact.path.evidence.find(Boolean);
+  return known ? link(pageOf(known, "chunk"), title) : h("bdi", {}, title);
 }
 
 function cited(result) {

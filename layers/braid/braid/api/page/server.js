@@ -12,11 +12,11 @@ export class Refusal extends Error {
   }
 }
 
-export const get = (path, signal) => send("GET", path, undefined, signal);
-export const post = (path, body, signal) => send("POST", path, body, signal);
+export const get = (path, signal, as = access()) => send("GET", path, undefined, signal, as);
+export const post = (path, body, signal) => send("POST", path, body, signal, access());
 
-async function send(method, path, body, signal) {
-  const { token, tenant } = access();
+async function send(method, path, body, signal, { tenant }) {
+  const { token } = access();
   if (!token) throw new Refusal("A token is needed", { detail: HOW_TO_GET_ONE, status: 401 });
   const headers = { Authorization: `Bearer ${token}`, Accept: "application/json" };
   if (tenant) headers["Braid-Tenant"] = tenant;

@@ -10,6 +10,7 @@ from braid.engines.aws.clients import code_of, named_errors, open_client
 from braid.ports.members import Membership, Role
 from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion, check_next
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +77,7 @@ class DynamoTable:
         return bool(gone.get("Attributes"))
 
 
+@store_calls("aws.dynamodb")
 class DynamoSchemaRegistry(DynamoTable):
     """Schema versions in a table; implements :class:`braid.ports.schema_registry.SchemaRegistry`.
 
@@ -128,6 +130,7 @@ class DynamoSchemaRegistry(DynamoTable):
         return len(versions)
 
 
+@store_calls("aws.dynamodb")
 class DynamoJobStore(DynamoTable):
     """Re-embedding jobs, one item each, in a table; implements :class:`braid.ports.reembedding.JobStore`.
 
@@ -178,6 +181,7 @@ class DynamoJobStore(DynamoTable):
         return self._delete({"name": {"S": name}})
 
 
+@store_calls("aws.dynamodb")
 class DynamoMembers(DynamoTable):
     """Memberships in a table; implements :class:`braid.ports.members.MembershipStore`.
 

@@ -12,6 +12,7 @@ from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
 from braid.engines.retrying import retrying
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ _GENERATION = "generation"
 _COUNT = "count"
 
 
+@store_calls("aws.dynamodb")
 class DynamoCache(DynamoTable):
     """Values in a table; implements :class:`braid.ports.cache.Cache`.
 

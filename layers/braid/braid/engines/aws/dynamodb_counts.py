@@ -10,6 +10,7 @@ from braid.engines.aws.clients import code_of, open_client
 from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
 from braid.engines.aws.dynamodb_cache import counts_id
 from braid.engines.retrying import retrying
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,7 @@ _AT_ONCE = 100
 """Counts changed by one request: an expression has at most 4 KB and 300 operands."""
 
 
+@store_calls("aws.dynamodb")
 class DynamoCounts(DynamoTable):
     """Counts as attributes of an item; implements :class:`braid.ports.knowledge_graph.StoredCounts`."""
 
@@ -46,37 +48,49 @@ class DynamoCounts(DynamoTable):
         """Add to the tenant's counts, each request in one step; False, and nothing changed, when none are stored."""
         changed = [(name, amount) for name, amount in sorted(changes.items()) if amount]
         for start in range(0, len(changed), _AT_ONCE):
-            if not self._update(tenant_id, "ADD", " ", changed[start : start + _AT_ONCE], only_stored=True):
+            counts = self._update(
+                tenant_id, "ADD", " ", dict(changed[start : start + _AT_ONCE]), "attribute_exists(id)"
+            )
+            if counts is None:
                 return False
+            if none_left := {name: 0 for name, count in counts.items() if count == 0}:
+                # Unless another writer has added to one of them since.
+                unchanged = " AND ".join(f"#n{place} = :v{place}" for place in range(len(none_left)))
+                self._update(tenant_id, "REMOVE", None, none_left, unchanged)
         return True
 
     def replace(self, tenant_id: str, counts: Mapping[str, int]) -> None:
-        """Store these counts, and 0 for every other that is stored."""
-        stored = dict.fromkeys(self.read(tenant_id) or {}, 0)
-        values = sorted({"records": 0, **stored, **counts}.items())
-        for start in range(0, len(values), _AT_ONCE):
-            self._update(tenant_id, "SET", " = ", values[start : start + _AT_ONCE], only_stored=False)
+        """Store these counts, and no others."""
+        item = counts_id(tenant_id) | _numbers(
+            {"records": 0, **{name: count for name, count in counts.items() if count}}
+        )
+        with self._errors():
+            self._client.put_item(TableName=self._table, Item=item)
 
     def _update(
-        self, tenant_id: str, verb: str, between: str, values: list[tuple[str, int]], *, only_stored: bool
-    ) -> bool:
-        parts = ", ".join(f"#n{place}{between}:v{place}" for place in range(len(values)))
-        condition = {"ConditionExpression": "attribute_exists(id)"} if only_stored else {}
+        self, tenant_id: str, verb: str, between: str | None, values: Mapping[str, int], condition: str
+    ) -> dict[str, int] | None:
+        """Change counts and return the changed ones; None, and nothing changed, unless a condition holds."""
+        names = {f"#n{place}": name for place, name in enumerate(values)}
+        parts = ", ".join(name if between is None else f"{name}{between}:v{place}" for place, name in enumerate(names))
         for attempt in retrying(self._attempts):
             with attempt, self._errors():
                 try:
-                    self._client.update_item(
+                    changed = self._client.update_item(
                         TableName=self._table,
                         Key=counts_id(tenant_id),
                         UpdateExpression=f"{verb} {parts}",
-                        ExpressionAttributeNames={f"#n{place}": name for place, (name, _) in enumerate(values)},
-                        ExpressionAttributeValues={
-                            f":v{place}": {"N": str(number)} for place, (_, number) in enumerate(values)
-                        },
-                        **condition,
+                        ConditionExpression=condition,
+                        ExpressionAttributeNames=names,
+                        ExpressionAttributeValues=_numbers({f":v{at}": n for at, n in enumerate(values.values())}),
+                        ReturnValues="UPDATED_NEW",
                     )
                 except ClientError as error:
                     if code_of(error) != CONDITION_FAILED:
                         raise
-                    return False
-        return True
+                    return None
+        return {name: int(value["N"]) for name, value in changed.get("Attributes", {}).items()}
+
+
+def _numbers(values: Mapping[str, int]) -> dict[str, dict[str, str]]:
+    return {name: {"N": str(number)} for name, number in values.items()}

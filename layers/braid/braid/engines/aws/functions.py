@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.trace import SpanKind
+
 from braid import errors
 from braid.engines.aws.clients import named_errors, open_client
 from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.models import Answer
 from braid.ports.ingestion import WriteReport
+from braid.telemetry.recording import carried, operation
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -48,12 +51,14 @@ class _Function:
         BraidError
             The error that it raised.
         """
-        with named_errors(f"function {self._name}"):
-            answer = self._client.invoke(FunctionName=self._name, Payload=json.dumps(event).encode())
-        said = json.loads(answer["Payload"].read())
-        if "FunctionError" in answer:
-            raise self._error(str(said.get("errorType")), str(said.get("errorMessage")))
-        return said
+        with operation(f"invoke {self._name}", {}, kind=SpanKind.CLIENT):
+            with named_errors(f"function {self._name}"):
+                payload = json.dumps({**event, **carried()}).encode()
+                answer = self._client.invoke(FunctionName=self._name, Payload=payload)
+            said = json.loads(answer["Payload"].read())
+            if "FunctionError" in answer:
+                raise self._error(str(said.get("errorType")), str(said.get("errorMessage")))
+            return said
 
     def _error(self, kind: str, message: str) -> BraidError:
         """Return the error that the function raised, by its name."""

@@ -12,6 +12,7 @@ from braid.engines.retrying import retrying
 from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 from braid.ports.keys import check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,7 @@ class _Client(Protocol):
     abort_multipart_upload: Callable[..., dict[str, Any]]
 
 
+@store_calls("aws.s3")
 class S3ObjectStore:
     """Objects in a bucket; implements :class:`braid.ports.object_store.ObjectStore`.
 

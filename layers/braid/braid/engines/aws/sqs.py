@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from opentelemetry.trace import SpanKind
 
 from braid.engines.aws.clients import TRANSIENT_CODES, named_errors, open_client
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.ports.message_queue import Delivery, check_receive, decode_message, encode_messages
+from braid.telemetry import names
+from braid.telemetry.recording import carried, operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +21,9 @@ if TYPE_CHECKING:
 
 BATCH = 10
 """Most entries of one request."""
-BATCH_BYTES = 256 * 1024
-"""Most bytes of the messages of one request together."""
+BATCH_BYTES = 255 * 1024
+"""Most bytes of the messages of one request together; SQS counts their attributes too, for which 1 KiB is left."""
+_SENDING: Final = {names.MESSAGING_SYSTEM: "aws_sqs", names.MESSAGING_OPERATION: "send"}
 _OLD_RECEIPT = frozenset({"InvalidParameterValue", "ReceiptHandleIsInvalid"})
 
 _LOG = logging.getLogger(__name__)
@@ -66,19 +71,25 @@ class SqsQueue:
         """Send messages; they are durable when this returns."""
         bodies = encode_messages(messages)
         for batch in _batches(list(zip(messages, bodies, strict=True))):
-            entries = [
-                {
-                    "Id": str(number),
-                    "MessageBody": body,
-                    "MessageDeduplicationId": message.deduplication_id,
-                    # A group of its own: the other messages of a group wait for the one in flight.
-                    "MessageGroupId": message.deduplication_id,
-                }
-                for number, (message, body) in enumerate(batch)
-            ]
-            with named_errors(self._name):
-                answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
-            self._check(answer.get("Failed", []), f"of {len(entries)} messages were not accepted")
+            with operation(f"send {self._name}", _SENDING, kind=SpanKind.PRODUCER):
+                self._send(batch)
+
+    def _send(self, batch: Sequence[tuple[QueueMessage, str]]) -> None:
+        attributes = {name: {"DataType": "String", "StringValue": value} for name, value in carried().items()}
+        entries = [
+            {
+                "Id": str(number),
+                "MessageBody": body,
+                "MessageDeduplicationId": message.deduplication_id,
+                # A group of its own: the other messages of a group wait for the one in flight.
+                "MessageGroupId": message.deduplication_id,
+                "MessageAttributes": attributes,
+            }
+            for number, (message, body) in enumerate(batch)
+        ]
+        with named_errors(self._name):
+            answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
+        self._check(answer.get("Failed", []), f"of {len(entries)} messages were not accepted")
 
     def receive(self, max_messages: int, visibility_s: int) -> list[Delivery]:
         """Return up to ``max_messages``, which are invisible to other consumers for ``visibility_s`` seconds.

@@ -192,7 +192,7 @@ def file_error(error: OSError, path: Path) -> StoreError:
         return StoreFull(f"{path}: no space left; free some space on its device or set BRAID_HOME to another one")
     if error.errno in _NOT_ALLOWED:
         return StoreReadOnly(f"{path} cannot be written; make its folder writable or set BRAID_HOME to another one")
-    return StoreError(f"{path}: {error.strerror or error}")
+    return StoreError(f"{path}: {error.strerror or error}; BRAID_HOME names another folder for the store")
 
 
 _PRIMARY = 0xFF  # an extended result code carries its primary code in the low byte

@@ -14,6 +14,7 @@ from braid.ports.keys import check_tenant
 from braid.ports.members import Membership, Role
 from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion, check_next
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
@@ -34,6 +35,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+@store_calls("sqlite")
 class EmbeddedCache:
     """Values in SQLite; implements :class:`braid.ports.cache.Cache`.
 
@@ -114,7 +116,7 @@ class EmbeddedCache:
         now = self._clock()
         name = counter_key(key, window_s, now.timestamp())
         expires_at = to_microseconds(now + timedelta(seconds=window_s))
-        with self._store.transaction(wait_ms=COUNT_WAIT_MS) as connection:
+        with self._store.transaction(wait_ms=COUNT_WAIT_MS, durable=False) as connection:
             tenant = self._store.ensure_tenant_number(connection, tenant_id)
             connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(now),))
             row = connection.execute(
@@ -125,7 +127,8 @@ class EmbeddedCache:
             return int(row[0])
 
     def _put(self, tenant_id: str, key: str, value: bytes, expires_at: datetime, wait_ms: int) -> None:
-        with self._store.transaction(wait_ms=wait_ms) as connection:
+        # What a power cut loses is worked out again, and a question does not wait for the disk.
+        with self._store.transaction(wait_ms=wait_ms, durable=False) as connection:
             tenant = self._store.ensure_tenant_number(connection, tenant_id)
             connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(self._clock()),))
             if len(value) > MAX_CACHE_VALUE_BYTES:
@@ -163,6 +166,7 @@ def _generation(connection: sqlite3.Connection, tenant: int) -> int:
     return Generation.RECORDS.read(connection, tenant) + Generation.GRAPH.read(connection, tenant)
 
 
+@store_calls("sqlite")
 class EmbeddedSchemaRegistry:
     """Schema versions in SQLite; implements :class:`braid.ports.schema_registry.SchemaRegistry`."""
 

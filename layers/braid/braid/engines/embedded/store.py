@@ -131,7 +131,7 @@ class EmbeddedStore:
                 self._give_back(connection)
 
     @contextmanager
-    def transaction(self, *, wait_ms: int | None = None) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, wait_ms: int | None = None, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """Begin a write transaction, which all engines of this store take part in.
 
         Transactions nest: an inner one that fails undoes only its own writes if its error is caught.
@@ -141,6 +141,8 @@ class EmbeddedStore:
         wait_ms
             How long to wait for other writers. None waits as long as it takes for those of this process and 5 s for
             those of others.
+        durable
+            False does not wait for the disk: a power cut may lose what was written, but nothing before it.
 
         Raises
         ------
@@ -168,18 +170,21 @@ class EmbeddedStore:
             try:
                 if wait_ms is not None:
                     connection.execute(f"PRAGMA busy_timeout = {wait_ms:d}")
+                if not durable:
+                    connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 before = connection.total_changes
                 yield connection
-                if connection.in_transaction and connection.total_changes > before:
+                # Counted is what has to be there after a power cut.
+                if durable and connection.in_transaction and connection.total_changes > before:
                     commits = self._count_commit(connection)
                 connection.execute("COMMIT")
             finally:
                 self._local.writing = None
                 if wait_ms is not None:
                     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS:d}")
-                self._give_back(connection)
+                self._give_back(connection, durable=durable)
             if commits is not None:
                 self._counted = commits
                 self._files.record_commit(self.identity, commits)
@@ -223,11 +228,13 @@ class EmbeddedStore:
                 return self._idle.pop()
         return self._connect()
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: Connection, *, durable: bool = True) -> None:
         # Still open here: a reader's snapshot, or a transaction that failed.
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            if not durable:
+                connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error:
             connection.close()
             return

@@ -21,6 +21,7 @@ from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import TraversalStrategies, Traverser
 from gremlin_python.structure.graph import Graph
 
+from braid import deadline
 from braid.engines.retrying import Deadline, retrying, too_slow_after
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 
@@ -111,12 +112,13 @@ class GremlinConnection:
         Raises
         ------
         StoreTooSlow
-            After ``within_s`` seconds.
+            After ``within_s`` seconds, or if the request's deadline has passed.
         TransientStoreError
             If the endpoint is unreachable, too slow, throttled or in conflict after the last attempt.
         StoreError
             If the endpoint refused the traversal, which is not retried.
         """
+        deadline.check()  # a write of very many traversals ends in time, too
         bytecode = build(GraphTraversalSource(Graph(), TraversalStrategies())).bytecode
         budget_s = min(self._budget_s, within_s or self._budget_s)
         until = Deadline.after(budget_s)

@@ -33,8 +33,6 @@ ENTITY_TYPE = "entity_type"
 NAME = "name"
 ALIASES = "aliases"
 """As JSON text: multi-valued properties are unordered."""
-SHOWN_NAME = "shown_name"
-"""The name, or else the first alias."""
 HAS_RECORD = "has_record"
 UNTRUSTED = "untrusted"
 """Whether a vertex or edge is not trusted; one that an older Braid wrote says nothing, and so is."""
@@ -114,7 +112,6 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
             (ENTITY_TYPE, vertex.entity_type),
             (NAME, vertex.name or ""),
             (ALIASES, json.dumps(vertex.aliases, ensure_ascii=False)),
-            (SHOWN_NAME, vertex.name or next(iter(vertex.aliases), "")),
             (HAS_RECORD, vertex.has_record),
             (UNTRUSTED, not vertex.trusted),
             (ROW, _vertex_row(vertex)),
@@ -330,34 +327,30 @@ def fetch_edges_to_distrust(source: GraphTraversalSource, tenant_id: str, eviden
 
 
 def _whole_vertices(steps: GraphTraversal) -> GraphTraversal:
-    return (
-        steps.project("row", "aliases", "from", "until", "untrusted")
-        .by(ROW)
-        .by(__.coalesce(__.values(ALIASES), __.constant("[]")))
-        .by(VALID_FROM)
-        .by(VALID_UNTIL)
-        .by(__.has(UNTRUSTED, True).count())
-    )
+    return steps.value_map(ROW, ALIASES, VALID_FROM, VALID_UNTIL, UNTRUSTED)
 
 
 def _whole_edges(steps: GraphTraversal) -> GraphTraversal:
     return steps.project("row", "time", "from", "until").by(ROW).by(TIMESTAMP).by(VALID_FROM).by(VALID_UNTIL)
 
 
-def vertex_of(tenant_id: str, row: Mapping[str, Any]) -> Vertex:
-    """Return the vertex of one row of :func:`fetch_vertices` or :func:`fetch_vertices_after`."""
-    reached = read_vertex(row["row"])
+def vertex_of(tenant_id: str, row: Mapping[str, Sequence[Any]]) -> Vertex:
+    """Return the vertex of one row of :func:`fetch_vertices` or :func:`fetch_vertices_after`.
+
+    One that an older Braid wrote has no aliases, or does not say that it is not trusted.
+    """
+    reached = read_vertex(row[ROW][0])
     return Vertex(
         id=reached.id,
         tenant_id=tenant_id,
         entity_type=reached.entity_type,
         name=reached.name or None,
-        aliases=json.loads(row["aliases"]),
+        aliases=json.loads(row.get(ALIASES, ["[]"])[0]),
         has_record=reached.has_record,
         timestamp=reached.timestamp,
-        valid_at=_moment(row["from"], FIRST_MOMENT),
-        invalid_at=_moment(row["until"], LAST_MOMENT),
-        trusted=not row["untrusted"],
+        valid_at=_moment(row[VALID_FROM][0], FIRST_MOMENT),
+        invalid_at=_moment(row[VALID_UNTIL][0], LAST_MOMENT),
+        trusted=not row.get(UNTRUSTED, [False])[0],
         found=reached.found,
     )
 

@@ -1,16 +1,17 @@
-"""Expansion and propagation from seeds: one traversal that fetches the neighbourhood, and its evaluation.
+"""Expansion and propagation from seeds: a traversal a hop that fetches what is next to it, and its evaluation.
 
-The server expands every vertex once, hop by hop, and returns the edges it followed and the vertices they lead to. The
-best paths are chosen here, where ties are broken exactly and products of confidence are rounded as in other engines.
+Which vertices the next hop begins at, and the best paths, are chosen here: so every step of a traversal that reads the
+graph is one that Neptune executes natively, ties are broken exactly, and products of confidence are rounded as in other
+engines.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gremlin_python.process.graph_traversal import __
-from gremlin_python.process.traversal import Order, P
 
 from braid.engines.neptune import elements
 from braid.models import Direction, GraphHit, Path, earliest
@@ -18,7 +19,7 @@ from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.ranking.graph_walks import StoredEdge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
@@ -26,9 +27,15 @@ if TYPE_CHECKING:
     from braid.ports.knowledge_graph import PropagateRequest
     from braid.ranking.graph_walks import Node
 
-_EDGES, _VERTICES, _SEEN, _WALKED = "edges", "vertices", "seen", "walked"
-MOST_EDGES = 1_000_000
-"""More edges than any vertex has."""
+    Ask = Callable[[Callable[[GraphTraversalSource], GraphTraversal]], list[Any]]
+    """Runs one traversal and returns its results."""
+
+EDGES, VERTICES = "edges", "vertices"
+HUB_EDGES = 5_000
+"""Edges of one vertex that a hop reads, whichever the store has first; its surest are chosen among them."""
+HOP_EDGES = 50_000
+"""Edges that one hop reads of all its vertices."""
+_EDGES_OF = {Direction.OUT: __.out_e, Direction.IN: __.in_e, Direction.BOTH: __.both_e}
 _NEVER = datetime.max.replace(tzinfo=UTC)
 """Sort key of vertices without a time: last."""
 
@@ -50,67 +57,72 @@ class Best(NamedTuple):
     """When the first of its edges ceases to be valid."""
 
 
-def expansion_traversal(source: GraphTraversalSource, request: ExpandRequest) -> GraphTraversal:
-    """Return the traversal that collects the edges of each expanded vertex and the vertices they lead to.
+def hop(steps: GraphTraversal, edges: GraphTraversal, direction: Direction, *, at_most: int) -> GraphTraversal:
+    """Collect edges of each vertex, ``at_most`` of one, and go on to the vertices that they lead to.
 
-    Of a hub, a vertex with more edges than the fan-out budget, it collects the most confident ones, one more than the
-    budget, so that hubs are recognised. Only hubs are sorted. Hops are written out instead of a ``repeat``, in which
-    the meaning of ``limit`` depends on the version.
+    A vertex with more is read as far as that, and not sorted: sorting inside ``local`` is not native, and reads all.
     """
-    seeds = [elements.vertex_id(request.tenant_id, seed) for seed in dict.fromkeys(request.seeds)]
-    own = source.V(*seeds).has(elements.TENANT, request.tenant_id)
-    steps = elements.walkable(own, request.as_of, trusted_only=request.trusted_only)
-    steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
+    # In both directions a loop is met twice, and the near ends are brought: cheaper than tracking each edge's origin.
+    bound = at_most if direction is not Direction.BOTH else 2 * at_most
+    steps = steps.local(edges.limit(bound)).limit(HOP_EDGES).aggregate(EDGES).by(elements.ROW)
+    if direction is Direction.BOTH:
+        return steps.both_v()
+    return steps.in_v() if direction is Direction.OUT else steps.out_v()
+
+
+def edges_of(direction: Direction, types: Sequence[str]) -> GraphTraversal:
+    """Return a vertex's edges of some types, or of any."""
+    return _EDGES_OF[direction](*types)
+
+
+def expansion_traversal(
+    source: GraphTraversalSource, request: ExpandRequest, names: Collection[str], *, at_most: int = HUB_EDGES
+) -> GraphTraversal:
+    """Return the traversal of one hop, which collects vertices, their edges, and the vertices that these lead to."""
+
+    def walkable(steps: GraphTraversal) -> GraphTraversal:
+        own = steps.has(elements.TENANT, request.tenant_id)
+        return elements.walkable(own, request.as_of, trusted_only=request.trusted_only)
+
+    keys = [elements.vertex_id(request.tenant_id, name) for name in names]
+    steps = walkable(source.V(*keys)).aggregate(VERTICES).by(elements.ROW)
+    edges = walkable(edges_of(request.direction, request.types))
+    if request.trusted_only:  # edges to untrusted vertices would make a hub of any vertex
+        edges = edges.not_(__.both_v().has(elements.UNTRUSTED, True))
+    steps = hop(steps, edges, request.direction, at_most=at_most)
+    return walkable(steps).aggregate(VERTICES).by(elements.ROW).cap(EDGES, VERTICES)
+
+
+def expand(ask: Ask, request: ExpandRequest) -> Expansion:
+    """Return the best ``limit`` vertices of an expansion, which asks once a hop."""
+    reached: dict[str, Reached] = {}
+    adjacency: dict[str, list[tuple[str, Step]]] = {}
+    frontier: Collection[str] = list(dict.fromkeys(request.seeds))
     for _ in range(request.max_hops):
-        is_hub = _edges(request).skip(request.fan_out)
-        steps = steps.choose(is_hub, __.local(surest(request)), in_force(request)).aggregate(_EDGES).by(elements.ROW)
-        steps = far_ends(steps, request.direction).dedup().where(P.without(_SEEN))
-        steps = steps.has(elements.TENANT, request.tenant_id)
-        steps = elements.walkable(steps, request.as_of, trusted_only=request.trusted_only)
-        steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
-    return steps.cap(_EDGES, _VERTICES)
+        if not frontier:
+            break
+        vertices, edges = _collected(ask, request, frontier)
+        reached.update(vertices)
+        found = _adjacency(edges, reached, request.direction)
+        adjacency.update((name, found.get(name, [])) for name in frontier)
+        ways = (way for name in frontier for way in adjacency[name][: request.fan_out])
+        frontier = sorted({target for target, _ in ways} - adjacency.keys())
+    return _expansion(adjacency, reached, request)
 
 
-def _edges(request: ExpandRequest) -> GraphTraversal:
-    start = {Direction.OUT: __.out_e, Direction.IN: __.in_e, Direction.BOTH: __.both_e}[request.direction]
-    return start(*request.types)
+def _collected(
+    ask: Ask, request: ExpandRequest, names: Collection[str], *, at_most: int = HUB_EDGES
+) -> tuple[dict[str, Reached], set[Step]]:
+    """Return the vertices and edges that one hop collects."""
+    (collected,) = ask(partial(expansion_traversal, request=request, names=names, at_most=at_most))
+    vertices = map(elements.read_vertex, set(collected[VERTICES]))
+    return {vertex.id: vertex for vertex in vertices}, set(map(elements.read_edge, set(collected[EDGES])))
 
 
-def in_force(request: ExpandRequest) -> GraphTraversal:
-    """Return a vertex's edges that the request may walk."""
-    own = _edges(request).has(elements.TENANT, request.tenant_id)
-    return elements.walkable(own, request.as_of, trusted_only=request.trusted_only)
-
-
-def surest(request: ExpandRequest) -> GraphTraversal:
-    """Return the edges of a hub to follow: those to valid vertices, by descending confidence, then by identity."""
-    steps = in_force(request)
-    if request.direction is Direction.BOTH:
-        steps = steps.dedup()  # a loop is one edge, not two
-    steps = steps.order().by(elements.CONFIDENCE, Order.desc).by(elements.IDENTITY, Order.asc)
-    # Filters only as many edges as are needed. Without the limit, TinkerPop would filter before it sorts.
-    steps = steps.limit(MOST_EDGES)
-    if request.direction is not Direction.OUT:
-        steps = steps.filter_(elements.walkable(__.out_v(), request.as_of, trusted_only=request.trusted_only))
-    if request.direction is not Direction.IN:
-        steps = steps.filter_(elements.walkable(__.in_v(), request.as_of, trusted_only=request.trusted_only))
-    return steps.limit(request.fan_out + 1)
-
-
-def far_ends(steps: GraphTraversal, direction: Direction) -> GraphTraversal:
-    """Go from edges to the vertices that they lead to; in both directions, to the near ends too."""
-    if direction is Direction.OUT:
-        return steps.in_v()
-    # In both directions the near end is included, and dropped as seen: cheaper than tracking each edge's origin.
-    return steps.out_v() if direction is Direction.IN else steps.both_v()
-
-
-def read_expansion(collected: Mapping[str, Any], request: ExpandRequest) -> Expansion:
-    """Return the best ``limit`` vertices of what :func:`expansion_traversal` collected."""
-    vertices = map(elements.read_vertex, collected[_VERTICES])
-    reached = {vertex.id: vertex for vertex in vertices}
-    edges = map(elements.read_edge, set(collected[_EDGES]))
-    best, truncated = best_paths(_adjacency(edges, reached, request.direction), request)
+def _expansion(
+    adjacency: Mapping[str, Sequence[tuple[str, Step]]], reached: Mapping[str, Reached], request: ExpandRequest
+) -> Expansion:
+    best, truncated = best_paths(adjacency, request)
     chosen = sorted((way.negative_score, target) for target, way in best.items() if _meets(reached[target], request))[
         : request.limit
     ]
@@ -125,10 +137,7 @@ def read_expansion(collected: Mapping[str, Any], request: ExpandRequest) -> Expa
 def _adjacency(
     edges: Iterable[Step], reached: Mapping[str, Reached], direction: Direction
 ) -> dict[str, list[tuple[str, Step]]]:
-    """Return (far end, edge) pairs by vertex, in the order of the fan-out budget; both ends are valid.
-
-    An edge of a hub may have been collected from its other end; it then comes after those collected from the hub.
-    """
+    """Return (far end, edge) pairs by vertex, in the order of the fan-out budget; both ends are valid."""
     adjacency: dict[str, list[tuple[str, Step]]] = {}
     for edge in sorted(edges, key=lambda edge: (-edge.confidence, edge)):
         if edge.source not in reached or edge.target not in reached:
@@ -216,10 +225,13 @@ def _hit(rank: int, way: Best, reached: Mapping[str, Reached]) -> GraphHit:
     )
 
 
-def propagation_traversal(source: GraphTraversalSource, request: PropagateRequest) -> GraphTraversal:
-    """Return the traversal that collects the edges of the seeds, then those of every vertex that is no hub.
+def gather(ask: Ask, request: PropagateRequest) -> tuple[dict[str, Node], list[StoredEdge], bool]:
+    """Return the neighbourhood that propagation spreads over, which asks once a hop.
 
-    Of a seed with more edges than the fan-out budget it collects the most confident ones, one more than the budget.
+    Returns
+    -------
+    tuple
+        The vertices by id, the edges in the order of their identities, and whether the budget left edges of a seed out.
     """
     walk = ExpandRequest(
         tenant_id=request.tenant_id,
@@ -230,60 +242,38 @@ def propagation_traversal(source: GraphTraversalSource, request: PropagateReques
         as_of=request.as_of,
         trusted_only=request.trusted_only,
     )
-    seeds = [elements.vertex_id(request.tenant_id, seed) for seed in walk.seeds]
-    own = source.V(*seeds).has(elements.TENANT, request.tenant_id)
-    steps = elements.walkable(own, request.as_of, trusted_only=request.trusted_only)
-    steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
-    for hop in range(1, request.max_hops + 1):
-        if hop == 1:
-            has_more = __.both_e().skip(request.fan_out)
-            steps = steps.choose(has_more, __.local(surest(walk)), in_force(walk))
-        else:
-            is_hub = _hub_edges(walk).dedup().skip(request.hub)
-            steps = steps.filter_(__.not_(is_hub)).aggregate(_WALKED).by(__.id_())
-            steps = steps.flat_map(_hub_edges(walk))
-        steps = steps.aggregate(_EDGES).by(elements.ROW)
-        steps = far_ends(steps, Direction.BOTH).dedup().where(P.without(_SEEN))
-        steps = steps.has(elements.TENANT, request.tenant_id)
-        steps = elements.walkable(steps, request.as_of, trusted_only=request.trusted_only)
-        steps = steps.aggregate(_SEEN).aggregate(_VERTICES).by(elements.ROW)
-    return steps.cap(_EDGES, _VERTICES, _WALKED) if request.max_hops > 1 else steps.cap(_EDGES, _VERTICES)
-
-
-def _hub_edges(walk: ExpandRequest) -> GraphTraversal:
-    """Return the edges that count towards a hub; edges to untrusted vertices would make a hub of any vertex."""
-    edges = in_force(walk)
-    return edges.not_(__.both_v().has(elements.UNTRUSTED, True)) if walk.trusted_only else edges
-
-
-def read_propagation(
-    collected: Mapping[str, Any], request: PropagateRequest
-) -> tuple[dict[str, Node], list[StoredEdge], bool]:
-    """Return the vertices by id, the edges in the order of their identities, and whether the budget truncated them.
-
-    The server also follows the one edge beyond a seed's budget; here it is dropped.
-    """
-    brought = {vertex.id: vertex for vertex in map(elements.read_vertex, set(collected[_VERTICES]))}
-    walked = {elements.record_id(str(vertex)) for vertex in collected.get(_WALKED, ())}
-    edges_of: dict[str, list[Step]] = {}
-    for edge in map(elements.read_edge, set(collected[_EDGES])):
-        if edge.source in brought and edge.target in brought:
-            for end in {edge.source, edge.target}:
-                edges_of.setdefault(end, []).append(edge)
-    seen = {seed for seed in request.seeds() if seed in brought}
+    brought: dict[str, Reached] = {}
     followed: set[Step] = set()
-    frontier, truncated = set(seen), False
-    for hop in range(1, request.max_hops + 1):
+    seen: set[str] = set()
+    frontier: Collection[str] = walk.seeds
+    truncated = False
+    for number in range(1, request.max_hops + 1):
+        if not frontier:
+            break
+        is_first = number == 1
+        # Of a vertex behind the seeds, one edge more than a hub may have says that it is one.
+        vertices, edges = _collected(ask, walk, frontier, at_most=HUB_EDGES if is_first else request.hub + 1)
+        brought.update(vertices)
+        if is_first:
+            frontier = [seed for seed in walk.seeds if seed in brought]
+            seen.update(frontier)
+        incident: dict[str, list[Step]] = {}
+        for edge in edges:
+            for end in {edge.source, edge.target}:
+                incident.setdefault(end, []).append(edge)
         reached: set[str] = set()
-        for vertex in frontier if hop == 1 else frontier & walked:
-            own = edges_of.get(vertex, [])
-            if hop == 1:
+        for vertex in frontier:
+            own = incident.get(vertex, [])
+            if not is_first and len(own) > request.hub:
+                continue
+            own = [edge for edge in own if edge.source in brought and edge.target in brought]
+            if is_first:
                 truncated = truncated or len(own) > request.fan_out
                 own = sorted(own, key=lambda edge: (-edge.confidence, edge))[: request.fan_out]
             followed.update(own)
             reached.update(end for edge in own for end in (edge.source, edge.target))
-        frontier = reached - seen
-        seen |= frontier
+        frontier = sorted(reached - seen)
+        seen |= reached
     nodes = {name: elements.node_of(brought[name]) for name in seen}
     return nodes, [_stored_edge(edge) for edge in sorted(followed)], truncated
 

@@ -1,70 +1,86 @@
-"""Graph queries: one traversal that fetches the subgraph that a query may walk, and its parser."""
+"""Graph queries: a traversal a step that fetches what the query may walk, and its parser."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import Order, P, T
 
 from braid.engines.neptune import elements
-from braid.engines.neptune.expansion import MOST_EDGES
+from braid.engines.neptune.expansion import EDGES, HUB_EDGES, VERTICES, edges_of, hop
 from braid.models import Direction
 from braid.ports.graph_query import MAX_FRONTIER
 from braid.ranking.graph_walks import GatheredGraph, WalkEdge, max_starts
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
     from braid.engines.neptune.elements import Reached, Step
+    from braid.engines.neptune.expansion import Ask
     from braid.models import TimeRange
     from braid.ports.graph_query import GraphQuery, QueryStep
     from braid.ranking.graph_walks import Node
 
-_VERTICES, _EDGES = "vertices", "edges"
-_OUT_AND_BACK = {Direction.OUT: __.out_e, Direction.IN: __.in_e, Direction.BOTH: __.both_e}
+_STARTS = "starts"
 
 
-def traversal(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal:
-    """Return the traversal that collects, for each step, the edges that it follows and the vertices they lead to.
+def traversal(
+    source: GraphTraversalSource, query: GraphQuery, place: int, names: Collection[str] = ()
+) -> GraphTraversal:
+    """Return the traversal of one step, which collects the edges that it follows and the vertices they lead to.
 
-    Of a hub, a vertex with more edges than the fan-out budget, it collects the most confident ones, one more than the
-    budget. There is no ``repeat``, and labels are always arguments.
+    Parameters
+    ----------
+    place
+        Position of the step. The first collects the vertices where the query begins, too, and is all of a query without
+        steps.
+    names
+        Where any later one begins.
     """
-    bound = max_starts(query)
-    steps = _starts(source, query).order().by(T.id, Order.asc).limit(bound + 1)
-    steps = steps.aggregate(f"{_VERTICES}0").by(elements.ROW)
-    keys = [f"{_VERTICES}0"]
-    for place, step in enumerate(query.steps, start=1):
-        steps = steps.order().by(T.id, Order.asc).limit(MAX_FRONTIER)
-        is_hub = _edges(step).skip(query.fan_out)
-        steps = steps.choose(is_hub, __.local(_surest(step, query)), _walked(step, query))
-        steps = steps.aggregate(f"{_EDGES}{place}").by(elements.ROW)
-        steps = _targets(_far_ends(steps, step.direction).dedup(), step, query)
-        steps = steps.aggregate(f"{_VERTICES}{place}").by(elements.ROW)
-        keys += [f"{_EDGES}{place}", f"{_VERTICES}{place}"]
-    return steps.cap(*keys)
+    if place:
+        keys = [elements.vertex_id(query.tenant_id, name) for name in names]
+        steps = _walkable(source.V(*keys), query)
+    else:
+        steps = _starts(source, query).order().by(T.id, Order.asc).limit(max_starts(query) + 1)
+        if not query.steps:
+            return steps.values(elements.ROW)
+        steps = steps.aggregate(_STARTS).by(elements.ROW)
+    step = query.steps[place]
+    steps = hop(steps, _followed(step, query), step.direction, at_most=HUB_EDGES)
+    steps = _targets(steps, step, query).aggregate(VERTICES).by(elements.ROW)
+    return steps.cap(EDGES, VERTICES) if place else steps.cap(_STARTS, EDGES, VERTICES)
 
 
-def gathered(collected: Mapping[str, Iterable[str]] | Iterable[str], query: GraphQuery) -> GatheredGraph:
-    """Return the subgraph that the traversal collected; of a query without steps, its starts alone."""
-    parts: Mapping[str, Any] = collected if query.steps else {f"{_VERTICES}0": collected}  # type: ignore[assignment]
+def gather(ask: Ask, query: GraphQuery) -> GatheredGraph:
+    """Return the subgraph that a query walks, which asks once a step."""
     nodes: dict[str, Node] = {}
-    found = _nodes(parts[f"{_VERTICES}0"], nodes)
-    starts = found[: max_starts(query)]
-    truncated = len(found) > len(starts)
-    frontier = starts
+    if not query.steps:
+        found = _nodes(ask(partial(traversal, query=query, place=0)), nodes)
+        starts = found[: max_starts(query)]
+        return GatheredGraph(starts=starts, edges=[], nodes=nodes, truncated=len(found) > len(starts))
+    frontier: list[str] = []
+    starts, truncated = frontier, False
     steps: list[Mapping[str, Sequence[WalkEdge]]] = []
-    for place, step in enumerate(query.steps, start=1):
-        reached = _nodes(parts[f"{_VERTICES}{place}"], nodes)
-        edges = _by_vertex(parts[f"{_EDGES}{place}"], set(frontier), set(reached), step.direction)
+    for place, step in enumerate(query.steps):
+        if place and not frontier:
+            steps.append({})
+            continue
+        (collected,) = ask(partial(traversal, query=query, place=place, names=frontier))
+        if not place:
+            found = _nodes(collected[_STARTS], nodes)
+            frontier = starts = found[: max_starts(query)]
+            truncated = len(found) > len(starts)
+        reached = _nodes(collected[VERTICES], nodes)
+        edges = _by_vertex(collected[EDGES], set(frontier), set(reached), step.direction)
         truncated = truncated or any(len(each) > query.fan_out for each in edges.values())
         steps.append({vertex: each[: query.fan_out] for vertex, each in edges.items()})
-        frontier = reached[:MAX_FRONTIER]
-        truncated = truncated or (len(reached) > len(frontier) and place < len(query.steps))
+        targets = sorted({edge.target for each in edges.values() for edge in each[: query.fan_out + 1]})
+        frontier = targets[:MAX_FRONTIER]
+        truncated = truncated or (len(targets) > len(frontier) and place + 1 < len(query.steps))
     return GatheredGraph(starts=starts, edges=steps, nodes=nodes, truncated=truncated)
 
 
@@ -105,30 +121,10 @@ def _targets(steps: GraphTraversal, step: QueryStep, query: GraphQuery) -> Graph
     return _filtered(steps, step.entity_types, step.time_range)
 
 
-def _edges(step: QueryStep) -> GraphTraversal:
-    return _OUT_AND_BACK[step.direction](*step.types)
-
-
-def _walked(step: QueryStep, query: GraphQuery) -> GraphTraversal:
+def _followed(step: QueryStep, query: GraphQuery) -> GraphTraversal:
     """Return the edges that a step may follow, not filtered by their far ends."""
-    steps = _walkable(_edges(step), query)
+    steps = _walkable(edges_of(step.direction, step.types), query)
     return steps.has(elements.CONFIDENCE, P.gte(float(step.min_confidence))) if step.min_confidence > 0 else steps
-
-
-def _surest(step: QueryStep, query: GraphQuery) -> GraphTraversal:
-    """Return the edges of a hub to follow: those to matching vertices, by descending confidence, then by identity."""
-    steps = _walked(step, query)
-    if step.direction is Direction.BOTH:
-        steps = steps.dedup()  # a loop is one edge, not two
-    steps = steps.order().by(elements.CONFIDENCE, Order.desc).by(elements.IDENTITY, Order.asc).limit(MOST_EDGES)
-    steps = steps.filter_(_targets(_far_ends(__.identity(), step.direction), step, query))
-    return steps.limit(query.fan_out + 1)
-
-
-def _far_ends(steps: GraphTraversal, direction: Direction) -> GraphTraversal:
-    if direction is Direction.BOTH:
-        return steps.other_v()
-    return steps.in_v() if direction is Direction.OUT else steps.out_v()
 
 
 def _nodes(rows: Iterable[str], nodes: dict[str, Node]) -> list[str]:
@@ -141,10 +137,7 @@ def _nodes(rows: Iterable[str], nodes: dict[str, Node]) -> list[str]:
 def _by_vertex(
     rows: Iterable[str], frontier: set[str], reached: set[str], direction: Direction
 ) -> dict[str, list[WalkEdge]]:
-    """Return each vertex's edges in the order of the fan-out budget.
-
-    An edge of a hub may have been collected from its other end; it then comes after those collected from the hub.
-    """
+    """Return each vertex's edges in the order of the fan-out budget."""
     edges: dict[str, list[WalkEdge]] = {}
     for edge in sorted(map(elements.read_edge, set(rows)), key=lambda edge: (-edge.confidence, edge)):
         if direction is not Direction.IN and edge.source in frontier and edge.target in reached:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from gremlin_python.process.graph_traversal import __
-from gremlin_python.process.traversal import Order, P, T
+from gremlin_python.process.traversal import P
 
 from braid import deadline
 from braid.engines.neptune import elements, expansion, graph_query
@@ -24,7 +24,9 @@ from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of
 from braid.ranking import graph_walks
+from braid.telemetry.recording import store_calls
 from braid.understanding.names import match_score
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -35,19 +37,18 @@ if TYPE_CHECKING:
 
     from braid.models import Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
-    from braid.ports.knowledge_graph import PropagateRequest, StoredCounts
+    from braid.ports.knowledge_graph import GraphTypes, PropagateRequest, StoredCounts
     from braid.settings import Settings
 
 BATCH = 50
 """Vertices or edges per write traversal: for 200, which are 2,000 steps, TinkerPop takes twice as long."""
 _IDS_AT_ONCE = 1_000
-MOST_READ = 50_000
-"""Entities with a name that is looked up of which one look-up chooses; a phrase that more bear names none of them."""
 MOST_LINKED = 10_000
-"""Entities that one look-up of names reads, those that bear a name itself before those with an alias or form of it."""
+"""Entities that one look-up of names reads, and as many again that bear a name itself where it finds that many."""
 _T = TypeVar("_T")
 
 
+@store_calls("gremlin")
 class GremlinGraph:
     """Entities and relationships over one connection; implements :class:`braid.ports.knowledge_graph.WritableGraph`.
 
@@ -72,17 +73,20 @@ class GremlinGraph:
         self._counts = GraphCounts(connection, counts, self.scan)
 
     @classmethod
-    def connect(cls, settings: Settings, *, counts: StoredCounts | None = None) -> GremlinGraph:
-        """Return the graph that the settings name; no request is sent yet.
+    def connect(
+        cls, settings: Settings, *, counts: StoredCounts | None = None, to_reader: bool = False
+    ) -> GremlinGraph:
+        """Return the graph that the settings name, or its readers, which show a write late; no request is sent yet.
 
         Raises
         ------
         ConfigurationError
             If the endpoint is no WebSocket address, or must be signed and credentials or the region are missing.
         """
-        url = settings.neptune_endpoint
+        name = "neptune_reader_endpoint" if to_reader else "neptune_endpoint"
+        url: str = getattr(settings, name)
         if urlsplit(url).scheme not in ("ws", "wss"):
-            message = f"BRAID_NEPTUNE_ENDPOINT {url!r} is not a ws:// or wss:// address"
+            message = f"BRAID_{name.upper()} {url!r} is not a ws:// or wss:// address"
             raise ConfigurationError(message)
         signed = settings.neptune_iam and url.startswith("wss://")
         return cls(
@@ -266,6 +270,10 @@ class GremlinGraph:
         found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in rows)}
         return [found[identity] for identity in sorted(found)]
 
+    def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:  # noqa: ARG002 - all are read by one key
+        """Return the types in the stored counts; none where no counts are kept."""
+        return self._counts.types(tenant_id)
+
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
         """Return the next page of vertices in the order of their stored ids, without a snapshot."""
         begin = decode(tenant_id, after)
@@ -303,54 +311,39 @@ class GremlinGraph:
         if not wanted:
             return []
         keys = list(wanted)
-        rows = self._ask(
-            lambda g: (
-                elements.walkable(
-                    g.V().has(elements.LINK_KEY, P.within(keys)).has(elements.TENANT, tenant_id),
-                    as_of,
-                    trusted_only=trusted_only,
-                )
-                .limit(MOST_READ)
-                .order()
-                .by(__.choose(__.has(elements.LINK_NAME, P.within(keys)), __.constant(0), __.constant(1)))
-                .by(T.id, Order.asc)
-                .limit(MOST_LINKED)
-                .project("id", "name", "type", "has_record", "until", "named", "keys")
-                .by(__.id_())
-                .by(__.values(elements.SHOWN_NAME))
-                .by(__.values(elements.ENTITY_TYPE))
-                .by(__.values(elements.HAS_RECORD))
-                .by(__.values(elements.VALID_UNTIL))
-                .by(__.values(elements.LINK_NAME))
-                .by(__.values(elements.LINK_KEY).is_(P.within(keys)).fold())
-            )
-        )
-        return sorted((_link(row, wanted) for row in rows), key=_rank)[:limit]
+        bearers = partial(_bearers, tenant_id=tenant_id, keys=keys, as_of=as_of, trusted_only=trusted_only)
+        (rows,) = self._ask(partial(bearers, by=elements.LINK_KEY))
+        if len(rows) == MOST_LINKED:  # too many to be sure that those with a name itself are among them
+            rows |= self._ask(partial(bearers, by=elements.LINK_NAME))[0]
+        links = sorted((_link(tenant_id, row, found, wanted) for row, found in rows.items()), key=_rank)[:limit]
+        unnamed = [elements.vertex_id(tenant_id, link.entity_id) for link in links if not link.name]
+        if unnamed:
+            read = self._ask(partial(elements.fetch_vertices, tenant_id=tenant_id, keys=unnamed))
+            aliases = {vertex.id: vertex.aliases[0] for vertex in (elements.vertex_of(tenant_id, row) for row in read)}
+            links = [link.model_copy(update={"name": link.name or aliases[link.entity_id]}) for link in links]
+        return links
 
     def expand(self, request: ExpandRequest) -> Expansion:
-        """Expand the seeds, with one traversal for all of them."""
+        """Expand the seeds, with one traversal a hop for all of them."""
         if not request.seeds:
             return Expansion()
         with self._bounded():
-            (collected,) = self._ask(lambda g: expansion.expansion_traversal(g, request))
-            return expansion.read_expansion(collected, request)
+            return expansion.expand(self._ask, request)
 
     def propagate(self, request: PropagateRequest) -> Expansion:
-        """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal."""
+        """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal a hop."""
         if not request.seeds():
             return Expansion()
         from braid.ranking.pagerank import Neighbourhood, personalised_pagerank
 
         with self._bounded():
-            (collected,) = self._ask(lambda g: expansion.propagation_traversal(g, request))
-            nodes, edges, truncated = expansion.read_propagation(collected, request)
+            nodes, edges, truncated = expansion.gather(self._ask, request)
             return personalised_pagerank(request, Neighbourhood.of(nodes, edges, truncated=truncated))
 
     def query(self, query: GraphQuery) -> GraphResult:
-        """Answer a declarative query, with one traversal."""
+        """Answer a declarative query, with one traversal a step."""
         with self._bounded():
-            (collected,) = self._ask(lambda g: graph_query.traversal(g, query))
-            return graph_walks.answer_query(query, graph_query.gathered(collected, query))
+            return graph_walks.answer_query(query, graph_query.gather(self._ask, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return the stored counts, read by one key; no question counts a graph."""
@@ -408,25 +401,41 @@ def _drop_edges(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: 
     return source.E(*ids).has(elements.TENANT, tenant_id).drop()
 
 
+def _bearers(
+    source: GraphTraversalSource,
+    *,
+    tenant_id: str,
+    keys: Sequence[str],
+    as_of: datetime,
+    trusted_only: bool,
+    by: str,
+) -> GraphTraversal:
+    """Fetch entities by their names, in no order: sorting by two keys is not native, and reads all that bear them."""
+    own = source.V().has(by, P.within(keys)).has(elements.TENANT, tenant_id)
+    steps = elements.walkable(own, as_of, trusted_only=trusted_only).limit(MOST_LINKED)
+    return steps.group().by(elements.ROW).by(__.values(elements.LINK_KEY).is_(P.within(keys)).fold())
+
+
 def _rank(link: EntityLink) -> tuple[float, int, str, str]:
     return (-link.score, -len(link.phrase), link.entity_id, link.phrase)
 
 
-def _link(row: Mapping[str, Any], wanted: Mapping[str, str]) -> EntityLink:
+def _link(tenant_id: str, row: str, found: Sequence[str], wanted: Mapping[str, str]) -> EntityLink:
     """Return an entity's best match: its name, or else the longest matching alias."""
+    vertex = elements.read_vertex(row)
+    named = elements.link_key(tenant_id, normalise(vertex.name)) if vertex.name else None
     return min(
         (
             EntityLink(
-                entity_id=elements.record_id(row["id"]),
-                name=row["name"],
-                entity_type=row["type"],
+                entity_id=vertex.id,
+                name=vertex.name,
+                entity_type=vertex.entity_type,
                 phrase=wanted[key],
-                score=match_score(wanted[key], is_name=key == row["named"]),
-                has_record=row["has_record"],
-                invalid_at=elements.end_of(row["until"]),
+                score=match_score(wanted[key], is_name=key == named),
+                has_record=vertex.has_record,
+                invalid_at=vertex.invalid_at,
             )
-            for key in row["keys"]
-            if key in wanted
+            for key in found
         ),
         key=_rank,
     )

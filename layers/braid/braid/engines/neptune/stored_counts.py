@@ -16,7 +16,7 @@ from gremlin_python.process.graph_traversal import __
 from braid import deadline
 from braid.engines.neptune import elements
 from braid.errors import StoreError
-from braid.ports.knowledge_graph import GraphStats
+from braid.ports.knowledge_graph import GraphStats, GraphTypes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -65,6 +65,15 @@ class GraphCounts:
             message = f"the counts of tenant {tenant_id!r} are not stored; `braid repair` counts its graph"
             raise StoreError(message)
         return _stats(counts or {})
+
+    def types(self, tenant_id: str) -> GraphTypes:
+        """Return the types that are counted; none where no counts are stored."""
+        counts = (self._stored.read(tenant_id) if self._stored else None) or {}
+
+        def of(prefix: str) -> frozenset[str]:
+            return frozenset(name.removeprefix(prefix) for name in counts if name.startswith(prefix))
+
+        return GraphTypes(of(_VERTICES), of(_EDGES))
 
     def recount(self, tenant_id: str, *, dry_run: bool) -> bool:
         """Count everything, and return whether the stored counts differed; they are replaced unless ``dry_run``."""

@@ -32,6 +32,7 @@ from braid.errors import StoreError
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
 from braid.settings import OpenSearchService, Refresh
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _READ_AT_ONCE = 500
 
 
+@store_calls("opensearch")
 class OpenSearchIndex:
     """Records in OpenSearch; implements :class:`braid.ports.search_index.SearchIndex`.
 
@@ -288,6 +290,15 @@ class OpenSearchIndex:
         """Return stored counts."""
         (answer,) = self._msearch([query.stats(tenant_id)])
         return query.stats_of(answer)
+
+    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some words no record of the tenant has."""
+        if not words:
+            return frozenset()
+        asked = [query.any_with(tenant_id, word) for word in words]
+        answers = self._ask(asked, question_deadline(self._settings))
+        found = (bool(answer["hits"]["total"]["value"]) for answer in answers)
+        return frozenset(word for word, known in zip(words, found, strict=True) if not known)
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""

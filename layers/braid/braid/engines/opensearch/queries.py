@@ -11,6 +11,7 @@ from braid.engines.opensearch.mapping import (
     SOURCE_EXCLUDES,
     SPACES,
     TERMS,
+    WORDS,
 )
 from braid.models import FacetValue, Kind, ValueKind
 from braid.models.metadata_filters import FACET_VALUES, key_of, span_of, value_of
@@ -92,6 +93,16 @@ def any_vector(tenant_id: str, space: str | None = None) -> dict[str, Any]:
         "track_total_hits": 1,
         "terminate_after": 1,
         "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}, held]}},
+    }
+
+
+def any_with(tenant_id: str, word: str) -> dict[str, Any]:
+    """Return the search for whether any of a tenant's records has a word in its texts."""
+    return {
+        "size": 0,
+        "track_total_hits": 1,
+        "terminate_after": 1,
+        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}, {"match": {WORDS: {"query": word}}}]}},
     }
 
 

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, StoreError
 from braid.ingestion.bulk import manifest, steps
@@ -19,7 +19,7 @@ from braid.models import Frozen
 from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from braid.ingestion.bulk.steps import FileStore
     from braid.ports.ingestion import ImportAsked
@@ -40,8 +40,15 @@ class _State(Frozen):
     error: str | None = None
 
 
+class _Waiting(NamedTuple):
+    """An import that waits for its next step."""
+
+    import_id: str
+    steps: Generator[None, None, JobReport]
+
+
 class LocalImports:
-    """Runs imports on a thread of this process: tenants in turn, the imports of one in their order.
+    """Runs imports on a thread of this process: a batch of each tenant in turn, the imports of one in their order.
 
     Parameters
     ----------
@@ -56,7 +63,7 @@ class LocalImports:
         self._on_failure = on_failure
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="braid-import")
         self._mine: set[tuple[str, str]] = set()
-        self._turns: dict[str, deque[tuple[str, ImportAsked]]] = {}
+        self._turns: dict[str, deque[_Waiting]] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -64,6 +71,10 @@ class LocalImports:
         """Stop after the current batch; unfinished imports count as interrupted."""
         self._stopping.set()
         self._pool.shutdown(cancel_futures=True)
+        for tenant_id, import_id in list(self._mine):
+            with suppress(StoreError):
+                self._put_state(tenant_id, import_id, ImportStatus.FAILED, INTERRUPTED)
+            self._forget(tenant_id, import_id)
 
     def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
         """Queue an import.
@@ -87,7 +98,8 @@ class LocalImports:
             self._put_state(tenant_id, import_id, ImportStatus.RUNNING)
             with self._lock:  # held while it is submitted, so that the thread finds it in its turn
                 self._pool.submit(self._run_next)
-                self._turns.setdefault(tenant_id, deque()).append((import_id, asked))
+                waiting = _Waiting(import_id, self._steps(tenant_id, import_id, asked))
+                self._turns.setdefault(tenant_id, deque()).append(waiting)
         except BaseException:
             self._forget(tenant_id, import_id)
             raise
@@ -107,43 +119,52 @@ class LocalImports:
         return Import(id=import_id, status=state.status, error=state.error, report=report)
 
     def _run_next(self) -> None:
-        """Run the next import of the tenant whose turn it is."""
+        """Run the next step of the tenant whose turn it is."""
         with self._lock:
             tenant_id = next(iter(self._turns))
+            one = self._turns[tenant_id][0]
+        ended = self._step(tenant_id, one)
+        with self._lock:
             waiting = self._turns.pop(tenant_id)
-            import_id, asked = waiting.popleft()
+            if ended:
+                waiting.popleft()
             if waiting:
                 self._turns[tenant_id] = waiting  # at the end
-        self._run(tenant_id, import_id, asked)
+            if not ended:
+                with suppress(RuntimeError):  # this process stops
+                    self._pool.submit(self._run_next)
 
-    def _run(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
+    def _step(self, tenant_id: str, one: _Waiting) -> bool:
+        """Run one step of an import, and return whether it has ended."""
         status, error = ImportStatus.FAILED, None
         try:
-            report = self._written(tenant_id, import_id, asked)
-            if report is None:
-                error = INTERRUPTED
-            elif report.status in {JobStatus.WRITTEN, JobStatus.WITH_ERRORS}:
+            next(one.steps)
+            if not self._stopping.is_set():
+                return False
+            error = INTERRUPTED
+        except StopIteration as last:
+            report: JobReport = last.value
+            if report.status in {JobStatus.WRITTEN, JobStatus.WITH_ERRORS}:
                 status = ImportStatus(report.status.value)
             else:
                 error = "ObjectChanged" if report.status is JobStatus.CHANGED else INCOMPLETE
         except Exception as failure:  # noqa: BLE001 - no caller waits for it: it is stored as the import's error
             error = type(failure).__name__
-            self._on_failure(import_id, failure)
-        finally:
-            with suppress(StoreError):
-                self._put_state(tenant_id, import_id, status, error)
-            self._forget(tenant_id, import_id)
+            self._on_failure(one.import_id, failure)
+        with suppress(StoreError):
+            self._put_state(tenant_id, one.import_id, status, error)
+        self._forget(tenant_id, one.import_id)
+        return True
 
-    def _written(self, tenant_id: str, import_id: str, asked: ImportAsked) -> JobReport | None:
-        """Run the workflow's steps one after another; None if it was stopped."""
+    def _steps(self, tenant_id: str, import_id: str, asked: ImportAsked) -> Generator[None, None, JobReport]:
+        """Run the workflow's steps one after another, a step each time, and return the report."""
         event = {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value}
         job = steps.split(Split(job=import_id, event=event), self._store)
         cursor = Cursor()
         while True:
             page = steps.page(Page(job=job, cursor=cursor), self._store)
             for place in page.batches:
-                if self._stopping.is_set():
-                    return None
+                yield
                 try:
                     steps.batch(Batch(job=job, phase=page.phase, batch=place), self._store)
                 except BraidError as error:

@@ -27,6 +27,8 @@ _OVERLAP_SHARE = 0.15
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)\]]?\s+|(?<=[。！？])")
 _LEAST_CHARACTERS = 16
+_COUNTED_AT_ONCE = 32_768
+"""Characters of which a tokenizer counts the tokens at once: it takes some 500 bytes for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,11 @@ class Chunker:
         *,
         together: Callable[[Section, Section], bool] = belong_together,
     ) -> None:
-        self._count, self._window, self._together = count, window - _SPARE_TOKENS, together
+        self._count_some, self._window, self._together = count, window - _SPARE_TOKENS, together
+
+    def _count(self, text: str) -> int:
+        starts = range(0, len(text), _COUNTED_AT_ONCE)
+        return sum(self._count_some(text[start : start + _COUNTED_AT_ONCE]) for start in starts)
 
     def chunks(self, document: Document) -> list[Chunk]:
         """Return a document's chunks, in its order; each fits the window with the title and its heading path."""
@@ -190,10 +196,10 @@ class Chunker:
             if tokens <= room:
                 pieces.append(_Piece(text, tokens, offset, glue))
             else:
-                pieces += self._cut_paragraph(text, offset, room, glue)
+                pieces += self._cut_paragraph(text, tokens, offset, room, glue)
         return pieces
 
-    def _cut_paragraph(self, text: str, offset: int, room: int, glue: str) -> list[_Piece]:
+    def _cut_paragraph(self, text: str, count: int, offset: int, room: int, glue: str) -> list[_Piece]:
         """Return a paragraph's lines, its sentences if it has one line, or its words if it has one sentence."""
         for separator, between in ((re.compile(r"\n+"), "\n"), (_SENTENCE, " ")):
             spans = list(_spans(text, separator))
@@ -205,24 +211,24 @@ class Chunker:
                 if tokens <= room:
                     pieces.append(_Piece(part, tokens, offset + at, first, inside=bool(pieces) and between == " "))
                 else:
-                    pieces += self._cut_paragraph(part, offset + at, room, first)
+                    pieces += self._cut_paragraph(part, tokens, offset + at, room, first)
             return pieces
-        return self._cut_words(text, offset, room, glue)
+        return self._cut_words(text, count, offset, room, glue)
 
-    def _cut_words(self, text: str, offset: int, room: int, glue: str) -> list[_Piece]:
+    def _cut_words(self, text: str, count: int, offset: int, room: int, glue: str) -> list[_Piece]:
         """Return parts of a sentence, each a fraction of a chunk so that chunks may overlap by one."""
         least = max(_LEAST_CHARACTERS // 2, 1)
-        waiting, done = [(text, offset)], list[tuple[str, int, int]]()
+        waiting, done = [(text, offset, count)], list[tuple[str, int, int]]()
         target = max(1, room // 6)
         while waiting:
-            following: list[tuple[str, int]] = []
-            for part, at in waiting:
-                tokens = self._count(part)
+            following: list[tuple[str, int, int]] = []
+            for part, at, tokens in waiting:
                 if tokens <= target or len(part) <= least:
                     done.append((part, at, tokens))
                 else:
                     # Straight into as many as are needed: halving a megabyte would count it twenty times over.
-                    following += _cut_evenly(part, at, -(-tokens // target))
+                    cut = _cut_evenly(part, at, -(-tokens // target))
+                    following += [(shorter, begin, self._count(shorter)) for shorter, begin in cut]
             waiting = following
         done.sort(key=lambda one: one[1])
         return [

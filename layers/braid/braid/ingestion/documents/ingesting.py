@@ -26,7 +26,7 @@ from braid.ingestion.documents.files import FoundFile, find
 from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, FolderBegun, FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
-from braid.ingestion.documents.state import FileState, FolderState
+from braid.ingestion.documents.state import COLLECTION, FileState, FolderState, has_uploads
 from braid.ingestion.writing import require_written, write
 from braid.models import Record, Vertex
 from braid.ports.ingestion import WriteRequest, WriteStore
@@ -168,6 +168,11 @@ class _Folder:
             raise InvalidRequest(
                 f"--name: {name!r} was ingested from {self._state.place}; give {self._place} a name of its own, "
                 f"or the same name if it has moved",
+                field="name",
+            )
+        if name == COLLECTION and not self._state.place and has_uploads(store.objects, tenant_id):
+            raise InvalidRequest(
+                f"--name: ids of posted documents begin with {name!r}, and there are some; give this folder another",
                 field="name",
             )
         self._report = FolderDone(name=name)

@@ -144,6 +144,11 @@ def _upload_key(path: str) -> str:
     return f"{UPLOADS}{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"
 
 
+def has_uploads(objects: ObjectStore, tenant_id: str) -> bool:
+    """Return whether any document of the object store was read."""
+    return any(True for _ in objects.list(tenant_id, UPLOADS))
+
+
 def stored_documents(objects: ObjectStore, tenant_id: str) -> Iterator[tuple[str, FileState]]:
     """Yield the documents of a tenant, each with the name of its folder, ordered by folder and path.
 

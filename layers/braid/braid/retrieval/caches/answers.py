@@ -215,6 +215,10 @@ class CacheSource(Protocol):
         """The knowledge graph."""
 
     @property
+    def graph_reader(self) -> KnowledgeGraph:
+        """The knowledge graph, where a write may show a little later."""
+
+    @property
     def fitted(self) -> Fitted:
         """The parameters of fusion, on which answers depend."""
 
@@ -265,9 +269,14 @@ class Caches:
         return ContextCache(namespace, self._generations, fingerprint=self.fingerprint, now=self._source.now)
 
     def graph(self, tenant_id: str) -> KnowledgeGraph:
-        """Return the graph as one stage asks it, behind this process's cache of its answers."""
-        graph, cache = self._source.graph, self._graph_cache
-        return cache.of(graph, tenant_id, self._generations.read(tenant_id)) if cache else graph
+        """Return the graph as one stage asks it, behind this process's cache of its answers.
+
+        The readers are asked only once they show every write that was acknowledged.
+        """
+        cache = self._graph_cache
+        generation = self._generations.read(tenant_id) if cache else None
+        graph = self._source.graph_reader if generation and generation.settled else self._source.graph
+        return cache.of(graph, tenant_id, generation) if cache else graph
 
     def fingerprint(self) -> str:
         """Return what an answer depends on besides question and store: settings, models, fitted parameters."""

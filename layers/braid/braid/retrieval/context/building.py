@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, StoreError
 from braid.models import ContextRole, Filters, Kind, Query, Ranking, earliest
+from braid.models.metadata_filters import typed
 from braid.ranking.scoring import FOREVER
 from braid.retrieval.caches.answers import Retrieved
 from braid.retrieval.context import selection
@@ -98,6 +99,7 @@ def build_context(
     ranking: Ranking = Ranking.RECENCY,
     role: ContextRole | None = None,
     untrusted: bool = False,
+    metadata: object = (),
     nonce: str | None = None,
 ) -> Context:
     """Choose messages to show a model before it answers: of the conversation, of stored records, and of episodes.
@@ -122,6 +124,8 @@ def build_context(
         Role of messages with retrieved text; the settings' when not given.
     untrusted
         Whether records that are marked as not trusted may be shown.
+    metadata
+        Conditions on the metadata of stored records and episodes, as :attr:`braid.models.Filters.metadata` takes them.
     nonce
         Makes the keys of the fences around retrieved text: equal ones for equal answers. Secret from everyone
         who writes records; random when not given.
@@ -144,6 +148,7 @@ def build_context(
             ranking=ranking,
             role=role,
             untrusted=untrusted,
+            metadata=metadata,
         )
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
@@ -246,6 +251,7 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
     if not (request.semantic or request.episodic):
         return _Found()
     _attempt("index", lambda: memory.index)  # opened here, so that no two threads do it at once
+    request = _with_known_kinds(request, memory)
     answer: Answer | None = None
     episodes: list[Record] | None = None
     with ThreadPoolExecutor(2, thread_name_prefix="braid-context") as pool:
@@ -270,6 +276,16 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
         degraded=tuple(degraded),
         anything_left=answer is not None or episodes is not None,
     )
+
+
+def _with_known_kinds(request: ContextRequest, memory: Memory) -> ContextRequest:
+    """Return a request with the values of its conditions as the fields have them; what no field can have is refused."""
+    fields = list(dict.fromkeys(condition.field for condition in request.metadata))
+    kinds = _attempt("the fields' kinds", lambda: memory.index.field_kinds(request.tenant_id, fields)) if fields else {}
+    try:
+        return request.model_copy(update={"metadata": typed(request.metadata, kinds or {})})
+    except InvalidRequest as error:
+        raise InvalidRequest(str(error).removeprefix("filters."), field="metadata") from None
 
 
 def _to_keep(request: ContextRequest, found: _Found, now: datetime) -> Retrieved | None:
@@ -302,7 +318,7 @@ def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) ->
             tenant_id=request.tenant_id,
             top_k=limits.semantic_limit,
             ranking=request.ranking,
-            filters=Filters(kinds=KNOWLEDGE, trusted_only=not request.untrusted),
+            filters=Filters(kinds=KNOWLEDGE, trusted_only=not request.untrusted, metadata=request.metadata),
         )
     )
     if "text" in answer.degraded:
@@ -321,4 +337,5 @@ def _episodic(request: ContextRequest, memory: Memory, limits: ContextLimits, no
         task_id=request.task_id,
         tool_name=request.tool_name,
         trusted_only=not request.untrusted,
+        metadata=request.metadata,
     )

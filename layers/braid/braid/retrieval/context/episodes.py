@@ -15,9 +15,10 @@ from braid.ports.search_index import SearchRequest
 from braid.retrieval.context.selection import episode_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from braid.models import FieldCondition
     from braid.ports.cache import ResilientCache
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
@@ -54,6 +55,7 @@ def search_episodes(
     task_id: str | None = None,
     tool_name: str | None = None,
     trusted_only: bool = False,
+    metadata: Sequence[FieldCondition] = (),
 ) -> list[Record]:
     """Return the newest decisions and tool calls with any of the query's words of more than 3 characters.
 
@@ -65,6 +67,8 @@ def search_episodes(
         Only those of exactly this task, of exactly this tool.
     trusted_only
         Whether those that are marked as not trusted are left out.
+    metadata
+        Conditions on their metadata, of the kinds that its fields have.
 
     Raises
     ------
@@ -79,7 +83,13 @@ def search_episodes(
             tenant_id=tenant_id,
             text=" ".join(words),
             k=limit,
-            filters=Filters(kinds=EPISODES, task_id=task_id, tool_name=tool_name, trusted_only=trusted_only),
+            filters=Filters(
+                kinds=EPISODES,
+                task_id=task_id,
+                tool_name=tool_name,
+                trusted_only=trusted_only,
+                metadata=tuple(metadata),
+            ),
             as_of=now,
             newest_first=True,
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import FailFast, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from braid.models import ContextRole, Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
+from braid.models.metadata_filters import Conditions
 from braid.ranking.scoring import (
     EPISODIC_SHARE,
     RECENCY_FLOOR,
@@ -79,6 +80,8 @@ class ContextQuestion(Frozen):
     """Only episodes of this task."""
     tool_name: Name | None = None
     """Only episodes of this tool."""
+    metadata: Conditions = ()
+    """Conditions on the metadata of what is retrieved, as of a search's ``filters``."""
     working_state: Annotated[bool, Field(strict=True)] = True
     semantic: Annotated[bool, Field(strict=True)] = True
     episodic: Annotated[bool, Field(strict=True)] = True

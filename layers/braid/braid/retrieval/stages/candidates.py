@@ -157,7 +157,7 @@ def meets(record: Record, filters: Filters) -> bool:
         and filters.tool_name in {None, record.tool_name}
         and (record.trusted or not filters.trusted_only)
         and (filters.time_range is None or _is_within(record.timestamp, filters.time_range))
-        and (not filters.metadata or meet(record.metadata, filters.metadata))
+        and (not filters.metadata or meet(record.metadata, filters.metadata, filters.metadata_tests))
     )
 
 

@@ -237,13 +237,14 @@ def fact_results(
         The records that facts are known from, by id, as far as they could be read.
     """
     asked, as_of = question.asked if question else Asked.ONE, query.as_of or now
+    conditions = _of_evidence(query)
     results = []
     for group in groups:
-        kept = [hit for hit in group.hits if _allowed(hit, query, records, as_of)]
+        kept = [hit for hit in group.hits if _allowed(hit, conditions, records, as_of)]
         if kept:
             unread, count = group.count - len({hit.id for hit in group.hits}), len({hit.id for hit in kept})
             # Of facts that are counted and not read nobody knows whether their evidence meets the conditions.
-            exact = not unread or (len(kept) == len(group.hits) and not _of_evidence(query).restrict)
+            exact = not unread or (len(kept) == len(group.hits) and not conditions.restrict)
             counted = {"count": count + unread} if exact else {"count": count, "complete": False}
             left = group.model_copy(update={"hits": tuple(kept), **counted})
             results.append(_result(left, query, asked, records, now))
@@ -262,9 +263,8 @@ def _of_evidence(query: Query) -> Filters:
     return query.filters.model_copy(update={"kinds": (), "entity_types": ()})
 
 
-def _allowed(hit: GraphHit, query: Query, records: Mapping[str, Record], as_of: datetime) -> bool:
+def _allowed(hit: GraphHit, conditions: Filters, records: Mapping[str, Record], as_of: datetime) -> bool:
     """Whether the records that a fact is known from may be answers; without any, whether nothing is asked of them."""
-    conditions = _of_evidence(query)
     known = [records[one] for one in hit.path.evidence if one is not None and one in records]
     if not known and (conditions.time_range or conditions.task_id or conditions.tool_name or conditions.metadata):
         return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Fusion, Mode, Result, Source, Strategy, earliest
+from braid.models import Answer, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import best_scores, fuse, words_share
@@ -35,10 +35,12 @@ from braid.retrieval.stages.results_and_citations import (
     runners_up,
     shortened,
 )
+from braid.telemetry import names
+from braid.telemetry.recording import operation
 from braid.understanding.planning import DEFAULT_PARAMETERS, adaptive_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import FacetValue, FusionParameters, GraphHit, Hit, Weights
@@ -74,8 +76,14 @@ def run(
     schema_version: int | None,
     limits: Limits,
     drifted: DriftedRecords | None = None,
+    uses: Callable[[str], Mapping[str, float]] | None = None,
 ) -> Answer:
     """Return the answer. Records of an older schema go to the re-embedding queue through ``drifted``.
+
+    Parameters
+    ----------
+    uses
+        Returns how often a tenant's records were used; asked for the ranking profile ``memory`` alone.
 
     Raises
     ------
@@ -145,7 +153,8 @@ def run(
         sending.wait()
     rerank_ms = watch.ms()
     facts = fact_results(groups, request.query, request.plan.facts, kept.evidence, now=now)
-    results, left, steady = _results(request, ranked, facts, now)
+    used = uses(request.query.tenant_id) if uses and request.query.ranking is Ranking.MEMORY else {}
+    results, left, steady = _results(request, ranked, facts, now, used)
     facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
     degraded = list(dict.fromkeys([*degraded, *facets_lost]))
     related = related_entities(request, results)
@@ -351,7 +360,12 @@ def _rerank(
     first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
     texts = [item.record.text_from(item.candidate.part_start) for item in first]
     try:
-        scores = reranker.rerank(request.query.text, texts, timeout_s=limits.rerank_timeout_s)
+        with operation(
+            f"{names.RERANK} {reranker.name}",
+            {names.OPERATION: names.RERANK, names.MODEL: reranker.name, names.TEXTS: len(texts)},
+            duration=names.OPERATION_DURATION,
+        ):
+            scores = reranker.rerank(request.query.text, texts, timeout_s=limits.rerank_timeout_s)
     except RerankFailed as error:
         _LOG.warning("rerank lost: %s (about $%.6f)", error, error.cost_usd)
         return _placeholders(ranked), True, error.cost_usd
@@ -371,14 +385,15 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
 
 
 def _results(
-    request: FuseRequest, ranked: Sequence[Ranked], facts: Sequence[Result], now: datetime
+    request: FuseRequest, ranked: Sequence[Ranked], facts: Sequence[Result], now: datetime, uses: Mapping[str, float]
 ) -> tuple[list[Result], list[Placed], datetime]:
     """Score by the ranking profile; return the first ``top_k``, the rest in order, and until when age keeps that order.
 
     Facts are ranked among the records by their score, and before those that have the same.
     """
     query = request.query
-    most_read = max((item.record.access_count for item in ranked), default=0)
+    used = {item.record.id: item.record.access_count + uses.get(item.record.id, 0.0) for item in ranked}
+    most_used = max(used.values(), default=0.0)
     scored: list[tuple[float, int, float, Ranked | Result]] = [
         (-fact.final, place - len(facts), fact.recency, fact) for place, fact in enumerate(facts)
     ]
@@ -393,7 +408,7 @@ def _results(
             at=at,
             now=now,
             importance=record.importance,
-            access=record.access_count / most_read if most_read else 0.0,
+            access=used[record.id] / most_used if most_used else 0.0,
             hops=0
             if candidate.vector_score is not None or candidate.lexical_score is not None
             else min((len(path.types) for path in candidate.paths), default=0),

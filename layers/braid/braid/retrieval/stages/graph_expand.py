@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from braid.models import GraphConstraint, Plan, Query
     from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.retrieval.stages.linking_and_seeds import UnknownWords
     from braid.retrieval.stages.states import FactGroup, Searched
 
 _LOG = logging.getLogger(__name__)
@@ -38,9 +39,22 @@ FACTS_UNTIL_S = 4.0
 _WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
 
 
-def run(request: GraphRequest, *, graph: KnowledgeGraph, now: datetime, budget: Budget) -> GraphFound:
-    """Answer one graph operation. Each kind of call to the graph is made at most once, whatever the number of seeds."""
-    walk = _Walk(graph, request.query, request.plan, request.query.as_of or now, budget)
+def run(
+    request: GraphRequest,
+    *,
+    graph: KnowledgeGraph,
+    now: datetime,
+    budget: Budget,
+    unknown_words: UnknownWords | None = None,
+) -> GraphFound:
+    """Answer one graph operation. Each kind of call to the graph is made at most once, whatever the number of seeds.
+
+    Parameters
+    ----------
+    unknown_words
+        Returns which words no text has, as of :func:`~braid.retrieval.stages.linking_and_seeds.linked_names`.
+    """
+    walk = _Walk(graph, request, now, budget, unknown_words)
     match request.operation:
         case GraphOperation.LINK:
             found = walk.link()
@@ -105,11 +119,19 @@ def expansion_for(
 class _Walk:
     """One tenant's graph, asked for one question."""
 
-    def __init__(self, graph: KnowledgeGraph, query: Query, plan: Plan, as_of: datetime, budget: Budget) -> None:
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        request: GraphRequest,
+        now: datetime,
+        budget: Budget,
+        unknown_words: UnknownWords | None,
+    ) -> None:
+        query = request.query
         # Of what is reached, filters leave out a part that nobody knows before: so more is asked for.
-        budget = replace(budget, limit=MOST_REACHED) if query.filters.restrict else budget
-        self.graph, self.query, self.plan, self.as_of, self.budget = graph, query, plan, as_of, budget
-        self.watch = Stopwatch()
+        self.budget = replace(budget, limit=MOST_REACHED) if query.filters.restrict else budget
+        self.graph, self.query, self.plan, self.as_of = graph, query, request.plan, query.as_of or now
+        self.watch, self._unknown_words = Stopwatch(), unknown_words
 
     def link(self) -> GraphFound:
         """Find the question's names, the records that mention them, and what is reached from them by intent."""
@@ -273,9 +295,14 @@ class _Walk:
         return found.model_copy(update={"hits": (*found.hits, *mentions), "truncated": truncated})
 
     def _links(self) -> list[EntityLink]:
-        query = self.query
-        trusted_only = query.filters.trusted_only
-        return linked_names(self.graph, query.tenant_id, query.text, as_of=self.as_of, trusted_only=trusted_only)
+        return linked_names(
+            self.graph,
+            self.query.tenant_id,
+            self.query.text,
+            as_of=self.as_of,
+            trusted_only=self.query.filters.trusted_only,
+            unknown_words=self._unknown_words,
+        )
 
     def _mentions(self, entities: tuple[str, ...]) -> ExpandRequest:
         return ExpandRequest(

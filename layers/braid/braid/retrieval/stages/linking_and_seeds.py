@@ -11,17 +11,20 @@ from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.fusion import best_scores, least_scores, sum_of_texts, words_share
 from braid.ranking.scoring import clamp
 from braid.understanding import names
-from braid.understanding.names import SHORTENED, LookupKey, is_form, lookup_keys
+from braid.understanding.names import MISSPELT, SHORTENED, LookupKey, is_form, lookup_keys
 from braid.understanding.planning import DEFAULT_PARAMETERS
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
+    from typing import TypeAlias
 
     from braid.models import FusionParameters, Hit, Query, TenantId
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.states import GraphFound, Searched
+
+    UnknownWords: TypeAlias = Callable[[TenantId, Sequence[str]], frozenset[str]]
 
 
 MAX_LINKS = 10
@@ -43,28 +46,49 @@ class Budget:
 
 
 def linked_names(
-    graph: KnowledgeGraph, tenant_id: TenantId, question: str, *, as_of: datetime, trusted_only: bool = False
+    graph: KnowledgeGraph,
+    tenant_id: TenantId,
+    question: str,
+    *,
+    as_of: datetime,
+    trusted_only: bool = False,
+    unknown_words: UnknownWords | None = None,
 ) -> list[EntityLink]:
     """Return the entities that a question names, the best match first, each once and at most ten.
 
     One look-up of the graph. ``phrase`` is as the question has it, ``score`` how well it matched: a name 1, an alias
     .9, less for another form of a name. ``certainty`` says how surely the words are meant as a name. A form that
     several names share is left out; so is every form of words that are part of a name found as it is written. What a
-    name is shortened to is linked beside a vertex of just that name, unless that has a record of its own.
+    name is shortened to is linked beside a vertex of just that name, unless that has a record of its own. Words that
+    explain nothing else are read as a name that one letter tells them apart from, if they are in no text.
+
+    Parameters
+    ----------
+    unknown_words
+        Returns which of some words no text of a tenant has; asked only where words may be misspelt. None: all of them.
     """
     asked = lookup_keys(question)
     if not asked:
         return []
     found = graph.link(tenant_id, list(asked), as_of=as_of, limit=MAX_LOOKED_UP, trusted_only=trusted_only)
     exact = [link for link in found if not is_form(link.phrase) and asked[link.phrase].share == 1.0]
+    misspelt = [link for link in found if link.phrase[0] == MISSPELT]
     # What was cut off is not known, so that nothing can be said of how many names share a form.
-    forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link not in exact]
+    forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link not in exact + misspelt]
     described = {link.phrase for link in exact if link.has_record}
     beside = [link for link in forms if link.phrase[0] == SHORTENED and asked[link.phrase].phrase not in described]
     others = [link for link in forms if link.phrase[0] != SHORTENED]
     kept = names.longest_match(question, [*exact, *_in_words(_of_one_name(beside, asked), asked)])
     taken = {word for link in kept for word in link.phrase.split()}
     free = [link for link in _in_words(_of_one_name(others, asked), asked) if taken.isdisjoint(link.phrase.split())]
+    if misspelt and len(found) < MAX_LOOKED_UP:
+        explained = {asked[link.phrase].phrase for link in found if link.phrase[0] != MISSPELT}
+        misspelt = [
+            link.model_copy(update={"misspelt": True})
+            for link in _in_words(_of_one_name(misspelt, asked), asked)
+            if link.phrase not in explained and taken.isdisjoint(link.phrase.split())
+        ]
+        free += _in_no_text(misspelt, tenant_id, unknown_words)
     best: dict[str, EntityLink] = {}
     for link in (*kept, *names.longest_match(question, free)):
         # The best comes first: an entity named twice, by name and by alias, is linked by its name.
@@ -73,6 +97,15 @@ def linked_names(
         link.altered(certainty=names.name_certainty(question, link.phrase))
         for link in sorted(best.values(), key=lambda link: -link.score)[:MAX_LINKS]
     ]
+
+
+def _in_no_text(
+    links: Sequence[EntityLink], tenant_id: TenantId, unknown_words: UnknownWords | None
+) -> list[EntityLink]:
+    """Keep the links of phrases that have a word which no text of the tenant has."""
+    words = list(dict.fromkeys(word for link in links for word in link.phrase.split()))
+    unknown = unknown_words(tenant_id, words) if words and unknown_words else frozenset(words)
+    return [link for link in links if not unknown.isdisjoint(link.phrase.split())]
 
 
 def _of_one_name(links: Sequence[EntityLink], asked: dict[str, LookupKey]) -> list[EntityLink]:

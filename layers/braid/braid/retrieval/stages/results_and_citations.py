@@ -96,7 +96,12 @@ def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[R
         named |= {link.entity_id: link for link in request.expanded.links}
     related = {
         identity: RelatedEntity(
-            id=identity, name=link.name, entity_type=link.entity_type, linked=True, certainty=link.certainty
+            id=identity,
+            name=link.name,
+            entity_type=link.entity_type,
+            linked=True,
+            certainty=link.certainty,
+            misspelt=link.phrase if link.misspelt else None,
         )
         for identity, link in named.items()
     }

@@ -13,8 +13,9 @@ from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, page_of
+from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of
 from braid.ranking.graph_walks import answer_query
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _TENANTS_IN_MEMORY = 32
 
 
+@store_calls("sqlite")
 class EmbeddedKnowledgeGraph:
     """Vertices and edges in SQLite, walked in memory; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
@@ -48,6 +50,7 @@ class EmbeddedKnowledgeGraph:
         self._lock = threading.Lock()
         self._loading: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
+        self._types: OrderedDict[str, GraphTypes] = OrderedDict()
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
@@ -127,6 +130,22 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return []
             return rows.read_edges(connection, tenant, tenant_id, ids=ids, evidence=evidence, types=types)
+
+    def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:
+        """Return the types of the rows; those of an earlier look while these have all that are wanted."""
+        with self._lock:
+            known = self._types.get(tenant_id)
+        if known is not None and wanted.are_among(known):
+            return known
+        with self._store.read() as connection:
+            tenant = self._store.tenant_number(connection, tenant_id)
+            known = GraphTypes() if tenant is None else rows.read_types(connection, tenant)
+        if not self._store.in_transaction:  # what it wrote may yet be rolled back
+            with self._lock:
+                self._types[tenant_id] = known
+                while len(self._types) > _TENANTS_IN_MEMORY:
+                    self._types.popitem(last=False)
+        return known
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
         """Return the next page of vertices in the order of their ids, each page of the store's present state."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import MENTIONS, EntityLink, Relationship, Vertex
-from braid.understanding.names import match_score, stored_forms
+from braid.ports.knowledge_graph import GraphTypes
+from braid.understanding.names import is_form, match_score, stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def link(
     matches = sorted(
         (-match_score(name, is_name=not is_alias), -len(name), name, is_alias)
         for name in dict.fromkeys(names)
-        for is_alias in (False, True)
+        for is_alias in {is_form(name), True}
     )
     classes: dict[tuple[float, int], int] = {}  # equally good ones, which the ids of the entities order
     asked = [
@@ -289,6 +290,13 @@ def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, i
     )
     found = {row[0]: _vertex(tenant_id, row) for row in rows}
     return [found[vertex_id] for vertex_id in dict.fromkeys(ids) if vertex_id in found]
+
+
+def read_types(connection: sqlite3.Connection, tenant: int) -> GraphTypes:
+    """Return the types of a tenant's vertices and edges."""
+    vertices = connection.execute("SELECT DISTINCT entity_type FROM vertices WHERE tenant = ?", (tenant,))
+    edges = connection.execute("SELECT DISTINCT type FROM edges WHERE tenant = ?", (tenant,))
+    return GraphTypes(frozenset(kind for (kind,) in vertices), frozenset(kind for (kind,) in edges))
 
 
 def read_vertices_after(

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING
 from braid.deadline import within
 from braid.engines.embedded.files import interrupted_in_time
 from braid.engines.embedded.generations import Generation, GenerationCache, change
-from braid.engines.embedded.search import bm25, rows
+from braid.engines.embedded.search import rows
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, check_vectors
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
 
+    from braid.engines.embedded.search.bm25 import WordScores
     from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.search.hnsw_graph import HnswGraph
     from braid.engines.embedded.search.knn import NearRecord
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _GRAPHS_IN_MEMORY = 32
 
 
+@store_calls("sqlite")
 class EmbeddedSearchIndex:
     """Records in SQLite, words in FTS5, vectors in HNSW; implements :class:`braid.ports.search_index.SearchIndex`.
 
@@ -63,6 +66,7 @@ class EmbeddedSearchIndex:
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], HnswGraph] = OrderedDict()
+        self._words: WordScores | None = None
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
 
     def upsert(self, records: Sequence[Record]) -> None:
@@ -157,8 +161,12 @@ class EmbeddedSearchIndex:
         if request.embedding is not None:
             vector, superseded = self._nearest(connection, tenant, row_filter, request.embedding, k)
         if request.text:
+            from braid.engines.embedded.search import bm25
+
+            if self._words is None:
+                self._words = bm25.WordScores(self._store)
             lexical, superseded_too = bm25.search(
-                connection, tenant, request.text, row_filter, k, newest_first=request.newest_first
+                connection, self._words, tenant, request.text, row_filter, k=k, newest_first=request.newest_first
             )
             superseded = superseded | superseded_too
         return vector, lexical, superseded
@@ -227,6 +235,15 @@ class EmbeddedSearchIndex:
             tenant = self._store.tenant_number(connection, tenant_id)
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
+    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some words no record of the tenant has."""
+        from braid.engines.embedded.search import bm25
+
+        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
+            tenant = self._store.tenant_number(connection, tenant_id)
+            known = () if tenant is None else (word for word in words if bm25.is_known(connection, tenant, word))
+            return frozenset(words) - frozenset(known)
+
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
         with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
@@ -248,10 +265,9 @@ class EmbeddedSearchIndex:
         """Return the most frequent values of each field among the records that a search is among."""
         with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
             tenant = self._store.tenant_number(connection, request.tenant_id)
-            if tenant is None or request.ids == ():
+            if tenant is None or not fields or request.ids == ():
                 return {}
-            row_filter = to_sql(request, tenant)
-            return {field: rows.count_values(connection, row_filter, field) for field in fields}
+            return rows.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))
 
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not; optional."""

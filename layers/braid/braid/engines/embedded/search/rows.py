@@ -366,26 +366,31 @@ def field_kinds(connection: sqlite3.Connection, tenant: int, field: str) -> froz
     )
 
 
-def count_values(connection: sqlite3.Connection, row_filter: RowFilter, field: str) -> tuple[FacetValue, ...]:
-    """Return the most frequent values of a field among the valid records that pass a filter."""
-    start, end = span_of(field)
-    # No kind sorts between the terms that order dates: they are one range to leave out.
-    moments = span_of(field, MOMENT_KIND)
-    counted = connection.execute(
-        "SELECT m.term, count(*) FROM metadata AS m CROSS JOIN records AS r ON r.number = m.record"  # noqa: S608 - bound values only
-        " WHERE m.tenant = :tenant AND m.term >= :start AND m.term < :end"
-        f" AND NOT (m.term >= :first_moment AND m.term < :after_moments) AND {row_filter.where} AND {VALID}"
-        " GROUP BY m.term ORDER BY count(*) DESC, m.term LIMIT :most",
-        {
-            **row_filter.values,
-            "start": start,
-            "end": end,
-            "first_moment": moments.start,
-            "after_moments": moments.end,
-            "most": FACET_VALUES,
-        },
-    ).fetchall()
-    return tuple(FacetValue(value=value_of(term), count=count) for term, count in counted)
+def count_values(
+    connection: sqlite3.Connection, row_filter: RowFilter, fields: Sequence[str]
+) -> dict[str, tuple[FacetValue, ...]]:
+    """Return the most frequent values of fields among the valid records that pass a filter, which is asked once."""
+    values: dict[str, str | int] = {**row_filter.values, "most": FACET_VALUES}
+    passing = f"SELECT r.number AS number FROM records AS r WHERE {row_filter.where} AND {VALID}"  # noqa: S608 - bound values only
+    # Without conditions each record is looked up: reading all of them may cost more than the fields' values.
+    passes = "m.record IN passing" if row_filter.narrow else f"EXISTS ({passing} AND r.number = m.record)"
+    selects: list[str] = []
+    for number, field in enumerate(fields):
+        # No kind sorts between the terms that order dates: they are one range to leave out.
+        spans = {"all": span_of(field), "moments": span_of(field, MOMENT_KIND)}
+        for name, span in spans.items():
+            values |= {f"{name}_from_{number}": span.start, f"{name}_until_{number}": span.end}
+        selects.append(
+            f"SELECT {number}, term, times FROM (SELECT m.term AS term, count(*) AS times FROM metadata AS m"  # noqa: S608 - bound values only
+            f" WHERE m.tenant = :tenant AND m.term >= :all_from_{number} AND m.term < :all_until_{number}"
+            f" AND NOT (m.term >= :moments_from_{number} AND m.term < :moments_until_{number}) AND {passes}"
+            " GROUP BY m.term ORDER BY count(*) DESC, m.term LIMIT :most)"
+        )
+    counted = connection.execute(f"WITH passing AS MATERIALIZED ({passing}) {' UNION ALL '.join(selects)}", values)
+    found: dict[str, list[FacetValue]] = {field: [] for field in fields}
+    for number, term, times in counted:
+        found[fields[number]].append(FacetValue(value=value_of(term), count=times))
+    return {field: tuple(each) for field, each in found.items()}
 
 
 def first_to_begin(

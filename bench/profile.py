@@ -1,0 +1,224 @@
+"""Where a question's time goes: each stage and named step in a warm process, without caches, and its memory.
+
+Of each question the least of some passes counts, as nothing but the machine's other work makes a pass slower, and of
+the questions the median. *CPU* is the time of the thread that ran a step, of the whole question that of the process.
+Steps lie inside stages and in one another, so that they do not add up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from braid.app import Application
+from braid.models import Hints, Query, RerankerKind, Strategy
+from braid.retrieval import pipeline
+from braid.settings import Settings
+
+from braid_cli.datasets.ingest import ingest
+from braid_cli.evaluation.metrics import percentile
+from braid_cli.evaluation.run import isolated_engines, read_judged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+PASSES = 3
+WAYS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "plain hybrid": {"hints": Hints(strategy=Strategy.SEMANTIC), "reranker": RerankerKind.NONE},
+}
+"""Ways of answering, with the fields of the question that choose each."""
+QUESTION, EMBED, BEYOND = "question", "embed", "beyond the encoder"
+STAGES = ("plan", EMBED, "vector_search", "graph_expand", "fuse_rerank")
+_EMBEDDED, _STAGES = "braid.engines.embedded", "braid.retrieval.stages"
+STEPS = {
+    "tokenise": "tokenizers:Tokenizer.encode_batch",
+    "run the encoder": "onnxruntime:InferenceSession.run",
+    "search": f"{_EMBEDDED}.search.index:EmbeddedSearchIndex.search",
+    "words": f"{_EMBEDDED}.search.bm25:search",
+    "vectors": f"{_EMBEDDED}.search.knn:search",
+    "compare vectors": f"{_EMBEDDED}.search.hnsw_graph:HnswGraph.nearest",
+    "link names": f"{_STAGES}.graph_expand:linked_names",
+    "look names up": f"{_EMBEDDED}.graph.knowledge_graph:EmbeddedKnowledgeGraph.link",
+    "facts": f"{_STAGES}.graph_expand:find_facts",
+    "walk": f"{_EMBEDDED}.graph.knowledge_graph:EmbeddedKnowledgeGraph.expand",
+    "propagate": f"{_EMBEDDED}.graph.knowledge_graph:EmbeddedKnowledgeGraph.propagate",
+    "PageRank, order, paths": "braid.ranking.pagerank:personalised_pagerank",
+    "fuse": f"{_STAGES}.fuse_rerank:fuse",
+    "read candidates": f"{_STAGES}.fuse_rerank:hydrate",
+    "read records": f"{_EMBEDDED}.search.index:EmbeddedSearchIndex.get_many",
+    "coherence": f"{_STAGES}.fuse_rerank:cohere",
+    "results, excerpts": f"{_STAGES}.fuse_rerank:_results",
+    "confidence": f"{_STAGES}.fuse_rerank:confidence",
+}
+"""By step: the module and the name in it of the function that is timed."""
+
+
+@dataclass
+class Spent:
+    """Milliseconds of one question by step."""
+
+    wall: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    cpu: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    calls: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def timed(
+        self, name: str, call: Callable[..., Any], clock: Callable[[], float] = time.thread_time
+    ) -> Callable[..., Any]:
+        """Return a function that adds to this what a call takes."""
+
+        @wraps(call)
+        def run(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as the function
+            began, began_cpu = time.perf_counter(), clock()
+            try:
+                return call(*arguments, **named)
+            finally:
+                self.cpu[name] += (clock() - began_cpu) * 1_000
+                self.wall[name] += (time.perf_counter() - began) * 1_000
+                self.calls[name] += 1
+
+        return run
+
+    def take(self) -> Spent:
+        """Return what was added since the last time, with the time beyond the encoder."""
+        taken = Spent(dict(self.wall), dict(self.cpu), dict(self.calls))
+        for kept in (taken.wall, taken.cpu):
+            kept[BEYOND] = kept.get(QUESTION, 0.0) - kept.get(EMBED, 0.0)
+        for own in (self.wall, self.cpu, self.calls):
+            own.clear()
+        return taken
+
+
+def measure(folder: Path, way: str, passes: int = PASSES) -> dict[str, Any]:
+    """Ask a dataset's judged questions in a process of its own; the dataset is ingested before where it is not yet."""
+    application = Application(Settings())
+    dataset = read_judged(folder, application)
+    with closing(isolated_engines(dataset, application)) as own:
+        ingest(dataset, own)
+        task = {
+            "home": str(own.settings.home),
+            "models": str(own.settings.models_path()),
+            "tenant": dataset.tenant_id,
+            "texts": [judged.query.text for judged in dataset.judged],
+            "way": way,
+            "passes": passes,
+        }
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.profile"], input=json.dumps(task), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return {"dataset": dataset.name, "records": len(dataset.records), **json.loads(done.stdout)}
+
+
+def profile(task: dict[str, Any]) -> dict[str, Any]:
+    """Answer questions and return the figures of each step, in the order of :data:`STEPS`, and the memory in MiB."""
+    settings = Settings(home=Path(task["home"]), models_dir=Path(task["models"])).uncached()
+    queries = [Query(text=text, tenant_id=task["tenant"], **WAYS[task["way"]]) for text in task["texts"]]
+    least: dict[int, Spent] = {}
+    with closing(Application(settings)) as application, ExitStack() as stack:
+        pipeline.answer(queries[0], application)
+        spent = Spent()
+        _patch(spent, application, stack)
+        ask = spent.timed(QUESTION, lambda query: pipeline.answer(query, application), time.process_time)
+        for _ in range(task["passes"]):
+            for number, query in enumerate(queries):
+                ask(query)
+                taken = spent.take()
+                known = least.setdefault(number, taken)
+                for ours, theirs in ((known.wall, taken.wall), (known.cpu, taken.cpu)):
+                    ours |= {name: min(theirs[name], ours.get(name, theirs[name])) for name in theirs}
+    return {"way": task["way"], "questions": len(queries), "steps": _figures(list(least.values())), **_memory()}
+
+
+def _patch(spent: Spent, application: Application, stack: ExitStack) -> None:
+    for stage in STAGES:
+        stack.enter_context(patch.object(application, stage, spent.timed(stage, getattr(application, stage))))
+    for step, where in STEPS.items():
+        owner, name = resolve(where)
+        stack.enter_context(patch.object(owner, name, spent.timed(step, getattr(owner, name))))
+
+
+def resolve(where: str) -> tuple[Any, str]:
+    """Return the module or class that has a function of :data:`STEPS`, and its name there."""
+    module, _, names = where.partition(":")
+    owner: Any = importlib.import_module(module)
+    *classes, name = names.split(".")
+    for each in classes:
+        owner = getattr(owner, each)
+    getattr(owner, name)
+    return owner, name
+
+
+def _figures(asked: Sequence[Spent]) -> dict[str, dict[str, float]]:
+    def p50(values: Iterator[float]) -> float:
+        return round(percentile(sorted(values), 50), 2)
+
+    return {
+        name: {
+            "cpu_ms": p50(one.cpu.get(name, 0.0) for one in asked),
+            "wall_ms": p50(one.wall.get(name, 0.0) for one in asked),
+            "calls": p50(one.calls.get(name, 0) for one in asked),
+        }
+        for name in (QUESTION, BEYOND, *STAGES, *STEPS)
+        if any(name in one.wall for one in asked)
+    }
+
+
+def _memory() -> dict[str, float]:
+    found = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines())
+    return {
+        name: round(int(found[key].split()[0]) / 1_024, 1)
+        for name, key in (("resident_mb", "VmRSS"), ("own_mb", "RssAnon"), ("peak_mb", "VmHWM"))
+    }
+
+
+def as_markdown(measured: Sequence[dict[str, Any]]) -> str:
+    """Return one table a dataset and way of answering."""
+    return "\n".join(line for run in measured for line in (*_table(run), ""))
+
+
+def _table(run: dict[str, Any]) -> list[str]:
+    head = f"{run['dataset']}, {run['way']}: {run['records']:,} records, {run['questions']} questions; resident"
+    return [
+        f"{head} {run['resident_mb']:.0f} MiB, of it no file's {run['own_mb']:.0f}, peak {run['peak_mb']:.0f}",
+        "",
+        "| p50 | CPU ms | wall ms | calls |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {'' if name in {QUESTION, BEYOND} else '· ' if name in STAGES else '· · '}{name} |"
+            f" {one['cpu_ms']:.2f} | {one['wall_ms']:.2f} | {one['calls']:.0f} |"
+            for name, one in run["steps"].items()
+        ),
+    ]
+
+
+def command(arguments: Sequence[str]) -> None:
+    """Run ``python -m bench profile``."""
+    parser = argparse.ArgumentParser(prog="python -m bench profile", description=__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a dataset with judged questions")
+    parser.add_argument("--way", choices=WAYS, action="append", help="(both)")
+    parser.add_argument("--passes", type=int, default=PASSES, help="over the questions (%(default)s)")
+    options = parser.parse_args(arguments)
+    for folder in options.folders:
+        for way in options.way or WAYS:
+            sys.stdout.write(as_markdown([measure(folder, way, options.passes)]) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        command(sys.argv[1:])
+    else:
+        sys.stdout.write(json.dumps(profile(json.load(sys.stdin))))

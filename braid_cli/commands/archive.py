@@ -1,0 +1,78 @@
+"""``braid export`` and ``braid import``: a whole tenant as an archive, and back, into the same or another engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
+from braid_cli.question import check_tenant
+from braid_cli.terminal import complain, counted, examples, open_engines, out, print_json, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from braid.ingestion.archive import Kind
+
+app = typer.Typer()
+Folder = Annotated[Path, typer.Argument(help="Folder of the archive.", metavar="DIR")]
+
+
+@app.command(name="export", epilog=examples("braid export acme-archive --tenant acme"))
+def export(
+    folder: Folder,
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    vectors: Annotated[
+        bool, typer.Option(help="With vectors; without, the import embeds all texts again.", metavar=FLAG)
+    ] = True,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write all records, the graph and the schema versions of a tenant into a folder; again, and it goes on."""
+    from braid.ingestion.archive import export_tenant
+
+    check_tenant(tenant)
+    with progress("exporting", quiet=as_json) as tell:
+        manifest = export_tenant(tenant, open_engines(engine), folder, vectors=vectors, tell=tell)
+    if as_json:
+        print_json({"tenant_id": tenant, "changed": manifest.changed, "counts": manifest.counts()})
+    else:
+        out.print(f"{tenant}: exported {_said(manifest.counts())}")
+    if manifest.changed:
+        complain("the tenant was written to meanwhile: this is not the copy of one moment", style="yellow")
+
+
+@app.command(name="import", epilog=examples("braid import acme-archive", "braid import acme-archive --engine aws"))
+def import_(
+    folder: Folder,
+    *,
+    tenant: Annotated[
+        str | None, typer.Option(help="Whose data it becomes; that of the archive when left out.", metavar="NAME")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the encoder.", metavar="N")] = None,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write an archive into a tenant and compare what is stored then with it; again, and it goes on."""
+    from braid.ingestion.archive_import import import_tenant
+
+    if tenant is not None:
+        check_tenant(tenant)
+    with progress("importing", quiet=as_json) as tell:
+        done = import_tenant(folder, open_engines(engine), tenant_id=tenant, threads=threads, tell=tell)
+    if as_json:
+        print_json(done.model_dump(mode="json"))
+        return
+    more = {"embedded here": done.embedded, "stored already": done.unchanged, "without an end left out": done.left_out}
+    notes = "".join(f", {number} {what}" for what, number in more.items() if number)
+    out.print(f"{done.tenant_id}: imported and compared {_said(done.counts)}{notes}")
+    for kind, value in done.hashes.items():
+        out.print(f"  {kind.value} {value}")
+
+
+def _said(counts: Mapping[Kind, int]) -> str:
+    ones = {"records": ("record",), "vertices": ("vertex", "vertices"), "relationships": ("relationship",)}
+    return ", ".join(counted(number, *ones[kind.value]) for kind, number in counts.items())

@@ -1,0 +1,261 @@
+"""Archives of whole tenants: a folder of JSON lines with a manifest, written from one deployment and read into another.
+
+What is stored is copied as it is, past the checks and the embedding of a write: records with their vectors, times,
+trust and metadata, vertices, relationships, what was found in texts, schema versions. So an archive is a backup, and
+the way from one engine to the other. Not in it: files, memberships, jobs, the audit log and cached answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from braid.errors import DatasetError
+from braid.models import Frozen, Record, Relationship, TenantId, Timestamp, Vertex
+from braid.ports.ingestion import WriteStore
+from braid.ports.schema_registry import SchemaVersion
+from braid.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from braid.ports.cache import ResilientCache
+
+MANIFEST: Final = "manifest.json"
+FORMAT: Final = 1
+PART_BYTES: Final = 64 * 1024 * 1024
+"""After which a part ends; an export that was interrupted goes on behind its last whole part."""
+PAGE: Final = 200
+"""Items that are in memory together."""
+_MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
+Item = Record | Vertex | Relationship
+Told = Callable[[int, int], None]
+"""Called with the number of items done and the number of all, as far as that is known."""
+
+
+class Kind(StrEnum):
+    """What a part holds, in the order of an import: relationships need their ends."""
+
+    RECORDS = "records"
+    VERTICES = "vertices"
+    RELATIONSHIPS = "relationships"
+
+
+class Part(Frozen):
+    """One file of an archive."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^(records|vertices|relationships)-[0-9]{6}\.jsonl$")]
+    items: Annotated[int, Field(ge=1)]
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+    @property
+    def kind(self) -> Kind:
+        """What it holds."""
+        return Kind(self.name.partition("-")[0])
+
+
+class Manifest(Frozen):
+    """What an archive holds, and how far its export is."""
+
+    format: int = FORMAT
+    braid: str = __version__
+    tenant_id: TenantId
+    vectors: bool
+    begun_at: Timestamp
+    generation: int | None
+    """The tenant's write generation at the begin; None where none is kept."""
+    schemas: tuple[SchemaVersion, ...] = ()
+    parts: tuple[Part, ...] = ()
+    after: str | None = None
+    """Cursor behind the last part, of the store whose turn it is."""
+    stage: Annotated[int, Field(ge=0, le=2)] = 0
+    """0 while records are written, 1 while the graph is, 2 at the end."""
+    changed: bool = False
+    """Whether the tenant was written to meanwhile, so that it is not the copy of one moment."""
+
+    def counts(self) -> dict[Kind, int]:
+        """Return the number of items of each kind."""
+        return {kind: sum(part.items for part in self.parts if part.kind is kind) for kind in Kind}
+
+
+class ArchiveStore(WriteStore, Protocol):
+    """All stores that an archive is made of, such as :func:`braid.app.application` returns."""
+
+    @property
+    def cache(self) -> ResilientCache:
+        """The cache, which counts the writes of a tenant."""
+
+
+def export_tenant(
+    tenant_id: str, store: ArchiveStore, folder: Path, *, vectors: bool = True, tell: Told | None = None
+) -> Manifest:
+    """Write a tenant's archive into a folder that is empty, or holds one whose export was interrupted.
+
+    Raises
+    ------
+    DatasetError
+        If the folder holds something else, or a whole archive.
+    StoreError
+        As the engines; repeating the export goes on.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = _begun(tenant_id, store, folder, vectors=vectors)
+    total = store.index.stats(tenant_id).records
+
+    def keep(changes: Mapping[str, object], parts: Iterable[Part] = ()) -> None:
+        nonlocal manifest
+        manifest = manifest.model_copy(update={**changes, "parts": (*manifest.parts, *parts)})
+        _write_whole(folder / MANIFEST, manifest.model_dump_json(indent=1).encode())
+        if tell:
+            counts = manifest.counts()
+            tell(sum(counts.values()), total + counts[Kind.VERTICES] + counts[Kind.RELATIONSHIPS])
+
+    while manifest.stage < len(_STAGES):
+        parts, after = _write_parts(folder, manifest, _STAGES[manifest.stage](tenant_id, store, manifest))
+        stage = manifest.stage if after else manifest.stage + 1
+        changed = stage == len(_STAGES) and manifest.generation != store.cache.generation(tenant_id)
+        keep({"after": after, "stage": stage, "changed": changed}, parts)
+    return manifest
+
+
+_Page = tuple[dict[Kind, "Sequence[Item]"], "str | None"]
+"""Some items of each kind, and the cursor behind them."""
+
+
+def _records(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
+    after = manifest.after
+    while True:
+        page = store.index.scan(tenant_id, after=after, limit=PAGE, with_vectors=manifest.vectors)
+        after = page.cursor
+        yield {Kind.RECORDS: page.records}, after
+        if after is None:
+            return
+
+
+def _graph(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
+    after = manifest.after
+    while True:
+        page = store.graph.scan(tenant_id, after=after, limit=PAGE)
+        after = page.cursor
+        yield {Kind.VERTICES: page.vertices, Kind.RELATIONSHIPS: page.relationships}, after
+        if after is None:
+            return
+
+
+_STAGES: Final = (_records, _graph)
+
+
+def _begun(tenant_id: str, store: ArchiveStore, folder: Path, *, vectors: bool) -> Manifest:
+    """Return the manifest to go on with."""
+    if (folder / MANIFEST).exists():
+        manifest = read_manifest(folder)
+        if manifest.stage == len(_STAGES):
+            message = f"{folder}: holds a whole archive already; export into another folder"
+            raise DatasetError(message)
+        if (manifest.tenant_id, manifest.vectors) != (tenant_id, vectors):
+            other = f"{manifest.tenant_id!r} with{'' if manifest.vectors else 'out'} vectors"
+            message = f"{folder}: holds the begin of an archive of {other}; export into another folder"
+            raise DatasetError(message)
+        return manifest
+    if any(folder.iterdir()):
+        message = f"{folder}: is not empty; export into a folder of its own"
+        raise DatasetError(message)
+    return Manifest(
+        tenant_id=tenant_id,
+        vectors=vectors,
+        begun_at=store.now(),
+        generation=store.cache.generation(tenant_id),
+        schemas=tuple(store.schemas.versions(tenant_id)),
+    )
+
+
+def _write_parts(folder: Path, manifest: Manifest, pages: Iterator[_Page]) -> tuple[list[Part], str | None]:
+    """Write the next part of each kind, and return them and the cursor behind them."""
+    number = 1 + max((int(part.name[-12:-6]) for part in manifest.parts), default=0)
+    texts: dict[Kind, Path] = {}
+    counts: dict[Kind, int] = {}
+    written, after = 0, None
+    for found, cursor in pages:
+        after = cursor
+        for kind, items in found.items():
+            if not items:
+                continue
+            path = texts.setdefault(kind, folder / f"{kind.value}-{number:06}.jsonl")
+            # A part that an interrupted export left behind is in no manifest, and begun again.
+            with path.open("ab" if kind in counts else "wb") as file:
+                for item in items:
+                    written += file.write(_line(item))
+            counts[kind] = counts.get(kind, 0) + len(items)
+        if written >= PART_BYTES:
+            break
+    parts = []
+    for kind, path in texts.items():
+        with path.open("rb+") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            os.fsync(file.fileno())
+        parts.append(Part(name=path.name, items=counts[kind], sha256=sha256))
+    return parts, after
+
+
+def _line(item: Item) -> bytes:
+    return item.model_dump_json(exclude={"tenant_id"}).encode() + b"\n"
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    beside = path.with_suffix(".new")
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return an archive's manifest. Raises DatasetError if there is none, or it cannot be read."""
+    path = folder / MANIFEST
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MAX_MANIFEST_BYTES + 1)
+    except OSError as error:
+        message = f"{folder}: is no archive: {MANIFEST}: {error.strerror}"
+        raise DatasetError(message) from error
+    try:
+        manifest = Manifest.model_validate_json(text if len(text) <= _MAX_MANIFEST_BYTES else b"")
+    except ValidationError as error:
+        message = f"{path}: is damaged: {error.errors()[0]['msg']}"
+        raise DatasetError(message) from None
+    if manifest.format != FORMAT:
+        message = f"{path}: was written by Braid {manifest.braid} in format {manifest.format}; this one reads {FORMAT}"
+        raise DatasetError(message)
+    return manifest
+
+
+def verify(folder: Path) -> Manifest:
+    """Return the manifest of a whole archive, of which every file is as it was written.
+
+    Raises
+    ------
+    DatasetError
+        If it is not: which file is damaged, or missing.
+    """
+    manifest = read_manifest(folder)
+    if manifest.stage < len(_STAGES):
+        message = f"{folder}: its export was interrupted; run it again first"
+        raise DatasetError(message)
+    for part in manifest.parts:
+        try:
+            with (folder / part.name).open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            message = f"{folder / part.name}: {error.strerror}"
+            raise DatasetError(message) from error
+        if found != part.sha256:
+            message = f"{folder / part.name}: is damaged: it is not what was exported; nothing was imported"
+            raise DatasetError(message)
+    return manifest

@@ -1,0 +1,231 @@
+"""Imports archives of tenants (:mod:`braid.ingestion.archive`), and compares what is stored then with them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from braid.errors import DatasetError
+from braid.ingestion.archive import PAGE, Kind, verify
+from braid.models import Frozen, Record, Relationship, Vertex
+from braid.strict_json import NotJson, read_json
+from braid.understanding.text_parts import embed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from braid.ingestion.archive import ArchiveStore, Item, Manifest, Told
+
+_MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+_SHOWN: Final = 5
+_MODELS: Final[Mapping[Kind, type[Item]]] = {
+    Kind.RECORDS: Record,
+    Kind.VERTICES: Vertex,
+    Kind.RELATIONSHIPS: Relationship,
+}
+
+
+class Imported(Frozen):
+    """What an import wrote, and how it was verified."""
+
+    tenant_id: str
+    counts: dict[Kind, int]
+    hashes: dict[Kind, str]
+    """Of all items of a kind as they are stored now, the same in any order; those of the archive are equal."""
+    embedded: int = 0
+    """Records whose vectors were made here, as the archive had none that are served."""
+    unchanged: int = 0
+    """Records that were stored already."""
+    left_out: int = 0
+    """Relationships without an end, in an archive of a tenant that was written to meanwhile."""
+
+
+def import_tenant(
+    folder: Path,
+    store: ArchiveStore,
+    *,
+    tenant_id: str | None = None,
+    threads: int | None = None,
+    tell: Told | None = None,
+) -> Imported:
+    """Write an archive into a tenant, and compare what is stored then with it, item by item.
+
+    What the tenant holds beside it stays. Running it again finishes an import that was interrupted.
+
+    Parameters
+    ----------
+    tenant_id
+        Whose data it becomes; the tenant of the archive when None.
+    threads
+        Threads of the encoders, which make the vectors that the archive has not.
+
+    Raises
+    ------
+    DatasetError
+        If the archive is damaged, and nothing is written; or if what is stored in the end differs from it.
+    StoreError, ModelError
+        As the engines and the encoders.
+    """
+    manifest = verify(folder)
+    into = _Import(folder, manifest, store, tenant_id or manifest.tenant_id, threads)
+    of, done = 2 * sum(manifest.counts().values()), 0
+    current = store.schemas.current(into.tenant_id)
+    for schema in sorted(manifest.schemas, key=lambda schema: schema.version):
+        if schema.version > current:
+            store.schemas.register(schema.model_copy(update={"tenant_id": into.tenant_id}))
+    for work in (into.write, into.compare):
+        for kind in Kind:
+            for items in into.pages(kind):
+                work(kind, items)
+                done += len(items)
+                if tell:
+                    tell(done, of)
+    return into.report()
+
+
+class _Import:
+    """One import."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, store: ArchiveStore, tenant_id: str, threads: int | None
+    ) -> None:
+        self.folder, self.manifest, self.store, self.tenant_id = folder, manifest, store, tenant_id
+        self.threads = threads
+        self.embedded = self.unchanged = 0
+        self.given = dict.fromkeys(Kind, 0)
+        self.stored = dict.fromkeys(Kind, 0)
+        """Sums of the items' hashes."""
+        self.counts = dict.fromkeys(Kind, 0)
+        self.left_out = 0
+        self._dimensions = {name: model.dimension for name, model in store.spaces.items()}
+
+    def pages(self, kind: Kind) -> Iterator[list[Item]]:
+        """Yield the archive's items of a kind, page by page."""
+        for part in self.manifest.parts:
+            if part.kind is not kind:
+                continue
+            page: list[Item] = []
+            with (self.folder / part.name).open("rb") as file:
+                for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), start=1):
+                    page.append(self._read(kind, line, f"{part.name}, line {number}"))
+                    if len(page) == PAGE:
+                        yield page
+                        page = []
+            if page:
+                yield page
+
+    def _read(self, kind: Kind, line: bytes, place: str) -> Item:
+        try:
+            given = read_json(line.decode())
+            if not isinstance(given, dict):
+                message = "is no object"
+                raise NotJson(message)
+            return _MODELS[kind].model_validate(given | {"tenant_id": self.tenant_id})
+        except ValidationError as error:
+            first = error.errors()[0]
+            wrong = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+        except ValueError as error:
+            wrong = str(error)
+        message = f"{self.folder}: {place}: {wrong}"
+        raise DatasetError(message)
+
+    def write(self, kind: Kind, items: Sequence[Item]) -> None:
+        """Write some items."""
+        records = self._new([item for item in items if isinstance(item, Record)])
+        vertices = [item for item in items if isinstance(item, Vertex)]
+        edges = self._whole([item for item in items if isinstance(item, Relationship)])
+        if records or vertices or edges:
+            with self.store.transaction(self.tenant_id):
+                if kind is Kind.RECORDS:
+                    self.store.index.upsert(records)
+                else:
+                    self.store.graph.upsert(vertices, edges)
+
+    def _new(self, records: Sequence[Record]) -> list[Record]:
+        """Return the records that are not stored like this, each with a vector of every model that is served."""
+        if not records:
+            return []
+        ids = [record.id for record in records]
+        models = {model.id: model for model in self.store.models()}
+        stored = {record.id: _hash(record) for record in self.store.index.get_many(self.tenant_id, ids)}
+        vectors = self.store.index.written(self.tenant_id, list(stored)) if stored else {}
+        new = [
+            self._served(record)
+            for record in records
+            if stored.get(record.id) != _hash(record) or not models.keys() <= vectors[record.id].model_ids
+        ]
+        self.unchanged += len(records) - len(new)
+        made = {record.id: list(record.embeddings) for record in new}
+        lacking: set[str] = set()
+        for name, model in models.items():
+            without = [record for record in new if name not in {each.model_id for each in record.embeddings}]
+            for record, vector in zip(
+                without,
+                embed(without, self.store.encoder_for(model, threads=self.threads)) if without else (),
+                strict=True,
+            ):
+                made[record.id].append(vector)
+                lacking.add(record.id)
+        self.embedded += len(lacking)
+        return [record.model_copy(update={"embeddings": tuple(made[record.id])}) for record in new]
+
+    def _served(self, record: Record) -> Record:
+        """Return a record without vectors of spaces that are not configured here."""
+        kept = tuple(each for each in record.embeddings if self._dimensions.get(each.space) == each.dimension)
+        supplied = tuple(space for space in record.supplied_spaces if space in {each.space for each in kept})
+        return record.model_copy(update={"embeddings": kept, "supplied_spaces": supplied})
+
+    def _whole(self, edges: list[Relationship]) -> list[Relationship]:
+        """Return the relationships whose ends are stored, where some may have been removed during the export."""
+        if not edges or not self.manifest.changed:
+            return edges
+        ends = {end for edge in edges for end in (edge.source, edge.target)}
+        there = {vertex.id for vertex in self.store.graph.get_many(self.tenant_id, sorted(ends))}
+        return [edge for edge in edges if {edge.source, edge.target} <= there]
+
+    def compare(self, kind: Kind, items: Sequence[Item]) -> None:
+        """Compare some items with what is stored of them."""
+        stored: Sequence[Item]
+        edges = [item for item in items if isinstance(item, Relationship)]
+        if edges:
+            items = whole = self._whole(edges)
+            self.left_out += len(edges) - len(whole)
+            stored = self.store.graph.as_stored(self.tenant_id, whole)
+        elif kind is Kind.VERTICES:
+            stored = self.store.graph.get_many(self.tenant_id, [item.id for item in items if isinstance(item, Vertex)])
+        else:
+            stored = self.store.index.get_many(self.tenant_id, [item.id for item in items if isinstance(item, Record)])
+        given, found = ({_name(item): _hash(item) for item in each} for each in (items, stored))
+        if wrong := sorted(name for name, value in given.items() if found.get(name) != value):
+            message = (
+                f"{self.tenant_id}: {len(wrong)} of {kind.value} are not stored as the archive has them, such as "
+                f"{', '.join(wrong[:_SHOWN])}; somebody writes to the tenant, or the store shows writes late: "
+                "run the import again"
+            )
+            raise DatasetError(message)
+        self.counts[kind] += len(given)
+        self.stored[kind] = (self.stored[kind] + sum(int(value, 16) for value in found.values())) % 2**256
+
+    def report(self) -> Imported:
+        """Return what was written."""
+        return Imported(
+            tenant_id=self.tenant_id,
+            counts=self.counts,
+            hashes={kind: f"{value:064x}" for kind, value in self.stored.items()},
+            embedded=self.embedded,
+            unchanged=self.unchanged,
+            left_out=self.left_out,
+        )
+
+
+def _name(item: Item) -> str:
+    return " ".join(item.identity()) if isinstance(item, Relationship) else item.id
+
+
+def _hash(item: Item) -> str:
+    """Return the SHA-256 of an item without its tenant and vectors."""
+    exclude = {"tenant_id", "embeddings", "supplied_spaces"}
+    return hashlib.sha256(item.model_dump_json(exclude=exclude).encode()).hexdigest()

@@ -1,0 +1,124 @@
+"""How often each record was returned or opened of late, for the ranking profile ``memory``.
+
+Counts are kept in the cache, one value a tenant, and not with the records, whose documents hold vectors and words that
+a write would make again. They are gathered in memory and added by a thread of its own, so that no question waits; what
+a process gathered and did not add is lost with it, as is everything where there is no cache.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+
+    from braid.ports.cache import ResilientCache
+
+KEY: Final = "uses"
+HALF_LIFE_S: Final = 30 * 86_400.0
+"""Seconds after which a use counts half."""
+KEPT_S: Final = 90 * 86_400
+"""Seconds for which counts are kept when nothing is used."""
+MOST_RECORDS, MOST_BYTES = 1_000, 200_000
+"""Of one tenant's counts, the most used; ids have up to 512 bytes."""
+MOST_GATHERED: Final = 5_000
+"""Records of all tenants together of which uses are gathered before they are added; further ones are not counted."""
+ADDED_AFTER_S: Final = 30.0
+_ATTEMPTS = 3
+_LEAST = 0.01
+_LOG = logging.getLogger(__name__)
+
+
+class UseCounts:
+    """Gathers uses of records and adds them to the tenants' counts.
+
+    Parameters
+    ----------
+    cache
+        Returns the cache; called when counts are read or added.
+    now
+        Returns the present moment.
+    clock
+        Seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        cache: Callable[[], ResilientCache],
+        now: Callable[[], datetime],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cache, self._now, self._clock = cache, now, clock
+        self._lock, self._adding = threading.Lock(), threading.Lock()
+        self._gathered: Counter[tuple[str, str]] = Counter()
+        self._added_at = clock()
+
+    def note(self, tenant_id: str, ids: Iterable[str]) -> None:
+        """Count a use of each record; returns at once."""
+        with self._lock:
+            for identity in ids:
+                if (tenant_id, identity) in self._gathered or len(self._gathered) < MOST_GATHERED:
+                    self._gathered[tenant_id, identity] += 1
+            due = self._clock() - self._added_at >= ADDED_AFTER_S
+            if due:
+                self._added_at = self._clock()
+        if due:
+            threading.Thread(target=self.add_gathered, name="braid-uses", daemon=True).start()
+
+    def add_gathered(self) -> None:
+        """Add what was gathered to the tenants' counts."""
+        with self._lock:
+            gathered, self._gathered = self._gathered, Counter()
+        by_tenant: dict[str, dict[str, int]] = {}
+        for (tenant_id, identity), times in gathered.items():
+            by_tenant.setdefault(tenant_id, {})[identity] = times
+        with self._adding:
+            for tenant_id, uses in by_tenant.items():
+                self._add(tenant_id, uses)
+
+    close = add_gathered
+
+    def of(self, tenant_id: str) -> dict[str, float]:
+        """Return how often records of a tenant were used, each use by its age; of the most used ones."""
+        return _read(self._cache().get(tenant_id, KEY))[1]
+
+    def _add(self, tenant_id: str, uses: Mapping[str, int]) -> None:
+        cache = self._cache()
+        kept = cache.get(tenant_id, KEY)
+        for _ in range(_ATTEMPTS):
+            before = cache.exchange(tenant_id, KEY, kept, with_uses(kept, uses, self._now().timestamp()), KEPT_S)
+            if before == kept:
+                return
+            kept = before
+        _LOG.info("uses of %d records are not counted: others counted at the same time", len(uses))
+
+
+def with_uses(kept: bytes | None, uses: Mapping[str, int], now_s: float) -> bytes:
+    """Return a tenant's counts with further uses: earlier ones by their age, and the most used records alone."""
+    since, counts = _read(kept)
+    share = 0.5 ** (max(0.0, now_s - since) / HALF_LIFE_S)
+    summed = Counter({identity: count * share for identity, count in counts.items()})
+    summed.update(uses)
+    chosen: dict[str, float] = {}
+    size = 0
+    for identity, count in sorted(summed.items(), key=lambda entry: (-entry[1], entry[0]))[:MOST_RECORDS]:
+        size += len(json.dumps(identity)) + 12
+        if size > MOST_BYTES or count < _LEAST:
+            break
+        chosen[identity] = round(count, 3)
+    return json.dumps([now_s, chosen]).encode()
+
+
+def _read(kept: bytes | None) -> tuple[float, dict[str, float]]:
+    """Return when counts were written, in seconds since 1970, and the counts; none of what cannot be read."""
+    try:
+        since, counts = json.loads(kept) if kept else (0.0, {})
+        return float(since), {str(identity): float(count) for identity, count in counts.items()}
+    except (ValueError, TypeError, AttributeError):
+        return 0.0, {}

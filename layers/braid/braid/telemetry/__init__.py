@@ -1,0 +1,11 @@
+"""OpenTelemetry: what is measured and traced, and where it is sent if anywhere.
+
+::
+
+    names.py       names of spans, metrics and attributes
+    recording.py   operations as spans and durations; the trace context that requests, messages and workflows carry
+    exporting.py   export over OTLP, where the environment names an endpoint
+
+The library records through OpenTelemetry's interface alone, which does nothing until a program or
+:func:`braid.telemetry.exporting.start` sets providers.
+"""

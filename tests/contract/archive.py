@@ -1,0 +1,254 @@
+"""Contract of archives: a tenant is exported and imported whole, whichever engine either is on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.errors import DatasetError, StoreError
+from braid.ingestion import archive
+from braid.ingestion.archive import Kind, export_tenant
+from braid.ingestion.archive_import import import_tenant
+from braid.ingestion.writing import WriteRequest, require_written, write
+from braid.models import MENTIONS, SourceRef
+from braid.ports.schema_registry import SchemaVersion
+
+from tests.contract.shapes import ACME, GLOBEX, day, edge, record, vertex
+from tests.fakes import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from braid.app import Application
+
+NUMBER = 30
+
+
+def fill(store: Application) -> None:
+    """Write records of every kind of field, a graph, a supersession and what was found in a text."""
+    records = [
+        record(f"doc.md#{at}", f"the harbour fee number {at}", source=SourceRef(title="Fees", page=at), importance=0.25)
+        for at in range(NUMBER)
+    ]
+    records[3] = records[3].model_copy(
+        update={"trusted": False, "metadata": {"year": 2024, "team": "Ops", "x": 1.5}, "aliases": ("Toll",)}
+    )
+    records[4] = records[4].model_copy(update={"supersedes": ("doc.md#5",), "valid_at": day(9)})
+    plain = tuple(each.model_copy(update={"embeddings": ()}) for each in records)
+    vertices = (
+        vertex("heron", name="Heron", aliases=("Turbine",), has_record=False),
+        vertex("crane", entity_type="Event", timestamp=day(2), has_record=False),
+    )
+    edges = (
+        edge("heron", "crane", "CAUSES", confidence=0.75, predicate="since", evidence="doc.md#1", valid_at=day(1)),
+        edge("heron", "doc.md#3", MENTIONS),
+    )
+    require_written(write(WriteRequest(tenant_id=ACME, records=plain, vertices=vertices, relationships=edges), store))
+    found = vertex("found-egret", name="Egret", found=True, has_record=False)
+    store.graph.upsert(
+        [found, vertex("doc.md#7")], [edge("found-egret", "doc.md#7", MENTIONS, evidence="doc.md#7", position=4)]
+    )
+    store.schemas.register(SchemaVersion(tenant_id=ACME, version=2, created_at=NOW))
+
+
+def everything(store: Application, tenant: str) -> dict[str, Any]:
+    """Return all that is stored of a tenant, without its name; vectors as their models and lengths."""
+    records = {each.id: each for each in store.index.scan(tenant, limit=1000, with_vectors=True).records}
+    graph = store.graph.scan(tenant, limit=1000)
+    plain = {"tenant_id", "embeddings"}
+    return {
+        "records": [records[name].model_dump(exclude=plain) for name in sorted(records)],
+        "vectors": {name: {one.model_id: len(one.vector) for one in each.embeddings} for name, each in records.items()},
+        "vertices": [each.model_dump(exclude=plain) for each in sorted(graph.vertices, key=lambda one: one.id)],
+        "edges": [each.model_dump(exclude=plain) for each in graph.relationships],
+        "schemas": store.schemas.current(tenant),
+        "stats": store.graph.stats(tenant),
+    }
+
+
+class ArchiveContract:
+    """A class for an engine has a fixture ``store``, and ``other``: a function that opens stores to import into."""
+
+    @pytest.mark.parametrize("vectors", [True, False])
+    def test_a_tenant_goes_to_another_store_and_back_as_it_is(
+        self, store: Application, other: Callable[[], Application], tmp_path: Path, *, vectors: bool
+    ) -> None:
+        fill(store)
+        before = everything(store, ACME)
+        assert any(each["invalid_at"] for each in before["records"])
+        assert any(each.get("found") for each in before["vertices"])
+        exported = export_tenant(ACME, store, tmp_path / "there", vectors=vectors)
+        assert not exported.changed
+        elsewhere = other()
+        done = import_tenant(tmp_path / "there", elsewhere, tenant_id=GLOBEX)
+        assert everything(elsewhere, GLOBEX) == before
+        assert done.counts == exported.counts() == {Kind.RECORDS: NUMBER, Kind.VERTICES: 7, Kind.RELATIONSHIPS: 4}
+        assert (done.embedded, done.unchanged) == (0 if vectors else NUMBER, 0)
+        assert everything(elsewhere, ACME)["records"] == []
+        export_tenant(GLOBEX, elsewhere, tmp_path / "back", vectors=vectors)
+        again = import_tenant(tmp_path / "back", store, tenant_id=ACME)
+        assert again.hashes == done.hashes
+        assert (again.unchanged, again.embedded) == (NUMBER, 0), "what is stored like this is not written again"
+        assert everything(store, ACME) == before
+
+    def test_what_broke_off_goes_on(
+        self, store: Application, other: Callable[[], Application], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fill(store)
+        monkeypatch.setattr(archive, "PAGE", 7)
+        monkeypatch.setattr(archive, "PART_BYTES", 1)
+        pages = 0
+
+        def lost(*_: int) -> None:
+            nonlocal pages
+            pages += 1
+            if pages % 3 == 0:
+                message = "the store is gone"
+                raise StoreError(message)
+
+        breaks = 0
+        for _ in range(20):
+            try:
+                export_tenant(ACME, store, tmp_path / "archive", tell=lost)
+            except StoreError:
+                breaks += 1
+            except DatasetError:  # it is whole
+                break
+        whole = archive.verify(tmp_path / "archive")
+        assert breaks > 1
+        assert whole.counts()[Kind.RECORDS] == NUMBER
+        elsewhere = other()
+        with pytest.raises(StoreError):
+            import_tenant(tmp_path / "archive", elsewhere, tell=lost)
+        assert import_tenant(tmp_path / "archive", elsewhere).unchanged > 0
+        assert everything(elsewhere, ACME) == everything(store, ACME)
+
+    def test_an_archive_of_a_tenant_that_was_written_to_meanwhile_says_so_and_lacks_what_hangs_in_the_air(
+        self, store: Application, other: Callable[[], Application], tmp_path: Path
+    ) -> None:
+        fill(store)
+        told = False
+
+        def meddle(*_: int) -> None:
+            nonlocal told
+            if not told:
+                told = True
+                with store.transaction(ACME):
+                    store.graph.upsert([vertex("late", has_record=False)], [edge("heron", "late", "CAUSES")])
+
+        assert export_tenant(ACME, store, tmp_path / "archive", tell=meddle).changed
+        (part,) = (tmp_path / "archive").glob("vertices-*")
+        lines = [line for line in part.read_text(encoding="utf-8").splitlines(keepends=True) if '"late"' not in line]
+        rewrite(tmp_path / "archive", part.name, "".join(lines))
+        done = import_tenant(tmp_path / "archive", other())
+        assert (done.left_out, done.counts[Kind.RELATIONSHIPS]) == (1, 4)
+
+
+def rewrite(folder: Path, name: str, text: str) -> None:
+    """Replace a part, and what the manifest says of it."""
+    (folder / name).write_text(text, encoding="utf-8")
+    manifest = archive.read_manifest(folder)
+    sha256 = archive.hashlib.sha256(text.encode()).hexdigest()
+    parts = tuple(
+        part.model_copy(update={"sha256": sha256, "items": max(1, len(text.splitlines()))})
+        if part.name == name
+        else part
+        for part in manifest.parts
+    )
+    path = folder / archive.MANIFEST
+    path.write_text(manifest.model_copy(update={"parts": parts}).model_dump_json(), encoding="utf-8")
+
+
+class DamagedArchiveContract:
+    """What is wrong with an archive is said before anything is written."""
+
+    @pytest.fixture
+    def folder(self, store: Application, tmp_path: Path) -> Path:
+        fill(store)
+        export_tenant(ACME, store, tmp_path / "archive")
+        return tmp_path / "archive"
+
+    def refused(self, store: Application, folder: Path) -> str:
+        with pytest.raises(DatasetError) as error:
+            import_tenant(folder, store, tenant_id=GLOBEX)
+        assert not store.index.scan(GLOBEX, limit=1).records
+        return str(error.value)
+
+    def test_a_part_that_is_not_what_was_exported_is_named(self, store: Application, folder: Path) -> None:
+        part = folder / "records-000001.jsonl"
+        text = part.read_bytes()
+        part.write_bytes(text.replace(b"fee number 3", b"fee number 8"))
+        assert "records-000001.jsonl: is damaged" in self.refused(store, folder)
+        part.write_bytes(text[:-9])
+        assert "records-000001.jsonl: is damaged" in self.refused(store, folder)
+        part.unlink()
+        assert "records-000001.jsonl: No such file" in self.refused(store, folder)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("", "is damaged"),
+            ("{", "is damaged"),
+            ('{"format": 1}', "is damaged"),
+            ("\x00" * 9, "is damaged"),
+        ],
+    )
+    def test_a_manifest_that_cannot_be_read_is_named(
+        self, store: Application, folder: Path, text: str, said: str
+    ) -> None:
+        (folder / "manifest.json").write_text(text, encoding="utf-8")
+        assert f"manifest.json: {said}" in self.refused(store, folder)
+
+    def test_another_format_a_file_elsewhere_and_an_export_that_broke_off_are_refused(
+        self, store: Application, folder: Path, tmp_path: Path
+    ) -> None:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+
+        def given(**changes: Any) -> str:
+            (folder / "manifest.json").write_text(json.dumps(manifest | changes), encoding="utf-8")
+            return self.refused(store, folder)
+
+        assert "in format 7" in given(format=7)
+        assert "is damaged" in given(parts=[manifest["parts"][0] | {"name": "../records-000001.jsonl"}])
+        assert "was interrupted" in given(stage=1)
+        assert "is no archive" in self.refused(store, tmp_path / "nowhere")
+
+    def test_a_line_that_no_braid_wrote_is_named_and_is_no_other_tenants(
+        self, store: Application, folder: Path
+    ) -> None:
+        name = "vertices-000002.jsonl"
+        for line, said in (
+            ("nonsense", f"{name}, line 1: "),
+            ("[]", f"{name}, line 1: is no object"),
+            ('{"id": ""}', f"{name}, line 1: id: "),
+            ('{"id": "a", "id": "b"}', "a key twice"),
+        ):
+            rewrite(folder, name, line + "\n")
+            with pytest.raises(DatasetError, match=said):
+                import_tenant(folder, store, tenant_id=GLOBEX)
+        rewrite(folder, name, '{"id": "a", "tenant_id": "acme"}\n')
+        before = everything(store, ACME)
+        rewrite(folder, "relationships-000002.jsonl", "")
+        import_tenant(folder, store, tenant_id=GLOBEX)
+        assert [each.id for each in store.graph.scan(GLOBEX, limit=10).vertices] == ["a"]
+        assert everything(store, ACME) == before
+
+    def test_a_folder_is_exported_into_once_and_by_one_tenant(self, store: Application, folder: Path) -> None:
+        with pytest.raises(DatasetError, match="a whole archive already"):
+            export_tenant(ACME, store, folder)
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"stage": 1}), encoding="utf-8")
+        with pytest.raises(DatasetError, match="the begin of an archive of 'acme' with vectors"):
+            export_tenant(GLOBEX, store, folder)
+        (folder / "manifest.json").unlink()
+        with pytest.raises(DatasetError, match="is not empty"):
+            export_tenant(ACME, store, folder)
+
+    def test_what_is_stored_otherwise_in_the_end_is_no_success(
+        self, store: Application, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(type(store.graph), "upsert", lambda *_: None)
+        with pytest.raises(DatasetError, match="7 of vertices are not stored as the archive has them, such as crane"):
+            import_tenant(folder, store, tenant_id=GLOBEX)

@@ -1,0 +1,64 @@
+"""What a process imports before it does what it was started for: counted in modules, as times differ by machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUESTION = """
+from braid.app import application
+from braid.models import Query
+from braid.retrieval import pipeline
+pipeline.answer(Query(text="Who owns Keelson?", tenant_id="acme"), application())
+"""
+HELP = """
+import sys
+from braid_cli.main import main
+sys.argv = ["braid", "--help"]
+try:
+    main()
+except SystemExit:
+    pass
+"""
+DEPLOYED = {
+    "aws_lambda_powertools",
+    "boto3",
+    "botocore",
+    "gremlin_python",
+    "moto",
+    "opensearchpy",
+    "urllib3",
+    "uvicorn",
+}
+NOT_ASKING = {"braid.api", "braid.ingestion", "braid.reembedding", "braid_cli", "typer", "rich", "tenacity", "onnx"}
+
+
+@pytest.mark.parametrize(
+    ("script", "most_of_braid", "left_out"),
+    [
+        (HELP, 6, DEPLOYED | {"braid.models", "braid.settings", "pydantic", "numpy", "onnxruntime"}),
+        ("from braid import Braid; Braid()", 70, DEPLOYED | NOT_ASKING | {"numpy", "onnxruntime", "sqlite3"}),
+        (QUESTION, 100, DEPLOYED | NOT_ASKING),
+    ],
+    ids=["the help", "a library that is ready", "a question"],
+)
+def test_a_process_imports_what_it_needs(script: str, most_of_braid: int, left_out: set[str], tmp_path: Path) -> None:
+    done = subprocess.run(  # noqa: S603 - our own interpreter and script
+        [sys.executable, "-c", f"{script}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "BRAID_HOME": str(tmp_path / "home"), "BRAID_ENGINE": "embedded"},
+    )
+    imported = json.loads(done.stdout.splitlines()[-1])
+    assert {name for name in left_out if any(f"{each}.".startswith(f"{name}.") for each in imported)} == set()
+    own = [name for name in imported if name.split(".")[0] in {"braid", "braid_cli"}]
+    assert len(own) <= most_of_braid, own
