@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from braid import __version__
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
-from braid.telemetry.exporting import start
 
 from braid_cli.terminal import EXIT_BAD_INPUT, EXIT_FAILED, complain, examples
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
 EXTRAS = {"gremlin_python": "aws", "opensearchpy": "aws", "mcp": "mcp"}
 """The extra that brings a package that is not there."""
-USAGE_ERROR = typer.BadParameter.__mro__[1]
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong command line; of its kinds it exports this one."""
 COMMANDS = {
     "demo": ("demo", "Ingest the demo corpus, answer questions about it, and measure."),
@@ -143,7 +142,10 @@ def main() -> None:
     logging.getLogger("braid").addHandler(warnings := _Warnings())
     chosen = [name for name in sys.argv[1:2] if name in COMMANDS]
     try:
-        start("braid")
+        if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+            from braid.telemetry.exporting import start
+
+            start("braid")
         line = contents() if sys.argv[1:] in ([], ["--help"]) else command_line(chosen or COMMANDS)
         sys.exit(line(standalone_mode=False))
     except USAGE_ERROR as error:
@@ -174,7 +176,8 @@ def _complain_of_usage(error: Any) -> None:  # noqa: ANN401 - its class is not e
         error.show()
         return
     where = error.ctx.command_path if error.ctx else "braid"
-    complain(f"{message.rstrip('.')}; `{where} --help` shows what there is")
+    end = "" if message.endswith("?") else ";"
+    complain(f"{message.rstrip('.')}{end} `{where} --help` shows what there is")
 
 
 class _Warnings(logging.Handler):

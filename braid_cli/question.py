@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, UnknownTenant
 from braid.models import Query, RerankerKind
 from braid.settings import EngineKind
+from braid.understanding.languages import mostly_foreign
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ OPTIONS = {
     **{f"filters.entity_types.{place}": "--type" for place in range(32)},
 }
 """The option of each field of a question."""
+_SAMPLED = 200
+"""Records of a tenant by which its language is told."""
 MUST_BE = {
     "TEXT": "must be 1 to 10,000 characters, not all of them spaces, none of them NUL",
     "--tenant": "must be 1 to 64 of the letters A to Z and a to z, digits, - and _, beginning with a letter or digit",
@@ -102,3 +105,15 @@ def unusable_models(query: Query, application: Application) -> list[str]:
         except ModelError as error:
             problems.append(f"{name}: {error}")
     return problems
+
+
+def foreign_to(application: Application, tenant: str) -> str | None:
+    """Return a remark where most texts of a tenant, by the first 200, are in a language that its models do not know."""
+    models = application.models()
+    if not all(model.english_only for model in models):
+        return None
+    page = application.index.scan(tenant, limit=_SAMPLED)
+    if not mostly_foreign(record.content for record in page.records):
+        return None
+    known = ", ".join(dict.fromkeys(model.id for model in models))
+    return f"most texts are not English, which {known} is made for: words and the graph find them, meaning hardly does"

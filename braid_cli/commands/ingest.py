@@ -13,7 +13,7 @@ from braid.ingestion.documents.ingesting import Options
 from braid.ingestion.writing import MissingEnds
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph, Tenant, any_of
-from braid_cli.question import check_tenant
+from braid_cli.question import check_tenant, foreign_to
 from braid_cli.terminal import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -112,6 +112,8 @@ def ingest(
         _ingest_file(source, tenant, application, missing, as_json=as_json)
     else:
         _ingest_folder(source, tenant, application, prune=prune, as_json=as_json)
+    if not as_json and (foreign := foreign_to(application, tenant)):
+        complain(foreign, style="yellow")
 
 
 def _ingest_documents(

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
-from braid_cli.question import check_known, check_tenant
+from braid_cli.question import check_known, check_tenant, foreign_to
 from braid_cli.show import printable
 from braid_cli.terminal import counted, examples, open_engines, out, print_json
 
@@ -93,6 +93,7 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
     if not (stored or skipped):
         check_known(tenant, application)
     index, graph = application.index.stats(tenant), application.graph.stats(tenant)
+    foreign = foreign_to(application, tenant)
     if as_json:
         print_json(
             {
@@ -102,6 +103,7 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
                 "skipped": skipped,
                 "records": index.model_dump(mode="json"),
                 "graph": graph.model_dump(mode="json"),
+                "remark": foreign,
             }
         )
         return
@@ -110,6 +112,8 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
     out.print(f"documents  {f'more than {COUNTED:,}' if stored > COUNTED else f'{stored:,}'}{left}")
     out.print(f"records    {index.records:,}{f' ({kinds})' if kinds else ''}")
     out.print(f"graph      {counted(graph.vertices, 'vertex', 'vertices')}, {counted(graph.edges, 'relationship')}")
+    if foreign:
+        out.print(Text(foreign, style="yellow"))
 
 
 def _documents(application: Application, tenant: str) -> Iterator[DocumentSummary]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,22 +90,28 @@ def tour(console: Console, application: Application, progress: Progress) -> None
         console.print(
             f"{state} [bold]{tenant}[/]: {len(dataset.records)} records, {len(dataset.relationships)} relationships"
         )
-    with ExitStack() as stack:
-        workflow = stack.enter_context(Workflow())
+    handlers = stage_handlers()
+    search = _Losable(handlers["vector_search"])
+    with Workflow({**handlers, "vector_search": search}) as workflow:
         for number, (heading, fields) in enumerate(QUESTIONS):
             query = Query.model_validate({"tenant_id": MAIN_TENANT, "top_k": SHOWN} | fields)
             _ask(console, workflow, query, heading, legend=number == 0)
-    with Workflow(_without_search()) as workflow:
         query = Query(text=DEGRADED, tenant_id=MAIN_TENANT, top_k=SHOWN)
+        search.lost = True
         _ask(console, workflow, query, "The search index is down: the graph answers, and says so.", legend=False)
-    _show_files(console, application)
+        search.lost = False
+        _show_files(console, application, workflow)
     console.print()
     console.print(Rule("Measured on the corpus's judged questions", align="left"))
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
     with progress("Asking") as on_progress:
         ways = configurations(application.settings, brief=True)
-        with closing(Application(application.settings.uncached())) as fresh:
-            measured = evaluate(MAIN_TENANT, judged, fresh, configurations=ways, on_progress=on_progress)
+        # No times are shown: each question is embedded once, not once for each way of answering.
+        kept = {"cache_embedding_s": application.settings.cache_embedding_s}
+        with closing(Application(application.settings.uncached().model_copy(update=kept))) as fresh:
+            measured = evaluate(
+                MAIN_TENANT, judged, fresh, configurations=ways, on_progress=on_progress, with_confidence=False
+            )
         show_evaluation(console, measured)
     show_schema_change(console, application, CORPUS / TENANTS[1])
     console.print()
@@ -116,7 +122,7 @@ def tour(console: Console, application: Application, progress: Progress) -> None
     console.print(Text("A folder of documents will do; README.md says what else one may hold.", style="dim"))
 
 
-def _show_files(console: Console, application: Application) -> None:
+def _show_files(console: Console, application: Application, workflow: Workflow) -> None:
     """Ingest a folder of files in seven formats, and ask what stands in them."""
     console.print()
     console.print(Rule("A folder of files, and nothing else", align="left"))
@@ -124,10 +130,9 @@ def _show_files(console: Console, application: Application) -> None:
     if isinstance(done, FolderDone):
         state = "ingested" if done.read else "unchanged"
         console.print(f"{state} [bold]{FILES_TENANT}[/]: {done.documents} documents, {done.chunks} chunks")
-    with Workflow() as workflow:
-        for text in FILES_QUESTIONS:
-            query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)
-            _ask(console, workflow, query, "", legend=False)
+    for text in FILES_QUESTIONS:
+        query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)
+        _ask(console, workflow, query, "", legend=False)
 
 
 def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, legend: bool) -> None:
@@ -141,10 +146,14 @@ def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, le
     show_answer(console, workflow.answer(query), legend=legend)
 
 
-def _without_search() -> dict[str, Handler]:
-    """Return the real handlers, except for a search index that does not answer."""
+class _Losable:
+    """The real handler of a stage, until it is lost."""
 
-    def unavailable(_event: dict[str, Any], _context: object) -> dict[str, Any]:
-        raise TransientStoreError("the search index did not answer in time")
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self.lost = False
 
-    return {**stage_handlers(), "vector_search": unavailable}
+    def __call__(self, event: dict[str, Any], context: object) -> dict[str, Any]:
+        if self.lost:
+            raise TransientStoreError("the search index did not answer in time")
+        return self._handler(event, context)

@@ -166,6 +166,7 @@ def evaluate(
     *,
     configurations: Sequence[Configuration] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    with_confidence: bool = True,
 ) -> Evaluation:
     """Answer every question in every configuration and score the runs.
 
@@ -183,6 +184,8 @@ def evaluate(
         Configurations, the default last; all when not given.
     on_progress
         Called with the number of questions answered and the number of all.
+    with_confidence
+        Ask each question three times more, to tell how far confidence can be trusted.
     """
     ways = tuple(all_configurations(application.settings) if configurations is None else configurations)
     runs: dict[str, dict[str, dict[str, float]]] = {way.name: {} for way in ways}
@@ -224,7 +227,7 @@ def evaluate(
         parameters=application.fitted.digest,
         against_best=difference(scored[-1].figures, best.figures, against=best.name) if best else None,
         fitted=application.fitted.path is not None,
-        confidence=Reliability(list(ask(name, judged, application))) if DEFAULT in runs else None,
+        confidence=Reliability(list(ask(name, judged, application))) if with_confidence and DEFAULT in runs else None,
     )
 
 

@@ -100,7 +100,8 @@ def test_everything_that_acts_is_reached_with_tab_and_is_seen_to_be(visit: Visit
         found = tab.page.evaluate(
             """() => { const e = document.activeElement, s = getComputedStyle(e);
             const r = e.querySelector("rect");
-            return e === document.body ? ["", ""] : [e.id || e.dataset.vertex || e.textContent.trim().slice(0, 30) || e.ariaLabel,
+            const called = e.id || e.dataset.vertex || e.textContent.trim().slice(0, 30) || e.ariaLabel;
+            return e === document.body ? ["", ""] : [called,
                     r ? getComputedStyle(r).strokeWidth : s.outlineStyle + s.outlineWidth]; }"""
         )
         if not found[0]:

@@ -179,7 +179,8 @@ def test_every_view_fits_its_screen_and_shows_markup_as_text(visit: Visits, view
 
 
 @pytest.mark.parametrize(
-    ("view", "scheme"), [("home", "light"), ("home", "dark"), ("document", "dark"), ("entity", "light"), ("beside", "dark")]
+    ("view", "scheme"),
+    [("home", "light"), ("home", "dark"), ("document", "dark"), ("entity", "light"), ("beside", "dark")],
 )
 def test_axe_finds_nothing_on_what_is_stored(visit: Visits, view: str, scheme: str) -> None:
     tab = visit(width=360, color_scheme=scheme).open(tenant=PORT, **EVERY_VIEW[view])

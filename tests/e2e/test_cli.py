@@ -359,7 +359,7 @@ def test_input_that_cannot_be_used_is_one_line_that_names_what_to_change(
         (["search", "q", "--intent", "curious"], "'lookup', 'exploratory', 'temporal', 'causal'"),
         (["search", "q", "--strategy", "luck"], "'graph_first', 'vector_first'"),
         (["search"], "TEXT"),
-        (["serch", "q"], "No such command 'serch'; `braid --help` shows what there is"),
+        (["serch", "q"], "No such command 'serch'. Did you mean 'search', 'serve'? `braid --help` shows what there is"),
         (["search", "q", "--topk", "3"], "--topk"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",

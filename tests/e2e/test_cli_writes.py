@@ -110,3 +110,15 @@ def test_a_tenant_is_exported_and_imported_and_a_damaged_archive_is_named(
     damaged = here("import", str(archive), "--tenant", "third")
     assert damaged.status == 2
     assert damaged.err == f"braid: {part}: is damaged: it is not what was exported; nothing was imported\n"
+
+
+def test_texts_that_the_model_does_not_know_the_language_of_are_remarked_on(
+    here: Callable[..., Done], tmp_path: Path
+) -> None:
+    remark = "most texts are not English, which all-minilm-l6-v2 is made for"
+    german = ({"id": f"t{n}", "content": f"Der Kran {n} steht auf dem Kai und wird nicht bewegt."} for n in range(3))
+    file = lines(tmp_path / "kai.jsonl", *german)
+    assert remark in " ".join(here("ingest", file, "-t", "kai").err.split())
+    assert remark in " ".join(here("stats", "-t", "kai").out.split())
+    file = lines(tmp_path / "kai.jsonl", {"id": "e", "content": "The crane is on the quay and it is not moved."})
+    assert remark not in " ".join(here("ingest", file, "-t", "quay").err.split())

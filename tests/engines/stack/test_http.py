@@ -75,14 +75,14 @@ def test_who_is_not_known_or_asks_wrongly_is_told_so(deployed: Deployed) -> None
 def test_what_is_written_is_found_at_once_listed_and_removed(door: Door) -> None:
     body = {
         "records": [{"id": f"r{at}", "content": f"the heron turbine number {at}"} for at in range(3)],
-        "entities": [{"id": "heron", "name": "Heron"}],
+        "vertices": [{"id": "heron", "name": "Heron"}],
         "relationships": [{"source": "heron", "type": "MENTIONS", "target": "r1"}],
     }
     written = door.ask("POST", "/records", body)
     assert (written.status, written.json()["written"]) == (200, 3), written.text
     assert set(door.found("the heron turbine")) == {"r0", "r1", "r2"}
     page = door.ask("GET", "/records", query={"limit": 2}).json()
-    rest = door.ask("GET", "/records", query={"limit": 2, "cursor": page["cursor"]}).json()
+    rest = door.ask("GET", "/records", query={"limit": 2, "after": page["next"]}).json()
     assert [record["id"] for record in (*page["records"], *rest["records"])] == ["r0", "r1", "r2"]
     assert door.ask("DELETE", "/records/r1").json()["records"] == 1
     assert set(door.found("the heron turbine")) == {"r0", "r2"}
@@ -99,4 +99,4 @@ def test_a_document_is_written_in_the_background(door: Door) -> None:
 
     assert until(ended, "the import ended")["status"] == "written"
     (found,) = door.found("When does the egret gate open?")
-    assert found.startswith("gates.md#")
+    assert found.startswith("documents/gates.md#")

@@ -45,6 +45,8 @@ class ModelConfig(Frozen):
     latency_ms: Annotated[int, Field(ge=1)]
     """Budget for one short question, warm."""
     pooling: str
+    english_only: bool = False
+    """Whether it was trained on English texts alone, so that it finds little by meaning in others."""
     time_context: bool = True
     """Whether a temporal question's time and relation are part of the embedded text."""
     instructions: dict[EmbeddingType, str] = Field(default_factory=dict)

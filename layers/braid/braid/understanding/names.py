@@ -174,7 +174,7 @@ def respellings(question: str, phrase: str) -> list[str]:
 
     "LX500" and "KeelsonApi" are also "lx 500" and "keelson api", "Mueller" is "muller" and "Müller" is "mueller".
     """
-    spelled, folded, _ = _read(question)
+    spelled, folded, *_ = _read(question)
     run = _folded(phrase)
     start = next((at for at in range(len(folded) - len(run) + 1) if folded[at : at + len(run)] == run), None)
     if start is None:
@@ -224,8 +224,10 @@ def tokenize(text: str) -> list[Token]:
     ]
 
 
-def _folded(text: str) -> list[str]:
-    return [piece.text.casefold() for piece in tokenize(text)]
+@lru_cache(maxsize=1_024)
+def _folded(text: str) -> tuple[str, ...]:
+    # Each phrase of a question is asked for several times.
+    return tuple(piece.text.casefold() for piece in tokenize(text))
 
 
 def phrases(question: str) -> list[str]:
@@ -269,12 +271,11 @@ def name_certainty(question: str, phrase: str) -> float:
     phrase
         Normalised, as it was linked.
     """
-    spelled, folded, standing = _read(question)
+    _, folded, standing, cased = _read(question)
     run = _folded(phrase)
     starts = [start for start in range(len(folded) - len(run) + 1) if folded[start : start + len(run)] == run]
     several = sum(word not in STOP_WORDS for word in run) > 1
-    cased = sum(map(_has_case, spelled))
-    if sum(map(str.isalpha, spelled)) >= 2 * cased:
+    if not cased:
         # A script without case, in which what has one is the name of something foreign.
         return 1.0
     capitals_tell = len(set(standing[1:])) > 1
@@ -293,7 +294,7 @@ def is_whole_name(question: str, phrase: str) -> bool:
 
     "Sex" in "A Whirl Of Sex And Politics" is not. A function word at the beginning has its capital whatever it is.
     """
-    spelled, folded, standing = _read(question)
+    spelled, folded, standing, _ = _read(question)
     run = _folded(phrase)
     return any(
         not any(standing[max(start - 1, 0) : start] if start > 1 or is_content_word(spelled[0]) else ())
@@ -314,11 +315,12 @@ def is_content_word(word: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _read(question: str) -> tuple[tuple[str, ...], list[str], list[bool]]:
-    """Return the words of a question as they are written, without case, and whether each stands out."""
+def _read(question: str) -> tuple[tuple[str, ...], tuple[str, ...], list[bool], bool]:
+    """Return the words of a question, those without case, whether each stands out, and whether most have a case."""
     # Asked for every phrase of one question in turn.
     spelled = tuple(piece.text for piece in tokenize(question)[:MAX_QUESTION_WORDS])
-    return spelled, [word.casefold() for word in spelled], [looks_like_name(word) for word in spelled]
+    cased = sum(map(str.isalpha, spelled)) < 2 * sum(map(_has_case, spelled))
+    return spelled, tuple(word.casefold() for word in spelled), [looks_like_name(word) for word in spelled], cased
 
 
 def _has_case(word: str) -> bool:
