@@ -45,8 +45,8 @@ def batch_handler(
     """
 
     def one(record: SQSRecord) -> None:
-        sent_by = record.message_attributes[TRACEPARENT]
-        parent = carried_to_function(sent_by.string_value if sent_by else None)
+        sent_by = record.raw_event.get("messageAttributes", {}).get(TRACEPARENT, {})
+        parent = carried_to_function(sent_by.get("stringValue"))
         try:
             with operation("process message", _PROCESSING, kind=SpanKind.CONSUMER, parent=parent):
                 work_off(record.body)
