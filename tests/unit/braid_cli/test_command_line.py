@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,9 +50,13 @@ def test_what_the_library_warns_of_is_a_line_like_any_other_complaint(
 ) -> None:
     library = logging.getLogger("braid")
     before = list(library.handlers)
-    monkeypatch.setattr(
-        main, "command_line", lambda _: lambda: library.getChild("of_a_module").warning("%s cannot be read", "it")
-    )
-    main.main()
+
+    def warn(**_: object) -> None:
+        library.getChild("of_a_module").warning("%s cannot be read", "it")
+
+    monkeypatch.setattr(sys, "argv", ["braid", "stats"])
+    monkeypatch.setattr(main, "command_line", lambda _: warn)
+    with pytest.raises(SystemExit):
+        main.main()
     assert capsys.readouterr().err == "braid: it cannot be read\n"
     assert library.handlers == before
