@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion import supersession, writing
+from braid.ingestion import found_names, supersession, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE
@@ -225,3 +225,13 @@ def test_of_one_tenant_s_writes_few_embed_at_once_and_no_neighbour_waits_for_the
         for thread in threads:
             thread.join(60)
     assert len(library.index.get_many(ACME, [f"r{number}" for number in range(5)])) == 5
+
+
+def test_of_the_names_found_in_one_write_only_so_many_are_written(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(found_names, "_MOST_NAMES", 3)
+    records = [record(f"r{at}", f"Here Aba{at}a met Cec{at}c and so did Dod{at}d.") for at in range(5)]
+    report = write(WriteRequest(tenant_id=ACME, records=records, texts_only=True), library)
+    require_written(report)
+    assert report.names == report.mentions == 3

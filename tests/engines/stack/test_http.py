@@ -82,7 +82,7 @@ def test_what_is_written_is_found_at_once_listed_and_removed(door: Door) -> None
     assert (written.status, written.json()["written"]) == (200, 3), written.text
     assert set(door.found("the heron turbine")) == {"r0", "r1", "r2"}
     page = door.ask("GET", "/records", query={"limit": 2}).json()
-    rest = door.ask("GET", "/records", query={"limit": 2, "cursor": page["cursor"]}).json()
+    rest = door.ask("GET", "/records", query={"limit": 2, "after": page["next"]}).json()
     assert [record["id"] for record in (*page["records"], *rest["records"])] == ["r0", "r1", "r2"]
     assert door.ask("DELETE", "/records/r1").json()["records"] == 1
     assert set(door.found("the heron turbine")) == {"r0", "r2"}

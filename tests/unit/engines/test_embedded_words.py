@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,11 +40,13 @@ def asked(index: EmbeddedSearchIndex, text: str) -> list[str]:
     return [hit.id for hit in index.search(SearchRequest(tenant_id=ACME, text=text, k=20, as_of=AS_OF)).lexical]
 
 
+@pytest.mark.parametrize("added_at", [0, 200, bm25._ADDED_AT])
 @pytest.mark.parametrize("sparse", [0, bm25._SPARSE])
 def test_sums_of_words_are_those_of_one_question_for_all(
-    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, sparse: int
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, sparse: int, added_at: int
 ) -> None:
     filled(store, 300)
+    monkeypatch.setattr(bm25, "_ADDED_AT", added_at)
     monkeypatch.setattr(bm25, "_SPARSE", sparse)
     words = [*WORDS[2:7], "not-a-word", "keel keel"]
     with store.read() as connection:
@@ -85,6 +88,26 @@ def test_what_is_undone_leaves_no_scores_behind(store: EmbeddedStore) -> None:
     index.upsert([record("other", content="strake")])
 
     assert asked(index, "gunwale") == before
+
+
+def test_a_question_of_many_words_takes_no_more_memory_than_one_of_few(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(store, 300)
+    words = WORDS * 30
+    monkeypatch.setattr(bm25, "_ADDED_AT", 500)
+    monkeypatch.setattr(bm25, "_BEST", 10)
+    taken = []
+    with store.read() as connection:
+        for asked_for in (words[:8], words):
+            known = bm25.WordScores(store, kept_bytes=0)
+            tracemalloc.start()
+            try:
+                known.sums(connection, 1, asked_for)
+                taken.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+    assert taken[1] < 3 * taken[0]
 
 
 def test_only_as_much_is_kept_as_there_is_room_for(store: EmbeddedStore) -> None:

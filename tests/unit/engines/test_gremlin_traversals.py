@@ -52,7 +52,7 @@ def request(**fields: Any) -> ExpandRequest:
 
 
 def test_every_property_of_a_vertex_is_written_with_its_cardinality() -> None:
-    written = elements.write_vertices(source(), [vertex("a", name="Atlas", aliases=("Titan", "Giant")), vertex("b")])
+    written = elements.write_vertices(source(), [vertex("a", name="Yawl", aliases=("Brig", "Buoy")), vertex("b")])
     properties = steps_named(written, "property")
     assert len(properties) == 25
     keys = [step for step in properties if step[2] == elements.LINK_KEY]

@@ -159,6 +159,25 @@ def test_a_long_import_holds_up_no_other_tenants(
     assert order.index("short") <= 3
 
 
+def test_an_import_whose_end_cannot_be_stored_holds_up_nobody(
+    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for tenant in (ACME, "globex"):
+        library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
+    whole = imports._put_state
+
+    def put_state(tenant_id: str, import_id: str, status: ImportStatus, error: str | None = None) -> None:
+        if (tenant_id, status) == (ACME, ImportStatus.WRITTEN):
+            raise OSError
+        whole(tenant_id, import_id, status, error)
+
+    monkeypatch.setattr(imports, "_put_state", put_state)
+    imports.start(ACME, "first", ASKED)
+    imports.start("globex", "theirs", ASKED)
+    assert ended(imports, "theirs", tenant="globex").status is ImportStatus.WRITTEN
+    assert ended(imports, "first").error == INTERRUPTED
+
+
 def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_again(
     imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LIBRARY = Path(braid.__file__).parent
 ENGINE = "engines/"
-MOST_BESIDE_THE_ENGINE = 39
+MOST_BESIDE_THE_ENGINE = 38
 MOST_OF_THE_ENGINE = 17
 
 

@@ -6,7 +6,8 @@ import pytest
 from braid.models import MENTIONS
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.graph_walks import Node, StoredEdge
-from braid.ranking.pagerank import Neighbourhood, personalised_pagerank
+from braid.ranking.neighbourhood import Neighbourhood
+from braid.ranking.pagerank import personalised_pagerank
 
 REQUEST = PropagateRequest(
     tenant_id="acme", names=(("keelson", 3.0),), hits=(("a", 1.0),), as_of=datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.graph_walks import Node, StoredEdge
-from braid.ranking.pagerank import Neighbourhood, personalised_pagerank
+from braid.ranking.neighbourhood import Neighbourhood
+from braid.ranking.pagerank import personalised_pagerank
 from hypothesis import given
 from hypothesis import strategies as st
 

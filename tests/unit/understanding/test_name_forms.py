@@ -81,6 +81,13 @@ def test_names_share_a_key_if_one_letter_tells_them_apart_and_never_by_a_digit()
     assert misspellings("long " * 7) == []
 
 
+def test_an_entity_of_many_names_is_known_by_the_misspellings_of_the_first_alone() -> None:
+    names = [*(f"keelson{letter}" for letter in "abcde"), "Write Freeze"]
+    forms = stored_forms(*names)
+    assert {form for form in forms if form[0] == MISSPELT} == {key for name in names[:5] for key in misspellings(name)}
+    assert "^freeze" in forms
+
+
 @given(st.text())
 def test_no_form_can_be_taken_for_a_name(name: str) -> None:
     assert all(form[0] in FORM_SCORES and normalise(form) != form for form in stored_forms(name))

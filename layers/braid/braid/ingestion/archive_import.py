@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from braid.ingestion.archive import ArchiveStore, Item, Manifest, Told
 
-_MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+_MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+"""A text of a megabyte may have the vectors of 2,048 parts in each embedding space."""
+_PAGE_BYTES: Final = 16 * 1024 * 1024
 _SHOWN: Final = 5
 _MODELS: Final[Mapping[Kind, type[Item]]] = {
     Kind.RECORDS: Record,
@@ -108,12 +110,14 @@ class _Import:
             if part.kind is not kind:
                 continue
             page: list[Item] = []
+            size = 0
             with (self.folder / part.name).open("rb") as file:
                 for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), start=1):
                     page.append(self._read(kind, line, f"{part.name}, line {number}"))
-                    if len(page) == PAGE:
+                    size += len(line)
+                    if len(page) == PAGE or size > _PAGE_BYTES:
                         yield page
-                        page = []
+                        page, size = [], 0
             if page:
                 yield page
 

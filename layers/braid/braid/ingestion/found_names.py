@@ -27,6 +27,8 @@ PREFIX = "found:"
 _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
 """Kinds of record in whose texts names are looked for."""
 _NAMES_AT_ONCE = 1_000
+_MOST_NAMES = 10_000
+"""Of one write, those that stand first: one text has 200 at most, and an import writes 500 texts together."""
 _GIVEN = "="
 """Begins the keys of given names; no normalised name has it."""
 _DOCUMENT = "Document"
@@ -74,7 +76,7 @@ def find_names(
     if not read:
         return FoundNames({}, {}, [], {})
     tenant_id = read[0].tenant_id
-    found = store.name_finder.find(_texts(read), _given_names(given, read))
+    found = store.name_finder.find(_texts(read), _given_names(given, read))[:_MOST_NAMES]
     unknown = [name for name in found if not name.key.startswith(_GIVEN)]
     known = {} if store.graph_source is GraphSource.FOUND else _known(tenant_id, unknown, store)
     entities = {

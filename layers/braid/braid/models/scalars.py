@@ -180,6 +180,10 @@ class Frozen(BaseModel):
         _set(made, "__pydantic_private__", None)
         return made
 
+    def altered(self, **changes: Any) -> Self:  # noqa: ANN401 - of any field
+        """Return a copy with some fields changed to values that are known to be valid."""
+        return self.unchecked(**{**self.__dict__, **changes})
+
 
 _set: Final = object.__setattr__
 

@@ -16,7 +16,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.pagerank import Neighbourhood, Numbers, Scores
+    from braid.ranking.neighbourhood import Neighbourhood, Numbers, Scores
 
 TITLE = 1.0
 """Confidence of the mention of a name by the text that has it as its title."""

@@ -84,6 +84,7 @@ def fuse(
             )
         else:
             combined = append_below(best_scores(propagated), combined)
+    # Sources are gone through in their order.
     ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)
     for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
         for hit in hits:
@@ -96,15 +97,15 @@ def fuse(
             ranks[identity][source] = rank
     part_starts = {hit.id: hit.part_start for hit in vector}
     candidates = [
-        Candidate(
+        Candidate.unchecked(
             id=identity,
             combined_score=score,
             vector_score=strands[Source.VECTOR].get(identity),
             part_start=part_starts.get(identity, 0),
             lexical_score=strands[Source.LEXICAL].get(identity),
             graph_score=strands[Source.GRAPH].get(identity),
-            ranks={source: ranks[identity][source] for source in Source if source in ranks[identity]},
-            sources=tuple(source for source in Source if source in ranks[identity]),
+            ranks=ranks[identity],
+            sources=tuple(ranks[identity]),
             reasons=tuple(dict.fromkeys(hit.reason for hit in _best_first(found[identity]) if hit.reason)),
             paths=_paths(found[identity]),
         )

@@ -5,30 +5,23 @@ Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from braid.deadline import check
-from braid.models import MENTIONS, GraphHit, Path, earliest
+from braid.models import GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
 from braid.ranking.found_mentions import FoundMentions
-from braid.ranking.graph_walks import Node
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Mapping, Sequence
 
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_walks import StoredEdge
-
-    Numbers = NDArray[np.int64]
-    Scores = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    from braid.ranking.graph_walks import Node, StoredEdge
+    from braid.ranking.neighbourhood import Mask, Neighbourhood, Numbers, Scores
 
 TOLERANCE = 1e-12
 """Of the sum of all shares between two iterations."""
@@ -37,75 +30,6 @@ DIGITS = 9
 MAX_ITERATIONS = 1_000
 CHECKED_EVERY = 4
 """Iterations after which it is looked whether shares, or the time, are over."""
-
-
-class Neighbourhood(NamedTuple):
-    """The vertices and edges around a request's seeds, as arrays with one value a vertex, or an edge.
-
-    Vertices are numbered in the order of their ids, edges in the order of their identities, so that equal
-    neighbourhoods give equal answers on every engine.
-    """
-
-    ids: Sequence[str]
-    """Sorted."""
-    has_record: Mask
-    sources: Numbers
-    """Places in ``ids``."""
-    targets: Numbers
-    confidence: Scores
-    mentions: Mask
-    """Whether each edge is a mention."""
-    found: Mask
-    """Whether each edge was found in a text, and not given."""
-    node: Callable[[int], Node]
-    edge: Callable[[int], StoredEdge]
-    truncated: bool
-    """Whether a seed had more edges than the budget."""
-
-    @classmethod
-    def of(cls, nodes: Mapping[str, Node], edges: Sequence[StoredEdge], *, truncated: bool) -> Neighbourhood:
-        """Return the arrays of vertices by id, and of edges between them in the order of their identities."""
-        ids = sorted(nodes)
-        place = {identity: number for number, identity in enumerate(ids)}
-        return cls(
-            ids=ids,
-            has_record=np.array([nodes[identity].has_record for identity in ids], dtype=np.bool_),
-            sources=np.array([place[edge.source] for edge in edges], dtype=np.int64),
-            targets=np.array([place[edge.target] for edge in edges], dtype=np.int64),
-            confidence=np.array([edge.confidence for edge in edges], dtype=np.float64),
-            mentions=np.array([edge.type == MENTIONS for edge in edges], dtype=np.bool_),
-            found=np.array([edge.found for edge in edges], dtype=np.bool_),
-            node=lambda vertex: nodes[ids[vertex]],
-            edge=edges.__getitem__,
-            truncated=truncated,
-        )
-
-    def place(self, identity: str) -> int | None:
-        """Return a vertex's place; None where it is not among them."""
-        place = bisect_left(self.ids, identity)
-        return place if place < len(self.ids) and self.ids[place] == identity else None
-
-    def with_records(self, identities: Iterable[str]) -> Neighbourhood:
-        """Add records of which the graph knows nothing: they are tied to nothing."""
-        alone = {identity for identity in identities if self.place(identity) is None}
-        if not alone:
-            return self
-        ids = sorted([*self.ids, *alone])
-        known = np.array([identity not in alone for identity in ids], dtype=np.bool_)
-        moved, before = np.flatnonzero(known), np.cumsum(known) - 1
-        has_record = np.ones(len(ids), dtype=np.bool_)
-        has_record[moved] = self.has_record
-        return self._replace(
-            ids=ids,
-            has_record=has_record,
-            sources=moved[self.sources],
-            targets=moved[self.targets],
-            node=lambda vertex: (
-                self.node(int(before[vertex]))
-                if known[vertex]
-                else Node(ids[vertex], "Concept", has_record=True, timestamp=None, name=None)
-            ),
-        )
 
 
 class _Ties(NamedTuple):

@@ -36,6 +36,8 @@ CERTAIN = 0.5
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
 MIN_MISSPELT, MAX_MISSPELT, MAX_MISSPELT_PHRASES = 5, 32, 60
 """Letters of a word, and characters of a name, in which a wrong letter is allowed for; phrases of a question."""
+MAX_MISSPELT_NAMES = 5
+"""Names of one entity in which it is: an entity may have a hundred, and each of these is stored by up to 33 keys."""
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 """Where "KeelsonApi" and "LX500" are also written apart."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
@@ -55,13 +57,18 @@ class LookupKey(NamedTuple):
     """Of the score of the match, in (0, 1]; below 1 when the words were altered."""
 
 
-def stored_forms(name: str) -> list[str]:
-    """Return the keys by which an entity is found in another form of its name, each behind its mark.
+def stored_forms(*names: str) -> list[str]:
+    """Return the keys by which an entity is found in other forms of its names, each behind its mark.
 
     "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to what stands before the bracket and
     the first comma. A name of two to four words with capitals is known by its first and last word, and without its
-    first; one of three to six, by its initials. Every name is known by its :func:`misspellings`.
+    first; one of three to six, by its initials. The first names are also known by their :func:`misspellings`.
     """
+    forms = [form for name in names for form in _forms(name)]
+    return forms + [key for name in names[:MAX_MISSPELT_NAMES] for key in misspellings(normalise(name))]
+
+
+def _forms(name: str) -> list[str]:
     spelled = cased_words(name)
     full = _joined(spelled)
     keys: list[str] = []
@@ -77,7 +84,7 @@ def stored_forms(name: str) -> list[str]:
             keys += [PART + _joined(part) for part in parts if any(map(is_content_word, part))]
         if MIN_WORD_CHARACTERS <= len(telling) <= MAX_INITIALS:
             keys.append(INITIALS + "".join(word[0] for word in telling).casefold())
-    return [key for key in dict.fromkeys(keys) if key[1:] not in {"", full}] + misspellings(full)
+    return [key for key in dict.fromkeys(keys) if key[1:] not in {"", full}]
 
 
 def misspellings(name: str) -> list[str]:
@@ -167,7 +174,7 @@ def respellings(question: str, phrase: str) -> list[str]:
 
     "LX500" and "KeelsonApi" are also "lx 500" and "keelson api", "Mueller" is "muller" and "Müller" is "mueller".
     """
-    spelled, folded, _ = _read(question)
+    spelled, folded, *_ = _read(question)
     run = _folded(phrase)
     start = next((at for at in range(len(folded) - len(run) + 1) if folded[at : at + len(run)] == run), None)
     if start is None:
@@ -217,8 +224,10 @@ def tokenize(text: str) -> list[Token]:
     ]
 
 
-def _folded(text: str) -> list[str]:
-    return [piece.text.casefold() for piece in tokenize(text)]
+@lru_cache(maxsize=1_024)
+def _folded(text: str) -> tuple[str, ...]:
+    # Each phrase of a question is asked for several times.
+    return tuple(piece.text.casefold() for piece in tokenize(text))
 
 
 def phrases(question: str) -> list[str]:
@@ -262,12 +271,11 @@ def name_certainty(question: str, phrase: str) -> float:
     phrase
         Normalised, as it was linked.
     """
-    spelled, folded, standing = _read(question)
+    _, folded, standing, cased = _read(question)
     run = _folded(phrase)
     starts = [start for start in range(len(folded) - len(run) + 1) if folded[start : start + len(run)] == run]
     several = sum(word not in STOP_WORDS for word in run) > 1
-    cased = sum(map(_has_case, spelled))
-    if sum(map(str.isalpha, spelled)) >= 2 * cased:
+    if not cased:
         # A script without case, in which what has one is the name of something foreign.
         return 1.0
     capitals_tell = len(set(standing[1:])) > 1
@@ -286,7 +294,7 @@ def is_whole_name(question: str, phrase: str) -> bool:
 
     "Sex" in "A Whirl Of Sex And Politics" is not. A function word at the beginning has its capital whatever it is.
     """
-    spelled, folded, standing = _read(question)
+    spelled, folded, standing, _ = _read(question)
     run = _folded(phrase)
     return any(
         not any(standing[max(start - 1, 0) : start] if start > 1 or is_content_word(spelled[0]) else ())
@@ -307,11 +315,12 @@ def is_content_word(word: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _read(question: str) -> tuple[tuple[str, ...], list[str], list[bool]]:
-    """Return the words of a question as they are written, without case, and whether each stands out."""
+def _read(question: str) -> tuple[tuple[str, ...], tuple[str, ...], list[bool], bool]:
+    """Return the words of a question, those without case, whether each stands out, and whether most have a case."""
     # Asked for every phrase of one question in turn.
     spelled = tuple(piece.text for piece in tokenize(question)[:MAX_QUESTION_WORDS])
-    return spelled, [word.casefold() for word in spelled], [looks_like_name(word) for word in spelled]
+    cased = sum(map(str.isalpha, spelled)) < 2 * sum(map(_has_case, spelled))
+    return spelled, tuple(word.casefold() for word in spelled), [looks_like_name(word) for word in spelled], cased
 
 
 def _has_case(word: str) -> bool:

@@ -36,8 +36,22 @@ def without_marks(text: str) -> str:
     return _unmarked(unicodedata.normalize("NFKD", _unmarked(text)))
 
 
+class _Marks(dict[int, int | None]):
+    """Characters as they are kept: combining marks are not."""
+
+    def __missing__(self, code: int) -> int | None:
+        kept = None if unicodedata.combining(chr(code)) else code
+        if len(self) < _CHARACTERS_KNOWN:
+            self[code] = kept
+        return kept
+
+
+_CHARACTERS_KNOWN: Final = 4_096
+_MARKS: Final = _Marks()
+
+
 def _unmarked(text: str) -> str:
-    return "".join(character for character in text if not unicodedata.combining(character))
+    return text.translate(_MARKS)
 
 
 _HAN: Final = "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
@@ -85,7 +99,11 @@ def cased_words(text: str) -> list[str]:
     """Split text into the same words as :func:`words`, in the case in which they are written."""
     found: list[str] = []
     for match in _WORD.finditer(without_marks(text)):
-        found.extend(_INNER.sub(" ", _POSSESSIVE.sub("", match.group())).split())
+        word = match.group()
+        if word.isalnum():  # most have nothing to cut off
+            found.append(word)
+        else:
+            found.extend(_INNER.sub(" ", _POSSESSIVE.sub("", word)).split())
     return found
 
 

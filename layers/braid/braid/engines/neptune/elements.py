@@ -122,7 +122,7 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
         ):
             # Without ``single`` Neptune would add the new value to the old one.
             steps = steps.property(Cardinality.single, key, value)
-        forms = [form for each in (vertex.name or "", *vertex.aliases) for form in stored_forms(each)]
+        forms = stored_forms(*filter(None, (vertex.name, *vertex.aliases)))
         for phrase in sorted({name, *map(normalise, vertex.aliases), *forms} - {""}):
             steps = steps.property(Cardinality.set_, LINK_KEY, link_key(vertex.tenant_id, phrase))
     return steps.id_()

@@ -334,7 +334,8 @@ class GremlinGraph:
         """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal a hop."""
         if not request.seeds():
             return Expansion()
-        from braid.ranking.pagerank import Neighbourhood, personalised_pagerank
+        from braid.ranking.neighbourhood import Neighbourhood
+        from braid.ranking.pagerank import personalised_pagerank
 
         with self._bounded():
             nodes, edges, truncated = expansion.gather(self._ask, request)

@@ -123,16 +123,19 @@ class LocalImports:
         with self._lock:
             tenant_id = next(iter(self._turns))
             one = self._turns[tenant_id][0]
-        ended = self._step(tenant_id, one)
-        with self._lock:
-            waiting = self._turns.pop(tenant_id)
-            if ended:
-                waiting.popleft()
-            if waiting:
-                self._turns[tenant_id] = waiting  # at the end
-            if not ended:
-                with suppress(RuntimeError):  # this process stops
-                    self._pool.submit(self._run_next)
+        ended = True
+        try:
+            ended = self._step(tenant_id, one)
+        finally:  # whatever failed, the others' turns come
+            with self._lock:
+                waiting = self._turns.pop(tenant_id)
+                if ended:
+                    waiting.popleft()
+                if waiting:
+                    self._turns[tenant_id] = waiting  # at the end
+                if not ended:
+                    with suppress(RuntimeError):  # this process stops
+                        self._pool.submit(self._run_next)
 
     def _step(self, tenant_id: str, one: _Waiting) -> bool:
         """Run one step of an import, and return whether it has ended."""
@@ -151,9 +154,11 @@ class LocalImports:
         except Exception as failure:  # noqa: BLE001 - no caller waits for it: it is stored as the import's error
             error = type(failure).__name__
             self._on_failure(one.import_id, failure)
-        with suppress(StoreError):
-            self._put_state(tenant_id, one.import_id, status, error)
-        self._forget(tenant_id, one.import_id)
+        try:
+            with suppress(StoreError):
+                self._put_state(tenant_id, one.import_id, status, error)
+        finally:
+            self._forget(tenant_id, one.import_id)
         return True
 
     def _steps(self, tenant_id: str, import_id: str, asked: ImportAsked) -> Generator[None, None, JobReport]:

@@ -7,8 +7,9 @@ of the question's words, without the names in it, stand beside the mention.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Candidate, Filters, Query, Record, Source, earliest
 from braid.models.metadata_filters import meet
@@ -32,8 +33,7 @@ SUPPLIED_FACTOR: Final = 0.85
 """Factor of a hit by a supplied vector, as of moderate drift: nothing ties the vector to the text."""
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A candidate with its record."""
 
     candidate: Candidate
@@ -191,7 +191,7 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
         return list(ranked)
     scores = mentions.coherences([item.record for item in ranked])
     again = [
-        replace(item, relevance=raised(item.candidate.combined_score, score, weight, item.drift))
+        item._replace(relevance=raised(item.candidate.combined_score, score, weight, item.drift))
         for item, score in zip(ranked, scores, strict=True)
     ]
     return sorted(again, key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
@@ -227,10 +227,13 @@ class Mentions:
         for source in first[:LED_FROM]:
             unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
             text = words(source.text()[:MOST_CHARACTERS])[:MOST_WORDS] if unknown else []
+            places: defaultdict[str, list[int]] = defaultdict(list)
+            for place, word in enumerate(text):
+                places[word].append(place)
             for one in unknown:
                 if one.id not in called:
                     called[one.id] = [name.split() for name in _names(one)]
-                shares = (_share(text, name, self.asked) for name in called[one.id])
+                shares = (_share(text, places.get(name[0], ()), name, self.asked) for name in called[one.id])
                 self._shares[source.id, one.id] = max(shares, default=0.0)
         for place, one in enumerate(first):
             others = (self._shares[source.id, one.id] for source in first[:LED_FROM] if source is not one)
@@ -253,11 +256,11 @@ def _names(record: Record) -> set[str]:
     return {name for name in map(normalise, plain) if name}
 
 
-def _share(text: Sequence[str], name: Sequence[str], asked: frozenset[str]) -> float:
-    """Return the largest share of the words asked for that stand around one mention."""
+def _share(text: Sequence[str], starts: Iterable[int], name: Sequence[str], asked: frozenset[str]) -> float:
+    """Return the largest share of the words asked for that stand around one mention, given where its first word is."""
     best, size = 0, len(name)
-    for start in range(len(text) - size + 1):
-        if text[start] == name[0] and list(text[start : start + size]) == name:
+    for start in starts:
+        if text[start : start + size] == name:
             around = (
                 *text[max(0, start - AROUND) : start],
                 *text[start + size : start + size + AROUND],

@@ -137,7 +137,7 @@ class Excerpts:
 
         def score(place: int) -> float:
             total = 0.0
-            for stem in found[place]:
+            for stem in sorted(found[place]):  # sums of floats depend on their order
                 weight = self._weights.get(stem, _OF_PATH) * (_OF_TITLE if stem in title else 1.0)
                 total += weight * math.log(1 + len(ends) / among[stem])
             text = content[ends[place] : ends[place + 1]]

@@ -6,7 +6,7 @@ Where texts cannot be read it answers without them; where both stores are lost i
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from braid.deadline import Stopwatch
@@ -372,16 +372,16 @@ def _rerank(
     cost_usd = reranker.cost_usd(request.query.text, texts)
     _LOG.info("reranked %d texts with %s (about $%.6f)", len(texts), reranker.name, cost_usd)
     rescored = [
-        replace(item, relevance=clamp(score * scoring.DRIFT_FACTORS[item.drift]), rerank_score=clamp(score))
+        item._replace(relevance=clamp(score * scoring.DRIFT_FACTORS[item.drift]), rerank_score=clamp(score))
         for item, score in zip(first, scores, strict=True)
     ]
     rescored.sort(key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
     least = rescored[-1].relevance
-    return [*rescored, *(replace(item, relevance=min(item.relevance, least)) for item in rest)], False, cost_usd
+    return [*rescored, *(item._replace(relevance=min(item.relevance, least)) for item in rest)], False, cost_usd
 
 
 def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
-    return [replace(item, relevance=placeholder_score(position)) for position, item in enumerate(ranked)]
+    return [item._replace(relevance=placeholder_score(position)) for position, item in enumerate(ranked)]
 
 
 def _results(

@@ -94,7 +94,7 @@ def linked_names(
         # The best comes first: an entity named twice, by name and by alias, is linked by its name.
         best.setdefault(link.entity_id, link)
     return [
-        link.model_copy(update={"certainty": names.name_certainty(question, link.phrase)})
+        link.altered(certainty=names.name_certainty(question, link.phrase))
         for link in sorted(best.values(), key=lambda link: -link.score)[:MAX_LINKS]
     ]
 
@@ -119,8 +119,7 @@ def _of_one_name(links: Sequence[EntityLink], asked: dict[str, LookupKey]) -> li
 def _in_words(links: Iterable[EntityLink], asked: dict[str, LookupKey]) -> list[EntityLink]:
     """Return the links with the question's own words and what these make of the score."""
     return [
-        link.model_copy(update={"phrase": asked[link.phrase].phrase, "score": link.score * asked[link.phrase].share})
-        for link in links
+        link.altered(phrase=asked[link.phrase].phrase, score=link.score * asked[link.phrase].share) for link in links
     ]
 
 
@@ -255,7 +254,7 @@ def as_link(hit: GraphHit) -> EntityLink:
 
 def scaled(hit: GraphHit, factor: float) -> GraphHit:
     """Return a hit with its score multiplied."""
-    return hit.model_copy(update={"score": clamp(hit.score * factor)})
+    return hit.altered(score=clamp(hit.score * factor))
 
 
 def named(links: Iterable[EntityLink], begun: Collection[str]) -> list[GraphHit]:
@@ -264,12 +263,12 @@ def named(links: Iterable[EntityLink], begun: Collection[str]) -> list[GraphHit]
     One at which a causal or temporal walk began is the question's subject, and so less likely its answer.
     """
     return [
-        GraphHit(
+        GraphHit.unchecked(
             id=link.entity_id,
             score=clamp(link.score * (WHERE_IT_BEGAN if link.entity_id in begun else 1.0)),
             rank=1,
             source=Source.KNOWLEDGE,
-            path=Path(ids=(link.entity_id,), types=(), names=(link.name,), invalid_at=link.invalid_at),
+            path=Path.unchecked(ids=(link.entity_id,), types=(), names=(link.name,), invalid_at=link.invalid_at),
             has_record=link.has_record,
             name=link.name,
             entity_type=link.entity_type,
@@ -289,12 +288,8 @@ def mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink], begun: Col
     for hit in hits:
         link = by_id[hit.path.ids[0]]
         one_hop = ONE_HOP_WITH_EVIDENCE if any(hit.path.evidence) else ONE_HOP
-        changes = {
-            "score": clamp(one_hop * hit.score * link.score * (TOLD_OF_IT if link.entity_id in begun else 1.0)),
-            "source": Source.KNOWLEDGE,
-            "reason": f"entity match: {link.name}",
-        }
-        found.append(hit.model_copy(update=changes))
+        score = clamp(one_hop * hit.score * link.score * (TOLD_OF_IT if link.entity_id in begun else 1.0))
+        found.append(hit.altered(score=score, source=Source.KNOWLEDGE, reason=f"entity match: {link.name}"))
     return found
 
 
@@ -341,7 +336,7 @@ def with_reason(hit: GraphHit) -> GraphHit:
     """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it."""
     path = f"graph path: {' → '.join(hit.path.types)}" if hit.path.types else "a walk began here"
     reason = hit.reason or path
-    return hit.model_copy(update={"reason": reason})
+    return hit.altered(reason=reason)
 
 
 def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
@@ -351,7 +346,7 @@ def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
         if hit.id not in best or hit.score > best[hit.id].score:
             best[hit.id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
-    return tuple(with_reason(hit).model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1))
+    return tuple(with_reason(hit).altered(rank=rank) for rank, hit in enumerate(ordered, start=1))
 
 
 def in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:

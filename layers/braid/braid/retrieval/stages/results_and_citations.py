@@ -31,6 +31,7 @@ METADATA_BYTES: Final = 2 * 1024
 """Largest metadata of one result, where something has to be shortened."""
 _JSON_ESCAPE = 12
 """Most bytes of a character as JSON of ASCII alone."""
+_ESCAPED_BYTES = 3
 _LAST_WORD = 100
 """Most characters given up so that no word is cut."""
 
@@ -166,6 +167,9 @@ def shortened(answer: Answer, most_bytes: int = MAX_ANSWER_BYTES) -> Answer:
     most_bytes
         Size of the answer as JSON, with every character beyond ASCII escaped, as Lambda may write it.
     """
+    # Escaped, a character has at most three bytes for each of UTF-8; a space behind each separator is less than that.
+    if _ESCAPED_BYTES * len(answer.model_dump_json().encode()) <= most_bytes:
+        return answer
     if (
         sum(len(result.content) for result in answer.results) <= most_bytes  # a character has a byte at least
         and _size(answer.model_dump(mode="json")) <= most_bytes

@@ -6,9 +6,8 @@ comparing ids, and ties do not depend on the order of writing.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from braid.ranking.graph_walks import Node
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 ALWAYS_FROM = np.iinfo(np.int64).min
 ALWAYS_UNTIL = np.iinfo(np.int64).max
 NO_TIME = np.iinfo(np.int64).min
+_ROWS_AT_ONCE = 4_096
 
 
 class Neighbours(NamedTuple):
@@ -142,56 +142,89 @@ class Adjacency:
 
 
 def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
-    """Read a tenant's graph from its rows."""
-    vertices = connection.execute(
-        "SELECT number, id, name, entity_type, has_record, timestamp, valid_at, invalid_at, trusted"
-        " FROM vertices WHERE tenant = ? ORDER BY id",
-        (tenant,),
-    ).fetchall()
-    place = {row[0]: number for number, row in enumerate(vertices)}
-    entity_types = sorted({row[3] for row in vertices})
-    type_place = {name: number for number, name in enumerate(entity_types)}
-    edges = connection.execute(
-        "SELECT source, type, target, predicate, confidence, valid_at, invalid_at, evidence, trusted,"
-        " position IS NOT NULL FROM edges"
-        " WHERE tenant = ?",
-        (tenant,),
-    ).fetchall()
-    relationship_types = sorted({row[1] for row in edges})
-    relationship_place = {name: number for number, name in enumerate(relationship_types)}
-    edges.sort(key=lambda row: (place[row[0]], row[1], place[row[2]], row[3]))
+    """Read a tenant's graph from its rows, some at a time: all of them as objects take ten times the arrays."""
+    bounds = {"tenant": tenant, "never": NO_TIME, "always_from": ALWAYS_FROM, "always_until": ALWAYS_UNTIL}
+    ids: list[str] = []
+    names: list[str | None] = []
+    entity_types, vertex_rows = _Codes(), [np.empty((7, 0), dtype=np.int64)]
+    for rows in _some(
+        connection.execute(
+            "SELECT number, id, name, entity_type, has_record, coalesce(timestamp, :never),"
+            " coalesce(valid_at, :always_from), coalesce(invalid_at, :always_until), trusted"
+            " FROM vertices WHERE tenant = :tenant ORDER BY id",
+            bounds,
+        )
+    ):
+        number, some_ids, some_names, types, *others = zip(*rows, strict=True)
+        ids += some_ids
+        names += some_names
+        vertex_rows.append(np.array([number, [entity_types[one] for one in types], *others], dtype=np.int64))
+    number, type_of, has_record, timestamps, valid_from, valid_until, trusted = np.concatenate(vertex_rows, axis=1)
+    numbers = {identity: place for place, identity in enumerate(ids)}
+    known_as: dict[str | None, str | None] = dict(zip(ids, ids, strict=True))
+    relationship_types, predicates = _Codes(), _Codes()
+    evidence: list[str | None] = []
+    edge_rows, confidence_rows = [np.empty((8, 0), dtype=np.int64)], [np.empty(0)]
+    for rows in _some(
+        connection.execute(
+            "SELECT source, target, type, predicate, evidence, confidence, coalesce(valid_at, :always_from),"
+            " coalesce(invalid_at, :always_until), trusted, position IS NOT NULL FROM edges WHERE tenant = :tenant",
+            bounds,
+        )
+    ):
+        source, target, types, said, known, sure, *others = zip(*rows, strict=True)
+        # Most evidence is a vertex as well, whose id is there already.
+        evidence += map(known_as.get, known, known)
+        confidence_rows.append(np.array(sure, dtype=np.float64))
+        codes = ([relationship_types[one] for one in types], [predicates[one] for one in said])
+        edge_rows.append(np.array([source, target, *codes, *others], dtype=np.int64))
+    edges = np.concatenate(edge_rows, axis=1)
+    by_number = np.argsort(number)
+    edges[:2] = by_number[np.searchsorted(number[by_number], edges[:2])]
+    edges[2], edges[3] = relationship_types.in_order()[edges[2]], predicates.in_order()[edges[3]]
+    order = np.lexsort((edges[3], edges[1], edges[2], edges[0]))
+    sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = edges[:, order]
+    words = sorted(predicates)
     return Adjacency(
         generation=generation,
-        ids=[row[1] for row in vertices],
-        numbers={row[1]: number for number, row in enumerate(vertices)},
-        names=[row[2] for row in vertices],
-        entity_types=entity_types,
-        type_of=_numbers([type_place[row[3]] for row in vertices]),
-        has_record=np.array([row[4] for row in vertices], dtype=np.bool_),
-        timestamps=_moments([row[5] for row in vertices], NO_TIME),
-        trusted=np.array([row[8] for row in vertices], dtype=np.bool_),
-        valid_from=_moments([row[6] for row in vertices], ALWAYS_FROM),
-        valid_until=_moments([row[7] for row in vertices], ALWAYS_UNTIL),
-        relationship_types=relationship_types,
-        sources=_numbers([place[row[0]] for row in edges]),
-        targets=_numbers([place[row[2]] for row in edges]),
-        edge_types=_numbers([relationship_place[row[1]] for row in edges]),
-        confidence=np.array([row[4] for row in edges], dtype=np.float64),
-        edge_from=_moments([row[5] for row in edges], ALWAYS_FROM),
-        edge_until=_moments([row[6] for row in edges], ALWAYS_UNTIL),
-        evidence=[row[7] for row in edges],
-        predicates=[sys.intern(row[3] or "") for row in edges],
-        edge_trusted=np.array([row[8] for row in edges], dtype=np.bool_),
-        found=np.array([row[9] for row in edges], dtype=np.bool_),
+        ids=ids,
+        numbers=numbers,
+        names=names,
+        entity_types=sorted(entity_types),
+        type_of=entity_types.in_order()[type_of],
+        has_record=has_record.astype(np.bool_),
+        timestamps=timestamps,
+        trusted=trusted.astype(np.bool_),
+        valid_from=valid_from,
+        valid_until=valid_until,
+        relationship_types=sorted(relationship_types),
+        sources=sources,
+        targets=targets,
+        edge_types=edge_types,
+        confidence=np.concatenate(confidence_rows)[order],
+        edge_from=edge_from,
+        edge_until=edge_until,
+        evidence=[evidence[place] for place in order.tolist()],
+        predicates=[words[place] for place in predicate_of.tolist()],
+        edge_trusted=edge_trusted.astype(np.bool_),
+        found=found.astype(np.bool_),
     )
 
 
-def _numbers(values: list[int]) -> Numbers:
-    return np.array(values, dtype=np.int64)
+class _Codes(dict[str, int]):
+    """Numbers of words in the order in which they are met."""
+
+    def __missing__(self, word: str) -> int:
+        return self.setdefault(word, len(self))
+
+    def in_order(self) -> Numbers:
+        """Return the place of each number's word among all words, sorted."""
+        return np.argsort([self[word] for word in sorted(self)])
 
 
-def _moments(values: list[int | None], missing: int) -> Numbers:
-    return np.array([missing if value is None else value for value in values], dtype=np.int64)
+def _some(rows: sqlite3.Cursor) -> Iterator[list[Any]]:
+    while some := rows.fetchmany(_ROWS_AT_ONCE):
+        yield some
 
 
 def moment_of(until: Numbers, place: int) -> datetime | None:

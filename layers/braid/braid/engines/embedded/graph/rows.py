@@ -75,8 +75,7 @@ def _phrases(vertex: Vertex) -> dict[str, bool]:
     if vertex.name is not None:
         phrases[normalise(vertex.name)] = False
     phrases.pop("", None)
-    names = [*([vertex.name] if vertex.name else []), *vertex.aliases]
-    return phrases | dict.fromkeys((form for name in names for form in stored_forms(name)), True)
+    return phrases | dict.fromkeys(stored_forms(*filter(None, (vertex.name, *vertex.aliases))), True)
 
 
 def _numbers(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, int]:
@@ -156,12 +155,15 @@ def link(
 
     However many and long their aliases are: only numbers are compared, and texts are read of the chosen alone.
     """
-    matches = [(name, is_alias) for name in dict.fromkeys(names) for is_alias in {is_form(name), True}]
-    matches.sort(key=lambda match: (*_quality(*match), *match))
+    matches = sorted(
+        (-match_score(name, is_name=not is_alias), -len(name), name, is_alias)
+        for name in dict.fromkeys(names)
+        for is_alias in {is_form(name), True}
+    )
     classes: dict[tuple[float, int], int] = {}  # equally good ones, which the ids of the entities order
     asked = [
-        (name, is_alias, number, classes.setdefault(_quality(name, is_alias), len(classes)))
-        for number, (name, is_alias) in enumerate(matches)
+        (name, is_alias, number, classes.setdefault((negative_score, negative_length), len(classes)))
+        for number, (negative_score, negative_length, name, is_alias) in enumerate(matches)
     ]
     rows = connection.execute(
         "WITH asked AS MATERIALIZED (SELECT json_extract(value, '$[0]') AS phrase, json_extract(value, '$[1]') AS"
@@ -179,21 +181,17 @@ def link(
         {"asked": json.dumps(asked), "tenant": tenant, "as_of": as_of, "limit": limit, "trusted": trusted_only},
     )
     return [
-        EntityLink(
+        EntityLink.unchecked(
             entity_id=vertex_id,
             name=name,
             entity_type=entity_type,
-            phrase=matches[match][0],
-            score=match_score(matches[match][0], is_name=not matches[match][1]),
+            phrase=matches[match][2],
+            score=-matches[match][0],
             has_record=bool(has_record),
             invalid_at=from_microseconds(invalid_at),
         )
         for vertex_id, name, entity_type, has_record, invalid_at, match in rows
     ]
-
-
-def _quality(phrase: str, is_alias: bool) -> tuple[float, int]:
-    return -match_score(phrase, is_name=not is_alias), -len(phrase)
 
 
 def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:

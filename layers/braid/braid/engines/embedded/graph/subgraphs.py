@@ -12,7 +12,7 @@ from braid.engines.embedded.tables import to_microseconds
 from braid.models import MENTIONS, Direction
 from braid.ports.graph_query import MAX_FRONTIER
 from braid.ranking.graph_walks import GatheredGraph, StoredEdge, WalkEdge, max_starts
-from braid.ranking.pagerank import Neighbourhood
+from braid.ranking.neighbourhood import Neighbourhood
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

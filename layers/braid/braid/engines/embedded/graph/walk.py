@@ -167,7 +167,7 @@ def _hits(graph: Adjacency, reached: WalkResult, rows: list[int]) -> tuple[Graph
         node = graph.node(vertex)
         path, trusted = _path(graph, reached, row)
         hits.append(
-            GraphHit(
+            GraphHit.unchecked(
                 id=node.id,
                 score=clamp(float(reached.scores[row])),
                 rank=rank,
@@ -202,7 +202,7 @@ def _path(graph: Adjacency, reached: WalkResult, row: int) -> tuple[Path, bool]:
         inward.append(bool(step.inward[place]))
         place = int(step.parents[place])
     vertices.append(int(reached.steps[0].vertices[place]))
-    path = Path(
+    path = Path.unchecked(
         ids=tuple(graph.ids[vertex] for vertex in reversed(vertices)),
         types=tuple(reversed(types)),
         names=tuple(graph.names[vertex] or graph.ids[vertex] for vertex in reversed(vertices)),

@@ -36,6 +36,8 @@ _DIGITS, _ROUNDING = 12, 1e-11
 _SPARSE = 64
 """Range of row numbers, as a multiple of the rows with a word, above which rows are sorted rather than counted."""
 _BEST = 512
+_ADDED_AT = 500_000
+"""Rows of several words that are in memory together."""
 _READ_MORE = 8
 
 
@@ -60,16 +62,23 @@ class Sums(NamedTuple):
     first: int
     numbers: NDArray[np.int64] | None
     """Numbers of the rows; None where they are consecutive from ``first`` on."""
-    words: Sequence[WordRows]
+    best: Sequence[NDArray[np.float64]]
+    """The best scores of each word."""
 
     def among_best(self, count: int) -> float:
         """Return a sum that at least ``count`` rows reach, or one that all rows with a word reach."""
         # A row has the score of each of its words at least.
-        least = max((float(rows.best[count - 1]) for rows in self.words if count <= len(rows.best)), default=0.0)
+        least = max((float(best[count - 1]) for best in self.best if count <= len(best)), default=0.0)
         places = np.flatnonzero(self.sums >= least) if least else np.flatnonzero(self.sums)
         if count < len(places):
             least = -float(np.partition(-self.sums[places], count - 1)[count - 1])
         return max(0.0, least - _ROUNDING)
+
+    def as_rows(self) -> WordRows:
+        """Return the sums as those of one word."""
+        places = np.flatnonzero(self.sums)
+        numbers = places + self.first if self.numbers is None else self.numbers[places]
+        return WordRows(numbers, self.sums[places], np.empty(0))
 
     def between(self, least: float, below: float) -> tuple[list[int], list[float]]:
         """Return the numbers of the rows with such a sum, and the sums."""
@@ -90,16 +99,15 @@ class WordScores:
     def sums(self, connection: sqlite3.Connection, tenant: int, words: Sequence[str]) -> Sums:
         """Return the rows of a tenant that have any of the words, with the sums of the words' scores."""
         generation = Generation.RECORDS.read(connection, tenant)
-        found = [self._of(connection, (tenant, generation, word)) for word in words]
-        numbers = np.concatenate([rows.numbers for rows in found])
-        scores = np.concatenate([rows.scores for rows in found])
-        first = int(numbers.min(initial=2**62))
-        # Added in the order of the words, as FTS5 does, so that sums round alike.
-        if int(numbers.max(initial=0)) - first < _SPARSE * len(numbers):
-            sums = np.bincount(numbers - first, weights=scores)
-            return Sums(sums.astype(np.float64, copy=False), first, None, found)
-        numbers, places = np.unique(numbers, return_inverse=True)
-        return Sums(np.bincount(places, weights=scores).astype(np.float64, copy=False), 0, numbers, found)
+        best: list[NDArray[np.float64]] = []
+        found: list[WordRows] = []
+        for word in words:
+            rows = self._of(connection, (tenant, generation, word))
+            best.append(rows.best)
+            found.append(rows)
+            if sum(len(each.numbers) for each in found) > _ADDED_AT:  # memory for all words would be many times this
+                found = [_added(found, best).as_rows()]
+        return _added(found, best)
 
     def _of(self, connection: sqlite3.Connection, key: tuple[int, int, str]) -> WordRows:
         # What is not committed may be undone, and its generation then be another write's.
@@ -118,6 +126,17 @@ class WordScores:
                 while self._room < 0:
                     self._room += self._kept.popitem(last=False)[1].size
         return rows
+
+
+def _added(found: Sequence[WordRows], best: Sequence[NDArray[np.float64]]) -> Sums:
+    numbers = np.concatenate([rows.numbers for rows in found])
+    scores = np.concatenate([rows.scores for rows in found])
+    first = int(numbers.min(initial=2**62))
+    # Added in the order of the words, as FTS5 does, so that sums round alike.
+    if int(numbers.max(initial=0)) - first < _SPARSE * len(numbers):
+        return Sums(np.bincount(numbers - first, weights=scores).astype(np.float64, copy=False), first, None, best)
+    numbers, places = np.unique(numbers, return_inverse=True)
+    return Sums(np.bincount(places, weights=scores).astype(np.float64, copy=False), 0, numbers, best)
 
 
 def _score(connection: sqlite3.Connection, table: str, word: str) -> WordRows:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from array import array
+from datetime import datetime
 from hashlib import blake2b
 from itertools import groupby
 from math import hypot, isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from braid.deadline import checked
 from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import forget_words, from_microseconds, to_microseconds, words_table, write_words
 from braid.errors import InvalidRequest, StoreError
-from braid.models import Embedding, FacetValue, FurtherPart, Record, ValueKind
+from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, ValueKind
 from braid.models.metadata_filters import FACET_VALUES, MOMENT_KIND, span_of, terms_of, value_of
 from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Sequence
-    from datetime import datetime
 
     from braid.engines.embedded.search.filters import RowFilter
 
@@ -312,15 +312,28 @@ def _records(
     """Return records from their number, id, content and body."""
     vectors = _vectors(connection, [row[0] for row in rows]) if with_vectors else {}
     return [
-        Record(
-            id=record_id,
-            tenant_id=tenant_id,
-            content=content,
-            embeddings=tuple(vectors.get(number, ())),
-            **json.loads(body),
-        )
+        _record(tenant_id, record_id, content, tuple(vectors.get(number, ())), json.loads(body))
         for number, record_id, content, body in checked(rows, every=1)
     ]
+
+
+def _record(
+    tenant_id: str, record_id: str, content: str, embeddings: tuple[Embedding, ...], body: dict[str, Any]
+) -> Record:
+    """Return a record of what was written of it, which was checked before."""
+    for name in _MOMENTS:
+        if body.get(name) is not None:
+            body[name] = datetime.fromisoformat(body[name])
+    for name in _TUPLES:
+        body[name] = tuple(body.get(name, ()))
+    body["kind"], body["metadata"] = Kind(body.get("kind", Kind.CHUNK)), body.get("metadata", {})
+    body["source"] = SourceRef.model_validate(source) if any((source := body.get("source", {})).values()) else _NOWHERE
+    return Record.unchecked(id=record_id, tenant_id=tenant_id, content=content, embeddings=embeddings, **body)
+
+
+_MOMENTS: Final = ("created_at", "updated_at", "valid_at", "invalid_at", "timestamp")
+_TUPLES: Final = ("aliases", "supersedes", "supplied_spaces")
+_NOWHERE: Final = SourceRef()
 
 
 def _vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, list[Embedding]]:
