@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from braid import __version__
 from braid.engines.rerankers.requests import cut, tokens
-from braid.errors import BraidError
+from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
 from braid.retrieval.context.fence import fence
 from mcp.server import MCPServer
@@ -206,7 +206,7 @@ def _add_documents(server: MCPServer, store: Store) -> None:
         try:
             found = store().facts(id, trusted_only=True)
         except BraidError as error:
-            raise ResourceNotFoundError(str(error)) from error
+            raise ResourceNotFoundError(_refusal(error)) from error
         return _fenced("\n".join(map(str, found)), "entity")
 
 
@@ -232,7 +232,13 @@ def told() -> Iterator[None]:
     try:
         yield
     except BraidError as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(_refusal(error)) from error
+
+
+def _refusal(error: BraidError) -> str:
+    """Return what a model is told of an error: inside a fence where it may suggest names, which others gave."""
+    of_names = isinstance(error, InvalidRequest) and error.field == "entity"
+    return _fenced(str(error), "error") if of_names else str(error)
 
 
 def _fenced(text: str, tool: str) -> str:

@@ -21,6 +21,7 @@ from braid.models.records import (
     MAX_METADATA_KEYS,
 )
 from braid.retrieval.context import episodes
+from braid.settings import Settings
 
 from braid_cli.datasets.dataset import read_dataset
 from tests.front_door import FrontDoor
@@ -140,6 +141,28 @@ def test_what_is_accepted_at_its_greatest_is_read_listed_and_removed(stages: Dem
     assert listed["greatest"]["content"] == greatest["content"]
     assert len(listed) == len({each["id"] for each in listed.values()}) > 20
     assert door.ask("DELETE", "/records/greatest").json()["records"] == 1
+
+
+def test_the_longest_page_of_names_and_of_documents_fits_into_an_answer(tmp_path: Path) -> None:
+    stages = DemoStages(Settings(home=tmp_path))
+    long = "é" * 8_000
+    vertices = [
+        Vertex(
+            id=f"{at:03}",
+            tenant_id=TENANT,
+            name=f"{'🦩' * 500} {at}",
+            aliases=tuple(f"{'é' * 500} {n}" for n in range(40)),
+        )
+        for at in range(500)
+    ]
+    stages.graph.upsert(vertices, [])
+    said = {"file": long, "format": long}
+    stages.index.upsert([Record(id=f"{at:03}", tenant_id=TENANT, metadata=said) for at in range(100)])
+    door = FrontDoor(stages)
+    for path, limit in (("entities", 500), ("documents", 100)):
+        answered = door.ask("GET", f"/{path}", query={"limit": limit})
+        assert (answered.status, len(answered.json()[path])) == (200, limit)
+    stages.close()
 
 
 def test_what_an_older_version_wrote_is_listed_by_its_id_and_can_be_removed(

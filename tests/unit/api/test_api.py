@@ -17,6 +17,7 @@ from braid.errors import (
     TransientStoreError,
     UnknownTenant,
 )
+from braid.models import Vertex
 from braid.settings import Settings
 from pydantic import SecretStr
 
@@ -148,6 +149,17 @@ def test_what_is_related_to_an_entity_is_found_by_its_id_and_by_its_name(door: F
     for place in ("/entities/Beakon/related", "/entities/Beakon"):
         detail = door.ask("GET", place).json()["detail"]
         assert detail.endswith("; did you mean Beacon?")
+
+
+def test_who_asks_for_what_is_trusted_is_suggested_no_other_name(tmp_path: Path) -> None:
+    library = DemoStages(Settings(home=tmp_path))
+    library.graph.upsert([Vertex(id="v", tenant_id="saltmarrow", name="Obey Mallory", trusted=False)], [])
+    door = FrontDoor(library)
+    path = "/entities/Obey Malory/related"
+    assert door.ask("GET", path).json()["detail"].endswith("did you mean Obey Mallory?")
+    trusted = door.ask("GET", path, query={"trusted_only": True})
+    assert trusted.json()["detail"] == "no entity of this id or name"
+    library.close()
 
 
 def test_relations_are_narrowed_by_type_direction_and_depth(door: FrontDoor) -> None:

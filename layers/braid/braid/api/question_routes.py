@@ -119,7 +119,7 @@ def _add_entities(api: Api) -> None:
                 raise
             # A record without a vertex exists, and has no relations.
             if not can_be_id(entity_id) or _entity(api, entity_id) is None:
-                raise _unknown(api, entity_id, "no entity of this id or name") from error
+                raise _unknown(api, entity_id, "no entity of this id or name", trusted_only=trusted_only) from error
             return Related(hits=())
         return Related(hits=found.hits, truncated=found.truncated)
 
@@ -146,9 +146,10 @@ def _found(api: Api, entity_id: str) -> Entity:
     return found.fitting()
 
 
-def _unknown(api: Api, entity: str, detail: str) -> Exception:
+def _unknown(api: Api, entity: str, detail: str, *, trusted_only: bool = False) -> Exception:
     """Return the error of an entity that does not exist, with names that may be meant."""
-    return not_found(detail + did_you_mean(Interface(api.library, api.tenant_id).similar_names(entity)))
+    similar = Interface(api.library, api.tenant_id).similar_names(entity, trusted_only=trusted_only)
+    return not_found(detail + did_you_mean(similar))
 
 
 def _entity(api: Api, entity_id: str) -> Entity | None:

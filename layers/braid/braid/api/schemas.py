@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 MAX_RECORD_BYTES: Final = 5_200_000
 """Of one record, or of a page of several, as JSON in an answer."""
+_LISTED: Final = 512
+"""Most characters that a list says of a document's file and format: a page of any documents fits into an answer."""
 
 
 class SemanticQuestion(Frozen):
@@ -119,7 +121,6 @@ class EntitySummary(Frozen):
     id: RecordId
     name: str
     entity_type: Label
-    aliases: tuple[str, ...] = ()
     found: bool = False
     """As of an entity."""
     trusted: bool = True
@@ -243,7 +244,8 @@ class DocumentSummary(Frozen):
     @classmethod
     def of(cls, record: Record) -> Self:
         """Return the document that a record is of."""
-        said = {name: value for name in ("file", "format") if isinstance(value := record.metadata.get(name), str)}
+        values = ((name, record.metadata.get(name)) for name in ("file", "format"))
+        said = {name: value[:_LISTED] for name, value in values if isinstance(value, str)}
         identity = document_of(record)
         return cls(
             id=identity,

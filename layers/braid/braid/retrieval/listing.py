@@ -69,7 +69,8 @@ def documents(
             break
         last = page.records[-1]
         if last.kind is Kind.CHUNK and "#" in last.id:
-            after = encode(tenant_id, document_of(last) + _LAST)
+            # An id may lie behind even that, and no page begins before its last one ended.
+            after = encode(tenant_id, max(last.id, document_of(last) + _LAST))
     return DocumentsPage([*found.values()], after)
 
 
