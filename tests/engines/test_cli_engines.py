@@ -165,6 +165,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return capsys.readouterr().err
 
     monkeypatch.setenv("BRAID_HOME", str(tmp_path))
+    monkeypatch.setenv("BRAID_ENGINE", "embedded")  # which --engine sets, and the test takes back
     return call
 
 
