@@ -11,7 +11,7 @@ import pytest
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.errors import ObjectChanged, QueueFull, TransientStoreError
 from braid.ingestion.bulk import local_imports, steps
-from braid.ingestion.bulk.local_imports import LocalImports
+from braid.ingestion.bulk.local_imports import TURN_LINES, LocalImports
 from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.settings import Settings
 
@@ -127,7 +127,9 @@ def test_tenants_take_turns(imports: LocalImports, library: DemoStages, monkeypa
         library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
     held, order = Held(monkeypatch), list[str]()
     whole = steps.split
-    monkeypatch.setattr(steps, "split", lambda task, store: (order.append(task.job), whole(task, store))[1])
+    monkeypatch.setattr(
+        steps, "split", lambda task, store, **more: (order.append(task.job), whole(task, store, **more))[1]
+    )
     for name in ("a1", "a2", "a3"):
         imports.start(ACME, name, ASKED)
     assert held.reached.wait(10)
@@ -157,6 +159,18 @@ def test_a_long_import_holds_up_no_other_tenants(
         assert ended(imports, name, tenant=tenant).status is ImportStatus.WRITTEN
     assert order[-1] == "long"
     assert order.index("short") <= 3
+
+
+def test_a_turn_is_so_short_that_the_next_tenant_waits_for_seconds(
+    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [json.dumps({"record": {"id": f"r{number}", "content": "a pump"}}) for number in range(TURN_LINES + 1)]
+    library.objects.put(ACME, KEY, "\n".join(lines).encode())
+    turns, whole = list[int](), steps.batch
+    monkeypatch.setattr(steps, "batch", lambda task, store: (turns.append(task.batch.lines), whole(task, store))[1])
+    imports.start(ACME, "long", ASKED)
+    assert ended(imports, "long").status is ImportStatus.WRITTEN
+    assert set(turns) == {TURN_LINES, 1}
 
 
 def test_an_import_whose_end_cannot_be_stored_holds_up_nobody(

@@ -30,6 +30,8 @@ WAITING_PER_TENANT: Final = 5
 """Most of them of one tenant."""
 RETRY_AFTER_S: Final = 10
 """Suggested delay after a refusal: an import takes seconds to minutes."""
+TURN_LINES: Final = 50
+"""Most lines of one tenant's turn: some seconds of embedding, for which the next tenant waits."""
 
 
 class _State(Frozen):
@@ -164,7 +166,7 @@ class LocalImports:
     def _steps(self, tenant_id: str, import_id: str, asked: ImportAsked) -> Generator[None, None, JobReport]:
         """Run the workflow's steps one after another, a step each time, and return the report."""
         event = {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value}
-        job = steps.split(Split(job=import_id, event=event), self._store)
+        job = steps.split(Split(job=import_id, event=event), self._store, batch_lines=TURN_LINES)
         cursor = Cursor()
         while True:
             page = steps.page(Page(job=job, cursor=cursor), self._store)

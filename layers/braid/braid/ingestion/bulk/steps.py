@@ -65,10 +65,11 @@ class FileStore(DocumentStore, Protocol):
         """Holds the object and the job's manifest."""
 
 
-def split(task: Split, store: FileStore) -> ImportJob:
+def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> ImportJob:
     """Read an object once, and store the offsets of its batches. A document is made lines first.
 
-    Of lines memory holds one, and eight bytes for each edge that another edge ends or that ends a record.
+    Of lines memory holds one, and eight bytes for each edge that another edge ends or that ends a record. No batch has
+    more than ``batch_lines`` or :data:`BATCH_LINES` lines.
 
     Raises
     ------
@@ -106,13 +107,13 @@ def split(task: Split, store: FileStore) -> ImportJob:
             )
         except ValidationError as error:
             raise InvalidRequest.from_validation(error) from None
-        return _split(job, lines, store)
+        return _split(job, lines, store, min(batch_lines or BATCH_LINES, BATCH_LINES))
 
 
-def _split(job: ImportJob, lines: ObjectLines, store: FileStore) -> ImportJob:
+def _split(job: ImportJob, lines: ObjectLines, store: FileStore, batch_lines: int) -> ImportJob:
     fingerprints = Fingerprints()
     read = _collecting_fingerprints(iter(lines), job.tenant_id, fingerprints)
-    job = manifest.put_places(job, _places(read, lines.info.size_bytes), store.objects)
+    job = manifest.put_places(job, _places(read, lines.info.size_bytes, batch_lines), store.objects)
     found = fingerprints.in_order()
     return manifest.put_fingerprints(job, found, store.objects) if found else job
 
@@ -242,7 +243,7 @@ def _collecting_fingerprints(lines: Iterator[bytes], tenant_id: str, fingerprint
         yield line
 
 
-def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
+def _places(lines: Iterator[bytes], total: int, batch_lines: int) -> Iterator[BatchPlace]:
     """Yield batch offsets: whole lines, as many as fit into both bounds and at least one."""
     number = start = end = 0
     first, size = 1, 0
@@ -254,7 +255,7 @@ def _places(lines: Iterator[bytes], total: int) -> Iterator[BatchPlace]:
 
     for line in lines:
         length = len(line) + 1
-        if size and (size == BATCH_LINES or end - start + length > BATCH_BYTES):
+        if size and (size == batch_lines or end - start + length > BATCH_BYTES):
             yield place()
             number, start, first, size, phases = number + 1, end, first + size, 0, set()
         end, size = min(end + length, total), size + 1  # the last line may have no line feed
