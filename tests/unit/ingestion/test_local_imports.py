@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.ingestion.bulk.step_messages import ImportJob, Split
     from braid.ports.object_store import ObjectInfo
 
 ASKED = ImportAsked(key=KEY)
