@@ -147,7 +147,7 @@ def main() -> None:
 
             start("braid")
         line = contents() if sys.argv[1:] in ([], ["--help"]) else command_line(chosen or COMMANDS)
-        sys.exit(line(standalone_mode=False))
+        sys.exit(line(prog_name="braid", standalone_mode=False))
     except USAGE_ERROR as error:
         _complain_of_usage(error)
         sys.exit(EXIT_BAD_INPUT)
