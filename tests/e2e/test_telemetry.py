@@ -14,7 +14,8 @@ from tests.otlp_receiver import otlp_receiver
 if TYPE_CHECKING:
     from pathlib import Path
 
-QUESTION = "Who owns Keelson?"
+QUESTION = "Who owns Keelson, and who is told of its traces?"
+"""That no other test asks: its vector is in no cache."""
 
 
 def test_a_search_sends_its_trace_and_durations_and_no_word_of_the_question(home: Path) -> None:
