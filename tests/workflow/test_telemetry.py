@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tests.stages import DemoStages
 
 TENANT = "saltmarrow"
-TEXT = "Why did label printing fail at the Lisbon depot?"
+TEXT = "Why did label printing fail at the Lisbon depot, and what did Keelson trace?"
+"""That no other test asks: its vector and names are in no cache before the first test here."""
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 STAGES = {"plan", "embed", "vector_search", "link", "graph_expand", "fuse_rerank"}
 

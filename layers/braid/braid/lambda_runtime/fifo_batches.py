@@ -45,9 +45,9 @@ def batch_handler(
     """
 
     def one(record: SQSRecord) -> None:
-        sent_by = record.raw_event.get("messageAttributes", {}).get(TRACEPARENT, {})
-        parent = carried_to_function(sent_by.get("stringValue"))
         try:
+            sent_by = record.raw_event.get("messageAttributes", {}).get(TRACEPARENT, {})
+            parent = carried_to_function(sent_by.get("stringValue"))
             with operation("process message", _PROCESSING, kind=SpanKind.CONSUMER, parent=parent):
                 work_off(record.body)
         except Exception as error:

@@ -247,11 +247,10 @@ _Request = TypeVar("_Request")
 
 
 def _retrying(name: str, stage: Callable[[_Request], _T], request: _Request) -> _T:
+    recorded = recording.stage(name)(stage)  # a span for each attempt
     for _ in range(1, ATTEMPTS):
         try:
-            with recording.stage(name):
-                return stage(request)
+            return recorded(request)
         except TransientStoreError:
             time.sleep(random.uniform(0.0, LONGEST_WAIT_S))  # noqa: S311 - no secret
-    with recording.stage(name):
-        return stage(request)
+    return recorded(request)

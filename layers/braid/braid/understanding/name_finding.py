@@ -47,6 +47,8 @@ _PARTICLES_TEXT: Final = """
     of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for &
 """
 _PARTICLES: Final = frozenset(_PARTICLES_TEXT.split())
+_CONNECTING: Final = FUNCTION_WORDS | _PARTICLES
+"""Words without a capital in a title."""
 _MOST_PARTICLES: Final = 2
 _NO_SURNAME_TEXT: Final = """
     of the for
@@ -69,6 +71,8 @@ _OPENERS_TEXT: Final = """
 """
 _OPENERS: Final = frozenset(_OPENERS_TEXT.split())
 """Words that begin a sentence and belong to no name."""
+_NEXT_SENTENCE: Final = _OPENERS | FUNCTION_WORDS
+"""Words that begin the next one where no space stands before it."""
 _GIVEN_NAMES_TEXT: Final = """
     april may june august jan
 """
@@ -303,8 +307,7 @@ def _outside(spans: Sequence[tuple[int, int]], words: Iterable[_Word]) -> Iterat
 def _is_title(quoted: str) -> bool:
     """Return whether all words have capitals, apart from those that connect others."""
     return all(
-        word[:1].isupper() or not word[:1].isalpha() or word.casefold() in FUNCTION_WORDS | _PARTICLES
-        for word in quoted.split()
+        word[:1].isupper() or not word[:1].isalpha() or word.casefold() in _CONNECTING for word in quoted.split()
     )
 
 
@@ -427,7 +430,7 @@ def _words(content: str) -> Iterator[_Word]:
                 continue
             core = text.strip(".!?'\u2018\u2019*`#\u2026-")
             head, dot, tail = core.rpartition(".")
-            core = head if dot and tail.casefold() in _OPENERS | FUNCTION_WORDS else core
+            core = head if dot and tail.casefold() in _NEXT_SENTENCE else core
             if not core:
                 apart = True
                 continue
