@@ -163,8 +163,7 @@ class Braid:
         from braid.settings import EngineKind, read_settings
 
         if not (find_spec("opensearchpy") and find_spec("gremlin_python")):
-            message = "deployed stores need the extra aws: pip install 'braid[aws]'"
-            raise ConfigurationError(message)
+            raise ConfigurationError("deployed stores need the extra aws: pip install 'braid[aws]'")
         return cls._of(InProcess(settings or read_settings(engine=EngineKind.AWS)), tenant)
 
     @classmethod

@@ -61,11 +61,11 @@ def ingest(path: Path, store: DocumentStore, tenant: str) -> Added:
     except InvalidRequest as error:
         if error.field != "name":
             raise
-        message = (
+        raise InvalidRequest(
             f"another file or folder called {path.resolve().name!r} was added before; rename this one, add the folder "
-            "that holds both, or give it a name by `braid ingest --name`"
-        )
-        raise InvalidRequest(message, field="name") from error
+            "that holds both, or give it a name by `braid ingest --name`",
+            field="name",
+        ) from error
     return Added(
         written=done.written,
         unchanged=done.chunks - done.written,

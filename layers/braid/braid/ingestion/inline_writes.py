@@ -76,8 +76,9 @@ def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLIN
             raise InvalidRequest(f"{name}: must be a list", field=name)
         count += len(rows)
         if count > limit:
-            message = f"{name}: more than {limit} items; write a file of lines to the object store instead"
-            raise InvalidRequest(message, field=name)
+            raise InvalidRequest(
+                f"{name}: more than {limit} items; write a file of lines to the object store instead", field=name
+            )
         for position, row in enumerate(rows):
             items.add(f"{name}[{position}]", row, kind)
     if not count:

@@ -88,8 +88,7 @@ def _read(objects: ObjectStore, tenant_id: str, key: str) -> UnfinishedWrite:
     vertices = tuple(line.vertex for line in lines if line.vertex)
     relationships = tuple(line.relationship for line in lines if line.relationship)
     if ({one.tenant_id for one in vertices} | {one.tenant_id for one in relationships}) - {tenant_id}:
-        message = f"{key}: is of another tenant"
-        raise InvalidRequest(message)
+        raise InvalidRequest(f"{key}: is of another tenant")
     return UnfinishedWrite(
         tenant_id=tenant_id,
         records=dict(line.record for line in lines if line.record),

@@ -36,8 +36,7 @@ def check_tenant(tenant_id: str) -> str:
 def check_key(key: str) -> str:
     """Return a key of a cache. Raises InvalidRequest if it is empty, too long or not text."""
     if not key:
-        message = "key: is empty"
-        raise InvalidRequest(message, field="key")
+        raise InvalidRequest("key: is empty", field="key")
     return check_prefix(key, field="key")
 
 
@@ -52,11 +51,9 @@ def check_prefix(prefix: str, *, field: str = "prefix") -> str:
     try:
         size = len(prefix.encode())
     except UnicodeEncodeError:
-        message = f"{field}: holds a lone surrogate, which is not a character"
-        raise InvalidRequest(message, field=field) from None
+        raise InvalidRequest(f"{field}: holds a lone surrogate, which is not a character", field=field) from None
     if size > MAX_KEY_BYTES:
-        message = f"{field}: is {size} bytes long, at most {MAX_KEY_BYTES} are allowed"
-        raise InvalidRequest(message, field=field)
+        raise InvalidRequest(f"{field}: is {size} bytes long, at most {MAX_KEY_BYTES} are allowed", field=field)
     return prefix
 
 
@@ -67,11 +64,9 @@ def check_object_key(key: str) -> str:
     """
     check_key(key)
     if any(unicodedata.category(character) == "Cc" for character in key):
-        message = "key: holds a control character"
-        raise InvalidRequest(message, field="key")
+        raise InvalidRequest("key: holds a control character", field="key")
     if _RELATIVE_PARTS & set(key.split("/")):
-        message = f"key: {key!r} has a part that is empty, '.' or '..'"
-        raise InvalidRequest(message, field="key")
+        raise InvalidRequest(f"key: {key!r} has a part that is empty, '.' or '..'", field="key")
     return key
 
 
@@ -98,22 +93,18 @@ def decode(tenant_id: str, text: str | None) -> str:
     try:
         owner, record_id = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, TypeError, RecursionError) as error:
-        message = "after: this is no cursor that a scan returned"
-        raise InvalidRequest(message, field="after") from error
+        raise InvalidRequest("after: this is no cursor that a scan returned", field="after") from error
     if not isinstance(record_id, str):
-        message = "after: this is no cursor that a scan returned"
-        raise InvalidRequest(message, field="after")
+        raise InvalidRequest("after: this is no cursor that a scan returned", field="after")
     if owner != tenant_id:
-        message = "after: this cursor is another tenant's"
-        raise InvalidRequest(message, field="after")
+        raise InvalidRequest("after: this cursor is another tenant's", field="after")
     return record_id
 
 
 def check_limit(limit: int) -> int:
     """Return how many records a page may hold. Raises InvalidRequest if it is not between 1 and :data:`MAX_PAGE`."""
     if not 1 <= limit <= MAX_PAGE:
-        message = f"limit: {limit} is not between 1 and {MAX_PAGE}"
-        raise InvalidRequest(message, field="limit")
+        raise InvalidRequest(f"limit: {limit} is not between 1 and {MAX_PAGE}", field="limit")
     return limit
 
 
@@ -131,6 +122,5 @@ def decode_phase(text: str | None) -> tuple[int, str | None]:
         return 0, None
     phase, _, cursor = text.partition(":")
     if not phase.isascii() or not phase.isdigit():
-        message = "after: this is no cursor that a scan returned"
-        raise InvalidRequest(message, field="after")
+        raise InvalidRequest("after: this is no cursor that a scan returned", field="after")
     return int(phase), cursor or None

@@ -101,8 +101,7 @@ class PropagateRequest(Frozen):
     @model_validator(mode="after")
     def _is_bounded(self) -> PropagateRequest:
         if len(self.names) + len(self.hits) > MAX_SEEDS:
-            message = f"names and hits are more than {MAX_SEEDS}"
-            raise ValueError(message)
+            raise ValueError(f"names and hits are more than {MAX_SEEDS}")
         return self
 
     def seeds(self) -> dict[str, float]:

@@ -92,8 +92,7 @@ class ObjectStore(Protocol):
 def check_range(info: ObjectInfo, start: int, end: int) -> None:
     """Check which part of an object is asked for. Raises InvalidRequest if there is no such part."""
     if not 0 <= start <= end <= info.size_bytes:
-        message = f"start, end: bytes {start} to {end} are no part of {info.size_bytes}"
-        raise InvalidRequest(message, field="start")
+        raise InvalidRequest(f"start, end: bytes {start} to {end} are no part of {info.size_bytes}", field="start")
 
 
 def parts_of(content: bytes | BinaryIO, size: int) -> Iterator[bytes]:
@@ -123,8 +122,7 @@ def _read_full(stream: BinaryIO, size: int) -> bytes:
     while missing:
         piece = stream.read(missing)
         if not isinstance(piece, bytes):
-            message = "content: the stream gives text; open it in binary mode"
-            raise InvalidRequest(message, field="content")
+            raise InvalidRequest("content: the stream gives text; open it in binary mode", field="content")
         if not piece:
             break
         pieces.append(piece)
@@ -171,5 +169,4 @@ def lines_of(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 def _check_length(size: int, name: str, number: int) -> None:
     if size > MAX_LINE_BYTES:
-        message = f"{name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes"
-        raise StoreError(message)
+        raise StoreError(f"{name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes")

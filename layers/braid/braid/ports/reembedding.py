@@ -39,25 +39,25 @@ class MigrationState(Frozen):
         Raises InvalidRequest if another index stands beside the active one already.
         """
         if self.next is not None:
-            message = f"profile: a move to profile {self.next} is open; finish it or roll it back first"
-            raise InvalidRequest(message, field="profile")
+            raise InvalidRequest(
+                f"profile: a move to profile {self.next} is open; finish it or roll it back first", field="profile"
+            )
         if self.previous is not None:
-            message = f"profile: profile {self.previous} is still kept for a roll-back; drop it first"
-            raise InvalidRequest(message, field="profile")
+            raise InvalidRequest(
+                f"profile: profile {self.previous} is still kept for a roll-back; drop it first", field="profile"
+            )
         return MigrationState(active=self.active or active, next=target)
 
     def switched(self) -> MigrationState:
         """Return what is served after the switch. Raises InvalidRequest if there is no next index."""
         if self.next is None:
-            message = "profile: no move is open; begin one first"
-            raise InvalidRequest(message, field="profile")
+            raise InvalidRequest("profile: no move is open; begin one first", field="profile")
         return MigrationState(active=self.next, previous=self.active)
 
     def rolled_back(self) -> MigrationState:
         """Return what is served after going back. Raises InvalidRequest if there is no previous index."""
         if self.previous is None:
-            message = "rollback: there is no previous index to go back to"
-            raise InvalidRequest(message, field="rollback")
+            raise InvalidRequest("rollback: there is no previous index to go back to", field="rollback")
         return MigrationState(active=self.previous, next=self.active)
 
 

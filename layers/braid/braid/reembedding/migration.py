@@ -140,8 +140,7 @@ def drop_previous(services: Services) -> MigrationState:
     services.migration.serving().rolled_back()  # raises where there is no previous one
     job = jobs.read(services.jobs, MOVE)
     if job is not None and job.status is Status.ROLLING_BACK:
-        message = "rollback: a roll-back is under way; finish it by rolling back again"
-        raise InvalidRequest(message, field="rollback")
+        raise InvalidRequest("rollback: a roll-back is under way; finish it by rolling back again", field="rollback")
     return _drop(services)
 
 

@@ -177,8 +177,7 @@ class Step(Frozen):
         if self.step is StepName.PLAN:
             return self
         if self.job is None or self.run is None:
-            message = f"{self.step.value} needs job and run"
-            raise ValueError(message)
+            raise ValueError(f"{self.step.value} needs job and run")
         return self
 
 

@@ -65,8 +65,7 @@ def start(service: str) -> None:
             for signal in wanted:
                 starts[signal](resource)
         except ModuleNotFoundError as error:
-            message = f"{ENDPOINT}: export needs the extra otel: pip install 'braid[otel]'"
-            raise ConfigurationError(message) from error
+            raise ConfigurationError(f"{ENDPOINT}: export needs the extra otel: pip install 'braid[otel]'") from error
 
 
 def _wanted(signal: str) -> bool:

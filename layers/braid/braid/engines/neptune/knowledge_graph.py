@@ -86,8 +86,7 @@ class GremlinGraph:
         name = "neptune_reader_endpoint" if to_reader else "neptune_endpoint"
         url: str = getattr(settings, name)
         if urlsplit(url).scheme not in ("ws", "wss"):
-            message = f"BRAID_{name.upper()} {url!r} is not a ws:// or wss:// address"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"BRAID_{name.upper()} {url!r} is not a ws:// or wss:// address")
         signed = settings.neptune_iam and url.startswith("wss://")
         return cls(
             GremlinConnection(
@@ -375,11 +374,11 @@ class GremlinGraph:
         for edge in edges:
             for end in (edge.source, edge.target):
                 if elements.vertex_id(edge.tenant_id, end) in missing:
-                    message = (
+                    raise InvalidRequest(
                         f"relationships: {edge.source} {edge.type} {edge.target}: there is no vertex {end!r}, "
-                        "neither stored nor written with it"
+                        "neither stored nor written with it",
+                        field="relationships",
                     )
-                    raise InvalidRequest(message, field="relationships")
 
     def _stored(self, ids: Sequence[str]) -> list[str]:
         return [str(found) for found in self._connection.submit(lambda g: g.V(*ids).id_())]

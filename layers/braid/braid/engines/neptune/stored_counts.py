@@ -62,8 +62,7 @@ class GraphCounts:
             return _stats(self._count(tenant_id))
         counts = self._stored.read(tenant_id)
         if counts is None and self._connection.submit(partial(_any_vertex, tenant_id=tenant_id)):
-            message = f"the counts of tenant {tenant_id!r} are not stored; `braid repair` counts its graph"
-            raise StoreError(message)
+            raise StoreError(f"the counts of tenant {tenant_id!r} are not stored; `braid repair` counts its graph")
         return _stats(counts or {})
 
     def types(self, tenant_id: str) -> GraphTypes:

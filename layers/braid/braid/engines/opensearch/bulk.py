@@ -121,8 +121,7 @@ def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[
         else:
             refused.append(refusal(status, outcome["error"]))
     if refused:
-        message = f"{len(refused)} of {len(items)} records were not written; the first: {refused[0]}"
-        raise type(refused[0])(message)
+        raise type(refused[0])(f"{len(refused)} of {len(items)} records were not written; the first: {refused[0]}")
     if throttled is not None:
         raise _Throttled(repeated, f"{len(repeated)} of {len(items)} records were not written: {throttled}")
 

@@ -67,8 +67,7 @@ def open_client(settings: Settings) -> OpenSearch:
             pool_maxsize=8,
         )
     except (ImproperlyConfigured, ValueError) as error:
-        message = f"BRAID_OPENSEARCH_ENDPOINT {endpoint!r} cannot be used: {error}"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(f"BRAID_OPENSEARCH_ENDPOINT {endpoint!r} cannot be used: {error}") from error
 
 
 def _signer(service: str) -> Urllib3AWSV4SignerAuth:
@@ -79,8 +78,9 @@ def _signer(service: str) -> Urllib3AWSV4SignerAuth:
     region = session.get_config_variable("region")
     if credentials is None or not region:
         missing = "AWS credentials" if credentials is None else "an AWS region"
-        message = f"requests to OpenSearch are signed, and there are no {missing}".replace("no an", "is no")
-        raise ConfigurationError(message)
+        raise ConfigurationError(
+            f"requests to OpenSearch are signed, and there are no {missing}".replace("no an", "is no")
+        )
     # The credentials refresh themselves, and every request is signed when it is sent.
     return Urllib3AWSV4SignerAuth(credentials, region, service)
 
@@ -127,21 +127,17 @@ def named_errors() -> Iterator[None]:
     try:
         yield
     except SSLError as error:
-        message = "the search index's certificate was refused"
-        raise StoreError(message) from error
+        raise StoreError("the search index's certificate was refused") from error
     except UnreachableError as error:
         # Includes timeouts.
-        message = f"the search index is unreachable or too slow: {type(error).__name__}"
-        raise TransientStoreError(message) from error
+        raise TransientStoreError(f"the search index is unreachable or too slow: {type(error).__name__}") from error
     except TransportError as error:
         status = error.status_code if isinstance(error.status_code, int) else 0
         raise refusal(status, {"type": str(error.error), "reason": reason_of(error.info)}) from error
     except SerializationError as error:
-        message = "the search index answered with something that is not JSON"
-        raise TransientStoreError(message) from error
+        raise TransientStoreError("the search index answered with something that is not JSON") from error
     except OpenSearchException as error:
-        message = f"the search index failed: {type(error).__name__}"
-        raise StoreError(message) from error
+        raise StoreError(f"the search index failed: {type(error).__name__}") from error
 
 
 def reason_of(info: object) -> str:
@@ -180,6 +176,5 @@ def complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
         error = response["error"]
         raise refusal(int(response.get("status", 0)), {"type": error.get("type", ""), "reason": reason_of(response)})
     if response.get("timed_out") or response.get("_shards", {}).get("failed", 0):
-        message = "the search index answered in part"
-        raise TransientStoreError(message)
+        raise TransientStoreError("the search index answered in part")
     return response

@@ -201,18 +201,17 @@ def _missing(wanted: Mapping[str, int], known: Mapping[str, int]) -> dict[str, i
     """
     for field in sorted(wanted.keys() & known.keys()):
         if known[field] != wanted[field]:
-            message = (
+            raise StoreError(
                 f"the index's field {field} is for vectors of {known[field]} values and the configured model makes"
                 f" {wanted[field]}: give the model a new id, or make the index anew (docs/runbook.md)"
             )
-            raise StoreError(message)
     return {field: dimension for field, dimension in wanted.items() if field not in known}
 
 
 def _require(embedding: Embedding, dimension: int) -> None:
     if embedding.dimension != dimension:
-        message = (
+        raise DimensionMismatch(
             f"embedding: space {embedding.space} holds vectors of {dimension} values,"
-            f" the question has one of {embedding.dimension}"
+            f" the question has one of {embedding.dimension}",
+            field="embedding",
         )
-        raise DimensionMismatch(message, field="embedding")

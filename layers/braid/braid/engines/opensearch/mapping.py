@@ -168,8 +168,7 @@ def index_body(shared_dir: Path, *, serverless: bool) -> dict[str, Any]:
     try:
         body: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        message = f"the index template {file} cannot be read: {error}"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(f"the index template {file} cannot be read: {error}") from error
     if serverless:
         # A serverless collection manages shards, replicas and refreshes itself, and refuses settings for them.
         body["settings"]["index"] = {"knn": True}

@@ -296,8 +296,7 @@ class OpenSearchMigration:
     def _index_of(self, alias: str) -> _AliasedIndex:
         indexes = self._indexes()
         if alias not in indexes:
-            message = f"the search index has no alias {alias}"
-            raise IndexMissing(message)
+            raise IndexMissing(f"the search index has no alias {alias}")
         return indexes[alias]
 
     def _set_meta(self, index: _AliasedIndex, changes: Mapping[str, Any]) -> None:

@@ -101,11 +101,11 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
     for relationship in relationships:
         for end in (relationship.source, relationship.target):
             if end not in numbers:
-                message = (
+                raise InvalidRequest(
                     f"relationships: {relationship.source} {relationship.type} {relationship.target}"
-                    f" leads to {end}, which is no vertex; write that vertex first or in the same call"
+                    f" leads to {end}, which is no vertex; write that vertex first or in the same call",
+                    field="relationships",
                 )
-                raise InvalidRequest(message, field="relationships")
     connection.executemany(
         "INSERT OR REPLACE INTO edges (tenant, source, type, target, predicate, confidence, timestamp, valid_at,"
         " invalid_at, evidence, trusted, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -76,8 +76,7 @@ class GraphManifest(Frozen):
     @classmethod
     def _each_once(cls, segments: tuple[SegmentFile, ...]) -> tuple[SegmentFile, ...]:
         if len({segment.file for segment in segments}) != len(segments):
-            message = "two have the same file"
-            raise ValueError(message)
+            raise ValueError("two have the same file")
         return segments
 
     @classmethod
@@ -92,13 +91,11 @@ class GraphManifest(Frozen):
             If there is no such file, or it cannot be read.
         """
         if path.exists() and not path.is_file():
-            message = "it is no file"
-            raise Damaged(message)
+            raise Damaged("it is no file")
         with path.open("rb") as file:
             content = file.read(_MANIFEST_BYTES + 1)
         if len(content) > _MANIFEST_BYTES:
-            message = "it is too long"
-            raise Damaged(message)
+            raise Damaged("it is too long")
         return cls.model_validate_json(content)
 
 
@@ -129,8 +126,7 @@ class Segment:
         """
         name = entry.file
         if not name.startswith(f"{stem}-") or "/" in name or os.sep in name:
-            message = f"{name!r} is no file of this graph"
-            raise Damaged(message)
+            raise Damaged(f"{name!r} is no file of this graph")
         path = folder / name
         # usearch does not validate what it reads, so a damaged file must not reach it.
         if _checksum(path) != entry.crc32:
@@ -139,8 +135,7 @@ class Segment:
         segment._file, segment._crc32, segment._bytes = name, entry.crc32, path.stat().st_size
         _open(segment._index.load if grows and entry.size < SIZE else segment._index.view, path)
         if (segment.dimension, len(segment)) != (dimension, entry.size):
-            message = f"{name} holds other vectors than were described"
-            raise Damaged(message)
+            raise Damaged(f"{name} holds other vectors than were described")
         return segment
 
     def __len__(self) -> int:
@@ -298,15 +293,13 @@ def _write(index: Any, path: Path) -> None:  # noqa: ANN401 - as above
         raise OSError(str(error)) from error
     # usearch does not report the last bytes that a full disk refuses.
     if path.stat().st_size != index.serialized_length:
-        message = f"{path} could not be written whole"
-        raise OSError(message)
+        raise OSError(f"{path} could not be written whole")
 
 
 def _checksum(path: Path) -> int:
     """Return the CRC-32 of a file, read in pieces."""
     if path.exists() and not path.is_file():
-        message = f"{path.name} is no file"
-        raise Damaged(message)
+        raise Damaged(f"{path.name} is no file")
     checksum = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

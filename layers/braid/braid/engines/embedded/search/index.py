@@ -287,11 +287,11 @@ class EmbeddedSearchIndex:
         if expected is None:
             return [], set()
         if embedding.dimension != expected:
-            message = (
+            raise DimensionMismatch(
                 f"embedding: space {embedding.space} holds vectors of {expected} values,"
-                f" the question has one of {embedding.dimension}; embed with the model of that space"
+                f" the question has one of {embedding.dimension}; embed with the model of that space",
+                field="embedding",
             )
-            raise DimensionMismatch(message, field="embedding")
         rows.check_stored_length(connection, tenant, embedding.space, expected)
         import numpy as np
 

@@ -154,11 +154,10 @@ def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str,
         "SELECT length(vector) FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant)
     ).fetchone()
     if row is not None and row[0] != _FLOAT_BYTES * dimension:
-        message = (
+        raise StoreError(
             f"this tenant's vectors of space {space} have {row[0] // _FLOAT_BYTES} values and its model makes"
             f" {dimension}; give the model a new id and embed again, or remove the records that have them"
         )
-        raise StoreError(message)
 
 
 def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
@@ -175,8 +174,10 @@ def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
     length = hypot(*values)
     if not isfinite(length) or length == 0.0:
         whose = "the question" if record_id is None else f"record {record_id}"
-        message = f"embedding: {whose} has a vector in space {space} that is zero or not finite"
-        raise InvalidRequest(message, field="embedding" if record_id is None else "embeddings")
+        raise InvalidRequest(
+            f"embedding: {whose} has a vector in space {space} that is zero or not finite",
+            field="embedding" if record_id is None else "embeddings",
+        )
     if abs(length - 1.0) <= 1e-4:  # noqa: PLR2004 - as normalised as float32 rounding leaves it
         return vector
     scaled = array("f", (value / length for value in values))
