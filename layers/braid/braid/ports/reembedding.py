@@ -11,8 +11,9 @@ from braid.models import Frozen, Record, RecordId, TenantId
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
-    from braid.ports.search_index import ScanPage, SearchHits, SearchRequest
+    from braid.ports.search_index import Conditions, ScanPage, SearchHits, SearchRequest
 
 
 ProfileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
@@ -101,14 +102,7 @@ class IndexMigration(Protocol):
     def tenants(self, *, after: str | None = None, limit: int = 500) -> list[TenantId]:
         """Return the next tenants that have records, in order."""
 
-    def count(
-        self,
-        tenant_id: str,
-        *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-    ) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
         """Return how many records of the active index meet every condition given, as those of ``SearchIndex.scan``."""
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:

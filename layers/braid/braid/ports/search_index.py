@@ -7,7 +7,7 @@ Every request carries its tenant; an implementation filters by it inside the que
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, runtime_checkable
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, R
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Unpack
 
     from braid.models import FacetValue, ValueKind
 
@@ -70,6 +71,19 @@ class IndexStats(Frozen):
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
 
 
+class Conditions(TypedDict, total=False):
+    """Conditions that records of a scan or count all meet; None is none."""
+
+    schema_below: int | None
+    """Written with an older schema than this version."""
+    space_missing: str | None
+    """Without a vector in this embedding space."""
+    model_missing: str | None
+    """Without a vector of this model."""
+    document: str | None
+    """Of this document: of which it is the id, the id up to a ``#``, or the source's title."""
+
+
 class ScanPage(Frozen):
     """Some of the records that a scan goes through, in the order of their ids."""
 
@@ -118,13 +132,10 @@ class SearchIndex(Protocol):
         self,
         tenant_id: TenantId,
         *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-        document: str | None = None,
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
+        **conditions: Unpack[Conditions],
     ) -> ScanPage:
         """Return the next records that meet every condition given; without one, of all records.
 
@@ -134,14 +145,6 @@ class SearchIndex(Protocol):
 
         Parameters
         ----------
-        schema_below
-            Only records written with an older schema than this version.
-        space_missing
-            Only records without a vector in this embedding space.
-        model_missing
-            Only records without a vector of this model.
-        document
-            Only records of this document: of which it is the id, the id up to a ``#``, or the source's title.
         after
             Cursor of the page before, which may be of another process and any age; None begins. The conditions are
             given again, and the limit may differ.

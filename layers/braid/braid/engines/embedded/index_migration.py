@@ -19,12 +19,13 @@ from braid.ports.search_index import ScanPage
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Unpack
 
     from braid.engines.embedded.search.index import EmbeddedSearchIndex
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, Record
     from braid.ports.reembedding import ReembeddedRecord
-    from braid.ports.search_index import SearchHits, SearchRequest
+    from braid.ports.search_index import Conditions, SearchHits, SearchRequest
 
 _SERVING = "serving"
 
@@ -59,22 +60,10 @@ class EmbeddedIndexMigration:
             )
             return [str(row[0]) for row in found]
 
-    def count(
-        self,
-        tenant_id: str,
-        *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-    ) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
         """Return how many records meet every condition given."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
-            if tenant is None:
-                return 0
-            return rows.count(
-                connection, tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing
-            )
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            return 0 if tenant is None else rows.count(connection, tenant, conditions)
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that has not changed since it was read, all in one transaction."""

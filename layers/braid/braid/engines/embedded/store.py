@@ -130,6 +130,12 @@ class EmbeddedStore:
                 self._give_back(connection)
 
     @contextmanager
+    def read_tenant(self, tenant_id: str) -> Iterator[tuple[sqlite3.Connection, int | None]]:
+        """Lend a connection as :meth:`read`, with the tenant's number, None when nothing was ever stored for it."""
+        with self.read() as connection:
+            yield connection, self.tenant_number(connection, tenant_id)
+
+    @contextmanager
     def transaction(self, *, wait_ms: int | None = None, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """Begin a write transaction, which all engines of this store take part in.
 

@@ -23,11 +23,12 @@ from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
     from opensearchpy import OpenSearch
 
     from braid.ports.reembedding import ReembeddedRecord
-    from braid.ports.search_index import SearchHits, SearchRequest
+    from braid.ports.search_index import Conditions, SearchHits, SearchRequest
     from braid.settings import Settings
 
 _META = "braid"
@@ -107,24 +108,11 @@ class OpenSearchMigration:
             return []
         return [str(bucket["key"]["tenant"]) for bucket in answer["aggregations"]["tenants"]["buckets"]]
 
-    def count(
-        self,
-        tenant_id: str,
-        *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-    ) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
         """Return how many records of the active index meet every condition given."""
-        clause = query.outdated_clause(
-            tenant_id,
-            schema_below=schema_below,
-            space_missing=space_missing,
-            model_missing=model_missing,
-            document=None,
-        )
+        clause = query.outdated_clause(tenant_id, **conditions)
         try:
-            return self._count(self._alias, clause)
+            return int(self._call(self._client.count, index=self._alias, body={"query": clause})["count"])
         except IndexMissing:
             return 0
 
@@ -319,9 +307,6 @@ class OpenSearchMigration:
         existing = self._call(self._client.indices.get, index=f"{self._alias}-*", allow_no_indices=True)
         numbered = (re.fullmatch(rf"{re.escape(self._alias)}-(\d{{6}})", name) for name in existing)
         return f"{self._alias}-{max((int(match[1]) for match in numbered if match), default=0) + 1:06d}"
-
-    def _count(self, alias: str, clause: dict[str, Any]) -> int:
-        return int(self._call(self._client.count, index=alias, body={"query": clause})["count"])
 
     def _by_tenant(self, alias: str, tenant_ids: Sequence[str], spaces: Sequence[str]) -> dict[str, query.TenantCounts]:
         answer = self._call(self._client.search, index=alias, body=query.by_tenant(tenant_ids, spaces))

@@ -196,12 +196,9 @@ def link(
 
 def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
     """Remove vertices of one tenant with their names and edges and return how many vertices there were."""
-    numbers = connection.execute(
-        "SELECT number FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-        (tenant, json.dumps(list(ids))),
-    ).fetchall()
+    numbers = [(number,) for number in _numbers(connection, tenant, ids).values()]
     connection.executemany("DELETE FROM names WHERE vertex = ?", numbers)
-    connection.executemany("DELETE FROM edges WHERE tenant = ? AND source = ?", [(tenant, row[0]) for row in numbers])
+    connection.executemany("DELETE FROM edges WHERE tenant = ? AND source = ?", [(tenant, *row) for row in numbers])
     connection.executemany("DELETE FROM edges WHERE target = ?", numbers)
     connection.executemany("DELETE FROM vertices WHERE number = ?", numbers)
     return len(numbers)
