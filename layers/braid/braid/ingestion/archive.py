@@ -18,6 +18,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from braid.errors import DatasetError
 from braid.models import Frozen, Record, Relationship, TenantId, Timestamp, Vertex
 from braid.ports.ingestion import WriteStore
+from braid.ports.keys import pages
 from braid.ports.schema_registry import SchemaVersion
 from braid.version import __version__
 
@@ -129,23 +130,13 @@ _Page = tuple[dict[Kind, "Sequence[Item]"], "str | None"]
 
 
 def _records(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
-    after = manifest.after
-    while True:
-        page = store.index.scan(tenant_id, after=after, limit=PAGE, with_vectors=manifest.vectors)
-        after = page.cursor
-        yield {Kind.RECORDS: page.records}, after
-        if after is None:
-            return
+    for page in pages(store.index.scan, tenant_id, after=manifest.after, limit=PAGE, with_vectors=manifest.vectors):
+        yield {Kind.RECORDS: page.records}, page.cursor
 
 
 def _graph(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
-    after = manifest.after
-    while True:
-        page = store.graph.scan(tenant_id, after=after, limit=PAGE)
-        after = page.cursor
-        yield {Kind.VERTICES: page.vertices, Kind.RELATIONSHIPS: page.relationships}, after
-        if after is None:
-            return
+    for page in pages(store.graph.scan, tenant_id, after=manifest.after, limit=PAGE):
+        yield {Kind.VERTICES: page.vertices, Kind.RELATIONSHIPS: page.relationships}, page.cursor
 
 
 _STAGES: Final = (_records, _graph)

@@ -18,6 +18,7 @@ from braid.ingestion.items import printable
 from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
+from braid.ports.keys import pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,29 +116,18 @@ def repair(
         As the engines; repeating the repair completes it.
     """
     work = _Repair(tenant_id, store, dry_run=dry_run)
-    done = records = vertices = relationships = 0
-    cursor: str | None = None
+    records = vertices = relationships = 0
     work.finish_writes()
-    while True:
-        found = store.index.scan(tenant_id, after=cursor, limit=_PAGE)
+    for found in pages(store.index.scan, tenant_id, limit=_PAGE):
         work.compare_records(found.records)
         records += len(found.records)
-        done += len(found.records)
         if on_progress:
-            on_progress(done)
-        cursor = found.cursor
-        if cursor is None:
-            break
-    while True:
-        page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
+            on_progress(records)
+    for page in pages(store.graph.scan, tenant_id, limit=_PAGE):
         work.compare_graph(page)
         vertices, relationships = vertices + len(page.vertices), relationships + len(page.relationships)
-        done += len(page.vertices)
         if on_progress:
-            on_progress(done)
-        cursor = page.cursor
-        if cursor is None:
-            break
+            on_progress(records + vertices)
     work.compare_counts()
     return RepairReport(
         tenant_id=tenant_id,

@@ -6,12 +6,15 @@ import base64
 import binascii
 import json
 import unicodedata
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import TenantId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 MAX_KEY_BYTES = 900
 """Of a key in UTF-8. S3 allows 1,024 with the tenant, DynamoDB 2,048."""
@@ -108,9 +111,34 @@ def check_limit(limit: int) -> int:
     return limit
 
 
+class _Page(Protocol):
+    @property
+    def cursor(self) -> str | None: ...
+
+
+_P = TypeVar("_P", bound=_Page)
+
+
+def pages(scan: Callable[..., _P], tenant_id: str, *, after: str | None = None, **how: object) -> Iterator[_P]:
+    """Yield the pages of a store's ``scan`` of a tenant, each read when it is asked for."""
+    while True:
+        page = scan(tenant_id, after=after, **how)
+        yield page
+        after = page.cursor
+        if after is None:
+            return
+
+
 def encode_phase(phase: int, cursor: str | None) -> str:
     """Return the cursor of several scans in turn: in which of them, and where in it."""
     return f"{phase:d}:{cursor or ''}"
+
+
+def next_phase(phase: int, cursor: str | None, *, last: int) -> str | None:
+    """Return the cursor behind a page of several scans in turn, of which ``last`` is the last; None at the end."""
+    if cursor is None:
+        return encode_phase(phase + 1, None) if phase < last else None
+    return encode_phase(phase, cursor)
 
 
 def decode_phase(text: str | None) -> tuple[int, str | None]:

@@ -10,7 +10,7 @@ from pydantic import ValidationError, model_validator
 
 from braid.errors import InvalidRequest, TakenOver
 from braid.models import Frozen, TenantId
-from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, next_phase
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.ports.search_index import ScanPage
@@ -124,9 +124,7 @@ def _pending(services: Services, job: ReembeddingJob, tenant: str, limit: int) -
         page = services.index.scan(tenant, schema_below=below, after=after, limit=limit) if below else ScanPage()
     else:
         page = services.index.scan(tenant, model_missing=models[number - 1].id, after=after, limit=limit)
-    if page.cursor is not None:
-        return ScanPage(records=page.records, cursor=encode_phase(number, page.cursor))
-    return ScanPage(records=page.records, cursor=encode_phase(number + 1, None) if number < len(models) else None)
+    return ScanPage(records=page.records, cursor=next_phase(number, page.cursor, last=len(models)))
 
 
 def _lacking(services: Services, job: ReembeddingJob) -> Sequence[ModelConfig] | None:

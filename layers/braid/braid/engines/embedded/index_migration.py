@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import rows
 from braid.engines.embedded.tables import read_global, write_global
-from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, next_phase
 from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
 from braid.ports.search_index import ScanPage
 
@@ -101,14 +101,12 @@ class EmbeddedIndexMigration:
 
     def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
         """Return the next records without a vector in one of these spaces, space by space."""
-        number, cursor = decode_phase(after)
-        while number < len(spaces):
-            page = self._index.scan(tenant_id, space_missing=spaces[number], after=cursor, limit=limit)
-            following = (number, page.cursor) if page.cursor else (number + 1, None)
+        first, cursor = decode_phase(after)
+        for number, space in enumerate(spaces[first:], start=first):
+            page = self._index.scan(tenant_id, space_missing=space, after=cursor, limit=limit)
             if page.records or page.cursor:
-                done = following[0] >= len(spaces)
-                return ScanPage(records=page.records, cursor=None if done else encode_phase(*following))
-            number, cursor = following
+                return ScanPage(records=page.records, cursor=next_phase(number, page.cursor, last=len(spaces) - 1))
+            cursor = None
         return ScanPage()
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:

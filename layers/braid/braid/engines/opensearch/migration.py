@@ -16,7 +16,7 @@ from braid.engines.opensearch.dual_write import ConditionalWriter, next_alias, p
 from braid.engines.opensearch.embedding_spaces import properties_of
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
-from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, next_phase
 from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
 from braid.ports.search_index import ScanPage
 from braid.settings import OpenSearchService
@@ -175,9 +175,7 @@ class OpenSearchMigration:
         else:
             page = self._others[self._next].scan(tenant_id, space_missing=spaces[number - 1], after=cursor, limit=limit)
             records = page.records
-        if page.cursor:
-            return ScanPage(records=records, cursor=encode_phase(number, page.cursor))
-        return ScanPage(records=records, cursor=encode_phase(number + 1, None) if number < len(spaces) else None)
+        return ScanPage(records=records, cursor=next_phase(number, page.cursor, last=len(spaces)))
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write records to the next index, with the new vectors and the active index's vectors of its spaces."""
@@ -198,11 +196,8 @@ class OpenSearchMigration:
         repaired = self._writer.remove_different(
             self._alias, self._next, tenant_id, [record.id for record in page.records]
         )
-        if page.cursor:
-            following: str | None = encode_phase(number, page.cursor)
-        else:
-            following = encode_phase(1, None) if number == 0 else None
-        return ReconcileResult(cursor=following, compared=len(page.records), repaired=repaired)
+        cursor = next_phase(number, page.cursor, last=1)
+        return ReconcileResult(cursor=cursor, compared=len(page.records), repaired=repaired)
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
         """Return how many records the two indexes differ by plus how many lack a vector, from two requests."""
