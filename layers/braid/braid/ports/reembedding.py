@@ -10,9 +10,10 @@ from braid.errors import InvalidRequest
 from braid.models import Frozen, Record, RecordId, TenantId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
+    from braid.models import Embedding
     from braid.ports.search_index import Conditions, ScanPage, SearchHits, SearchRequest
 
 
@@ -69,6 +70,21 @@ class ReembeddedRecord(Frozen):
     """As it was when it was read; its vectors do not matter."""
     write: Record
     """As it is to be. Its vectors replace those of their spaces, and those of other spaces stay as they are."""
+
+    def is_as_read(self, now: Record) -> bool:
+        """Return whether what is stored now is what was read, vectors aside."""
+        return without_vectors(now) == without_vectors(self.read)
+
+
+def without_vectors(record: Record) -> Record:
+    """Return a record without its vectors and what is said of them."""
+    return record.model_copy(update={"embeddings": (), "supplied_spaces": ()})
+
+
+def merged(stored: Iterable[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
+    """Return the stored vectors, with the new ones instead of those of their spaces."""
+    replaced = {embedding.space for embedding in new}
+    return (*(embedding for embedding in stored if embedding.space not in replaced), *new)
 
 
 class WriteBackResult(Frozen):

@@ -13,17 +13,16 @@ from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import rows
 from braid.engines.embedded.tables import read_global, write_global
 from braid.ports.keys import decode_phase, next_phase
-from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
+from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult, merged
 from braid.ports.search_index import ScanPage
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Unpack
 
     from braid.engines.embedded.search.index import EmbeddedSearchIndex
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.models import Embedding, Record
     from braid.ports.reembedding import ReembeddedRecord
     from braid.ports.search_index import Conditions, SearchHits, SearchRequest
 
@@ -75,16 +74,11 @@ class EmbeddedIndexMigration:
                 return WriteBackResult(written=0, lost=tuple(ids))
             found = rows.read_many(connection, tenant, tenant_id, ids, with_vectors=True)
             now = {record.id: record for record in found}
-            same = [change for change in changes if _is_as_read(change, now.get(change.read.id))]
+            same = [change for change in changes if change.read.id in now and change.is_as_read(now[change.read.id])]
+            vectors = (merged(now[change.read.id].embeddings, change.write.embeddings) for change in same)
+            written = zip(same, vectors, strict=True)
             rows.upsert(
-                connection,
-                tenant,
-                (
-                    change.write.model_copy(
-                        update={"embeddings": _merged(now[change.read.id].embeddings, change.write.embeddings)}
-                    )
-                    for change in same
-                ),
+                connection, tenant, (change.write.model_copy(update={"embeddings": found}) for change, found in written)
             )
             if same:
                 Generation.RECORDS.advance(connection, tenant)
@@ -164,17 +158,3 @@ def _serve(connection: sqlite3.Connection, serving: MigrationState) -> Migration
     write_global(connection, _SERVING, 1, serving.model_dump_json())
     connection.execute("UPDATE tenants SET record_generation = record_generation + 1")
     return serving
-
-
-def _is_as_read(change: ReembeddedRecord, now: Record | None) -> bool:
-    """Return whether a record is what it was when it was read, vectors aside."""
-    if now is None:
-        return False
-    of_vectors = {"embeddings": change.read.embeddings, "supplied_spaces": change.read.supplied_spaces}
-    return now.model_copy(update=of_vectors) == change.read
-
-
-def _merged(stored: Iterable[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
-    """Return the stored vectors with the new ones instead of those of their spaces."""
-    replaced = {embedding.space for embedding in new}
-    return (*(embedding for embedding in stored if embedding.space not in replaced), *new)

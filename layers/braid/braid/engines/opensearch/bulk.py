@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.opensearch.client import TRANSIENT_STATUSES, named_errors, refusal
+from braid.engines.opensearch.client import TRANSIENT_STATUSES, change_timeout_s, named_errors, refusal
 from braid.engines.retrying import Deadline, retrying
 from braid.errors import StoreError, TransientStoreError
+from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opensearchpy import OpenSearch
+
+    from braid.settings import Settings
 
 MAX_ITEMS = 500
 MAX_BYTES = 5 * 1024 * 1024
@@ -32,33 +35,16 @@ class Outcome(NamedTuple):
     primary_term: int | None = None
 
 
-def write_items(
+def write(
     client: OpenSearch,
     alias: str,
     operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
-    *,
-    refresh: str,
-    attempts: int,
-    timeout_s: float,
+    settings: Settings,
 ) -> list[Outcome]:
     """Run operations, each an action line and a document or None, and return the outcome of each.
 
     A failed request is repeated whole, which is idempotent because documents have ids; of a request with throttled
     items only those are repeated.
-
-    Parameters
-    ----------
-    refresh
-        ``wait_for``, ``true`` or ``false``.
-    attempts
-        Most attempts at one item.
-    timeout_s
-        Limit in seconds on one request.
-
-    Returns
-    -------
-    list of Outcome
-        In the order of the operations.
 
     Raises
     ------
@@ -67,19 +53,21 @@ def write_items(
     StoreError
         If an item is refused permanently; the message quotes the first refusal.
     """
+    serverless = settings.opensearch_service is OpenSearchService.SERVERLESS  # which refreshes itself
+    refresh = Refresh.NONE if serverless else settings.opensearch_refresh
     lines = [_lines(action, body) for action, body in operations]
     results = [Outcome("")] * len(lines)
     for chunk in _chunks(lines):
         pending = list(chunk)
-        for attempt in retrying(attempts, until=Deadline.of_request()):
+        for attempt in retrying(settings.opensearch_attempts, until=Deadline.of_request()):
             with attempt, named_errors():
                 answer = client.bulk(
                     body="".join(lines[position] for position in pending),
                     index=alias,
-                    refresh=refresh,
+                    refresh=str(refresh),
                     # An alias that is gone must not come back as an index without mappings.
                     require_alias=True,
-                    request_timeout=timeout_s,
+                    request_timeout=change_timeout_s(settings),
                 )
                 try:
                     _read_results(answer["items"], pending, results)
@@ -87,20 +75,6 @@ def write_items(
                     pending = error.positions
                     raise
     return results
-
-
-def write(
-    client: OpenSearch,
-    alias: str,
-    operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
-    *,
-    refresh: str,
-    attempts: int,
-    timeout_s: float,
-) -> list[str]:
-    """Run operations as :func:`write_items` and return the result of each, in order."""
-    outcomes = write_items(client, alias, operations, refresh=refresh, attempts=attempts, timeout_s=timeout_s)
-    return [outcome.result for outcome in outcomes]
 
 
 def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], results: list[Outcome]) -> None:

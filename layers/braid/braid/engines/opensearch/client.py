@@ -92,10 +92,7 @@ def change_timeout_s(settings: Settings) -> float:
 
 def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call the client, retry transient errors, and convert the client's errors to Braid's."""
-    for attempt in retrying(attempts, until=Deadline.of_request()):
-        with attempt, named_errors():
-            return function(*args, **kwargs)
-    raise AssertionError  # pragma: no cover - Retrying returns or raises
+    return retrying(attempts, until=Deadline.of_request())(named_errors()(function), *args, **kwargs)
 
 
 def question_deadline(settings: Settings) -> Deadline:
@@ -112,13 +109,14 @@ def call_until(until: Deadline, settings: Settings, function: Callable[..., R], 
         If the deadline is over.
     """
     deadline.check()  # else a request that comes too late could still be answered in the least time that one is given
-    message = f"the search index did not answer within {settings.opensearch_question_s:.1f} s"
-    with too_slow_after(until, message):
-        for attempt in retrying(settings.opensearch_attempts, until=until):
-            with attempt, named_errors():
-                timeout_s = min(settings.opensearch_timeout_s, max(_LEAST_S, until.left()))
-                return function(**kwargs, request_timeout=timeout_s)
-    raise AssertionError  # pragma: no cover - Retrying returns or raises
+
+    @named_errors()
+    def ask() -> R:
+        timeout_s = min(settings.opensearch_timeout_s, max(_LEAST_S, until.left()))
+        return function(**kwargs, request_timeout=timeout_s)
+
+    with too_slow_after(until, f"the search index did not answer within {settings.opensearch_question_s:.1f} s"):
+        return retrying(settings.opensearch_attempts, until=until)(ask)
 
 
 @contextlib.contextmanager

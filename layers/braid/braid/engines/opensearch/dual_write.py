@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.engines.opensearch import mapping
-from braid.engines.opensearch.bulk import Outcome, write_items
-from braid.engines.opensearch.client import IndexMissing, R, call, change_timeout_s, refusal
-from braid.ports.reembedding import WriteBackResult
-from braid.settings import OpenSearchService, Refresh
+from braid.engines.opensearch.bulk import Outcome, write
+from braid.engines.opensearch.client import IndexMissing, R, call, refusal
+from braid.ports.reembedding import WriteBackResult, merged, without_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from opensearchpy import OpenSearch
 
-    from braid.models import Embedding, Record
+    from braid.models import Record
     from braid.ports.reembedding import ReembeddedRecord
     from braid.settings import Settings
 
@@ -100,10 +99,7 @@ class ConditionalWriter:
 
     def __init__(self, client: OpenSearch, settings: Settings) -> None:
         self._client = client
-        self._attempts = settings.opensearch_attempts
-        self._timeout_s = change_timeout_s(settings)
-        serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
-        self._refresh = str(Refresh.NONE if serverless else settings.opensearch_refresh)
+        self._settings = settings
 
     def update(self, alias: str, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is unchanged since it was read; its vectors of other spaces are kept."""
@@ -111,11 +107,10 @@ class ConditionalWriter:
         operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         for change in changes:
             now = stored.get(change.read.id)
-            if now is None or now.record is None or _without_vectors(now.record) != _without_vectors(change.read):
+            if now is None or now.record is None or not change.is_as_read(now.record):
                 continue
-            written = change.write.model_copy(
-                update={"embeddings": _merged(now.record.embeddings, change.write.embeddings)}
-            )
+            embeddings = merged(now.record.embeddings, change.write.embeddings)
+            written = change.write.model_copy(update={"embeddings": embeddings})
             action = {"index": {"_id": mapping.document_id(tenant_id, change.read.id), **now.if_unchanged()}}
             operations[change.read.id] = (action, mapping.document(written))
         outcomes = self._write(alias, operations)
@@ -139,13 +134,13 @@ class ConditionalWriter:
         for change in changes:
             name = change.read.id
             now, before = stored.get(name), there.get(name)
-            if now is None or now.record is None or _without_vectors(now.record) != _without_vectors(change.read):
+            if now is None or now.record is None or not change.is_as_read(now.record):
                 continue
             held = [*now.record.embeddings, *(before.record.embeddings if before and before.record else ())]
             known = {each.space: each for each in held if each.space in spaces}
             written = change.read.model_copy(
                 update={
-                    "embeddings": _merged(tuple(known.values()), change.write.embeddings),
+                    "embeddings": merged(known.values(), change.write.embeddings),
                     "supplied_spaces": change.write.supplied_spaces,
                 }
             )
@@ -197,7 +192,8 @@ class ConditionalWriter:
         for start in range(0, len(ids), _READ_AT_ONCE):
             keys = {mapping.document_id(tenant_id, name): name for name in ids[start : start + _READ_AT_ONCE]}
             what = {"_source_excludes": [mapping.DIGEST]} if whole else {"_source": False}
-            answer = call(self._attempts, self._client.mget, index=alias, body={"ids": list(keys)}, **what)
+            ids_of_page = {"ids": list(keys)}
+            answer = call(self._settings.opensearch_attempts, self._client.mget, index=alias, body=ids_of_page, **what)
             for entry in answer["docs"]:
                 if "error" in entry:
                     raise refusal(int(entry["error"].get("status", 0)), entry["error"])
@@ -211,29 +207,9 @@ class ConditionalWriter:
         alias: str,
         operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] | dict[str, tuple[dict[str, Any], None]],
     ) -> dict[str, Outcome]:
-        if not operations:
-            return {}
-        outcomes = write_items(
-            self._client,
-            alias,
-            list(operations.values()),
-            refresh=self._refresh,
-            attempts=self._attempts,
-            timeout_s=self._timeout_s,
-        )
+        outcomes = write(self._client, alias, list(operations.values()), self._settings)
         return dict(zip(operations, outcomes, strict=True))
 
 
-def _without_vectors(record: Record) -> Record:
-    """Return a record without its vectors and their descriptions."""
-    return record.model_copy(update={"embeddings": (), "supplied_spaces": ()})
-
-
 def _content(stored: _Stored | None) -> Record | None:
-    return None if stored is None or stored.record is None else _without_vectors(stored.record)
-
-
-def _merged(stored: Sequence[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
-    """Return the stored vectors, with those of the new vectors' spaces replaced."""
-    replaced = {embedding.space for embedding in new}
-    return (*(embedding for embedding in stored if embedding.space not in replaced), *new)
+    return None if stored is None or stored.record is None else without_vectors(stored.record)
