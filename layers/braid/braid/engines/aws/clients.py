@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
     from botocore.config import Config
+    from botocore.credentials import Credentials
     from pydantic import SecretStr
 
 
@@ -78,6 +79,21 @@ def client_config(*, timeout_s: float, attempts: int) -> Config:
         read_timeout=timeout_s,
         retries={"mode": "standard", "total_max_attempts": attempts},
     )
+
+
+def signing_credentials(what: str) -> tuple[Credentials, str]:
+    """Return the credentials and the region that requests are signed with; ``what`` says which, for the error.
+
+    Raises ConfigurationError if either is missing.
+    """
+    from botocore.session import Session
+
+    session = Session()
+    credentials, region = session.get_credentials(), session.get_config_variable("region")
+    if credentials is None or not region:
+        missing = "are no AWS credentials" if credentials is None else "is no AWS region"
+        raise ConfigurationError(f"{what} are signed, and there {missing}")
+    return credentials, region
 
 
 @contextmanager

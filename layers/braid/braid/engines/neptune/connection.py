@@ -23,7 +23,7 @@ from gremlin_python.structure.graph import Graph
 
 from braid import deadline
 from braid.engines.retrying import Deadline, retrying, too_slow_after
-from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.errors import StoreError, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -239,13 +239,10 @@ def iam_headers() -> Callable[[str], Mapping[str, str]]:
     """
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
-    from botocore.session import Session
 
-    session = Session()
-    credentials, region = session.get_credentials(), session.get_config_variable("region")
-    if credentials is None or not region:
-        missing = "there are no AWS credentials" if credentials is None else "there is no AWS region"
-        raise ConfigurationError(f"connections to Neptune are signed, and {missing}")
+    from braid.engines.aws.clients import signing_credentials
+
+    credentials, region = signing_credentials("connections to Neptune")
 
     def headers(url: str) -> Mapping[str, str]:
         request = AWSRequest(method="GET", url=url.replace("wss://", "https://", 1))

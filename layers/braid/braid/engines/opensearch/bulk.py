@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.opensearch.client import TRANSIENT_STATUSES, change_timeout_s, named_errors, refusal
+from braid.engines.opensearch.client import TRANSIENT_STATUSES, named_errors, refusal
 from braid.engines.retrying import Deadline, retrying
 from braid.errors import StoreError, TransientStoreError
-from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opensearchpy import OpenSearch
-
-    from braid.settings import Settings
 
 MAX_ITEMS = 500
 MAX_BYTES = 5 * 1024 * 1024
@@ -35,16 +32,33 @@ class Outcome(NamedTuple):
     primary_term: int | None = None
 
 
-def write(
+def write_items(
     client: OpenSearch,
     alias: str,
     operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
-    settings: Settings,
+    *,
+    refresh: str,
+    attempts: int,
+    timeout_s: float,
 ) -> list[Outcome]:
     """Run operations, each an action line and a document or None, and return the outcome of each.
 
     A failed request is repeated whole, which is idempotent because documents have ids; of a request with throttled
     items only those are repeated.
+
+    Parameters
+    ----------
+    refresh
+        ``wait_for``, ``true`` or ``false``.
+    attempts
+        Most attempts at one item.
+    timeout_s
+        Limit in seconds on one request.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of the operations.
 
     Raises
     ------
@@ -53,21 +67,19 @@ def write(
     StoreError
         If an item is refused permanently; the message quotes the first refusal.
     """
-    serverless = settings.opensearch_service is OpenSearchService.SERVERLESS  # which refreshes itself
-    refresh = Refresh.NONE if serverless else settings.opensearch_refresh
     lines = [_lines(action, body) for action, body in operations]
     results = [Outcome("")] * len(lines)
     for chunk in _chunks(lines):
         pending = list(chunk)
-        for attempt in retrying(settings.opensearch_attempts, until=Deadline.of_request()):
+        for attempt in retrying(attempts, until=Deadline.of_request()):
             with attempt, named_errors():
                 answer = client.bulk(
                     body="".join(lines[position] for position in pending),
                     index=alias,
-                    refresh=str(refresh),
+                    refresh=refresh,
                     # An alias that is gone must not come back as an index without mappings.
                     require_alias=True,
-                    request_timeout=change_timeout_s(settings),
+                    request_timeout=timeout_s,
                 )
                 try:
                     _read_results(answer["items"], pending, results)
@@ -75,6 +87,20 @@ def write(
                     pending = error.positions
                     raise
     return results
+
+
+def write(
+    client: OpenSearch,
+    alias: str,
+    operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
+    *,
+    refresh: str,
+    attempts: int,
+    timeout_s: float,
+) -> list[str]:
+    """Run operations as :func:`write_items` and return the result of each, in order."""
+    outcomes = write_items(client, alias, operations, refresh=refresh, attempts=attempts, timeout_s=timeout_s)
+    return [outcome.result for outcome in outcomes]
 
 
 def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], results: list[Outcome]) -> None:
@@ -95,7 +121,8 @@ def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[
         else:
             refused.append(refusal(status, outcome["error"]))
     if refused:
-        raise type(refused[0])(f"{len(refused)} of {len(items)} records were not written; the first: {refused[0]}")
+        message = f"{len(refused)} of {len(items)} records were not written; the first: {refused[0]}"
+        raise type(refused[0])(message)
     if throttled is not None:
         raise _Throttled(repeated, f"{len(repeated)} of {len(items)} records were not written: {throttled}")
 

@@ -71,18 +71,10 @@ def open_client(settings: Settings) -> OpenSearch:
 
 
 def _signer(service: str) -> Urllib3AWSV4SignerAuth:
-    from botocore.session import Session
+    from braid.engines.aws.clients import signing_credentials
 
-    session = Session()
-    credentials = session.get_credentials()
-    region = session.get_config_variable("region")
-    if credentials is None or not region:
-        missing = "AWS credentials" if credentials is None else "an AWS region"
-        raise ConfigurationError(
-            f"requests to OpenSearch are signed, and there are no {missing}".replace("no an", "is no")
-        )
     # The credentials refresh themselves, and every request is signed when it is sent.
-    return Urllib3AWSV4SignerAuth(credentials, region, service)
+    return Urllib3AWSV4SignerAuth(*signing_credentials("requests to OpenSearch"), service)
 
 
 def change_timeout_s(settings: Settings) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.engines.opensearch import mapping
-from braid.engines.opensearch.bulk import Outcome, write
-from braid.engines.opensearch.client import IndexMissing, R, call, refusal
+from braid.engines.opensearch.bulk import Outcome, write_items
+from braid.engines.opensearch.client import IndexMissing, R, call, change_timeout_s, refusal
 from braid.ports.reembedding import WriteBackResult, merged, without_vectors
+from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -99,7 +100,10 @@ class ConditionalWriter:
 
     def __init__(self, client: OpenSearch, settings: Settings) -> None:
         self._client = client
-        self._settings = settings
+        self._attempts = settings.opensearch_attempts
+        self._timeout_s = change_timeout_s(settings)
+        serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
+        self._refresh = str(Refresh.NONE if serverless else settings.opensearch_refresh)
 
     def update(self, alias: str, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is unchanged since it was read; its vectors of other spaces are kept."""
@@ -192,8 +196,7 @@ class ConditionalWriter:
         for start in range(0, len(ids), _READ_AT_ONCE):
             keys = {mapping.document_id(tenant_id, name): name for name in ids[start : start + _READ_AT_ONCE]}
             what = {"_source_excludes": [mapping.DIGEST]} if whole else {"_source": False}
-            ids_of_page = {"ids": list(keys)}
-            answer = call(self._settings.opensearch_attempts, self._client.mget, index=alias, body=ids_of_page, **what)
+            answer = call(self._attempts, self._client.mget, index=alias, body={"ids": list(keys)}, **what)
             for entry in answer["docs"]:
                 if "error" in entry:
                     raise refusal(int(entry["error"].get("status", 0)), entry["error"])
@@ -207,7 +210,16 @@ class ConditionalWriter:
         alias: str,
         operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] | dict[str, tuple[dict[str, Any], None]],
     ) -> dict[str, Outcome]:
-        outcomes = write(self._client, alias, list(operations.values()), self._settings)
+        if not operations:
+            return {}
+        outcomes = write_items(
+            self._client,
+            alias,
+            list(operations.values()),
+            refresh=self._refresh,
+            attempts=self._attempts,
+            timeout_s=self._timeout_s,
+        )
         return dict(zip(operations, outcomes, strict=True))
 
 

@@ -31,7 +31,7 @@ from braid.engines.opensearch.multi_search import conditions_clause, filter_clau
 from braid.errors import StoreError
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
-from braid.settings import OpenSearchService
+from braid.settings import OpenSearchService, Refresh
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
@@ -352,4 +352,12 @@ class OpenSearchIndex:
         return sources
 
     def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
-        return [outcome.result for outcome in write(self._client, self._alias, operations, self._settings)]
+        refresh = Refresh.NONE if self._serverless else self._settings.opensearch_refresh
+        return write(
+            self._client,
+            self._alias,
+            operations,
+            refresh=str(refresh),
+            attempts=self._attempts,
+            timeout_s=change_timeout_s(self._settings),
+        )
