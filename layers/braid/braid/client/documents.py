@@ -49,12 +49,7 @@ def told(skipped: Sequence[FileSkipped]) -> str:
 def ingest(path: Path, store: DocumentStore, tenant: str) -> Added:
     """Ingest a file or folder.
 
-    Raises
-    ------
-    InvalidRequest
-        If another one of its name was ingested before.
-    OSError
-        If it cannot be read.
+    Raises InvalidRequest if another one of its name was ingested before, and OSError if it cannot be read.
     """
     try:
         (done,) = (event for event in ingest_documents(path, store, tenant_id=tenant) if isinstance(event, FolderDone))

@@ -226,10 +226,7 @@ def read_manifest(folder: Path) -> Manifest:
 def verify(folder: Path) -> Manifest:
     """Return the manifest of a whole archive, of which every file is as it was written.
 
-    Raises
-    ------
-    DatasetError
-        If it is not: which file is damaged, or missing.
+    Raises DatasetError if it is not: which file is damaged, or missing.
     """
     manifest = read_manifest(folder)
     if manifest.stage < len(_STAGES):

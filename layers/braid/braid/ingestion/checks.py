@@ -96,10 +96,7 @@ def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
 def check(request: WriteRequest, store: WriteStore) -> Accepted:
     """Return the valid items of a request and the errors of the rest; nothing is written here.
 
-    Raises
-    ------
-    InvalidRequest
-        If an item belongs to another tenant.
+    Raises InvalidRequest if an item belongs to another tenant.
     """
     _own(request)
     accepted = Accepted()

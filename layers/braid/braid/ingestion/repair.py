@@ -99,6 +99,8 @@ def repair(
     Meant for a tenant without concurrent writes: a record that is just being deleted looks like one without its vertex.
     Reads both stores page by page, so that memory does not grow with them.
 
+    Raises StoreError as the engines do; repeating the repair completes it.
+
     Parameters
     ----------
     tenant_id
@@ -109,11 +111,6 @@ def repair(
         Whether differences are only reported.
     on_progress
         Called with the number of records and vertices compared.
-
-    Raises
-    ------
-    StoreError
-        As the engines; repeating the repair completes it.
     """
     work = _Repair(tenant_id, store, dry_run=dry_run)
     records = vertices = relationships = 0

@@ -81,15 +81,12 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     A running import finds its object gone and ends; a batch that it is writing is written to the end, possibly after
     this.
 
+    Raises StoreError as the engines do; repeating the delete completes it.
+
     Parameters
     ----------
     store
         All stores. A store that the settings do not name is named in the report.
-
-    Raises
-    ------
-    StoreError
-        As the engines; repeating the delete completes it.
     """
     left: list[str] = []
     members = _named("members", left, lambda: store.members.forget(tenant_id))

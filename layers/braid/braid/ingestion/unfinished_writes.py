@@ -67,10 +67,7 @@ def logged(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore |
 def unfinished(tenant_id: str, objects: ObjectStore) -> Iterator[tuple[str, UnfinishedWrite | UnreadableEntry]]:
     """Yield the interrupted and running writes of a tenant, with the keys of their log entries.
 
-    Raises
-    ------
-    TransientStoreError, StoreTooSlow
-        If the store does not answer now.
+    Raises TransientStoreError or StoreTooSlow if the store does not answer now.
     """
     for info in list(objects.list(tenant_id, _FOLDER)):
         try:

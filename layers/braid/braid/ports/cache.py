@@ -212,10 +212,8 @@ class ResilientCache:
     def forget(self, tenant_id: str) -> int:
         """Remove every value of a tenant and return how many there were.
 
-        Raises
-        ------
-        StoreError, ConfigurationError
-            If that failed, or no cache is named: what is to be removed must not stay unnoticed.
+        Raises StoreError or ConfigurationError if that failed, or no cache is named: what is to be removed must not
+        stay unnoticed.
         """
         return self._cache.forget(tenant_id)
 

@@ -23,13 +23,7 @@ _RELATIVE_PARTS: Final = frozenset({"", ".", ".."})
 
 
 def check_tenant(tenant_id: str) -> str:
-    """Return a tenant's name.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is none: it may hold what separates it from a key.
-    """
+    """Return a tenant's name. Raises InvalidRequest if it is none: it may hold what separates it from a key."""
     try:
         return _TENANT.validate_python(tenant_id)
     except ValidationError as error:
@@ -44,13 +38,7 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str, *, field: str = "prefix") -> str:
-    """Return the beginning of a key, which may be empty.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is too long or not text.
-    """
+    """Return the beginning of a key, which may be empty. Raises InvalidRequest if it is too long or not text."""
     try:
         size = len(prefix.encode())
     except UnicodeEncodeError:
@@ -86,10 +74,7 @@ def encode(tenant_id: str, record_id: str) -> str:
 def decode(tenant_id: str, text: str | None) -> str:
     """Read what :func:`encode` wrote; None begins before the first record.
 
-    Raises
-    ------
-    InvalidRequest
-        If it was not written there, or for another tenant.
+    Raises InvalidRequest if it was not written there, or for another tenant.
     """
     if text is None:
         return _BEFORE_ALL

@@ -202,10 +202,7 @@ class KnowledgeGraph(Protocol):
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Write vertices, then edges; when it returns they are durable.
 
-        Raises
-        ------
-        InvalidRequest
-            If an edge's end is neither stored nor among ``vertices``; nothing is written.
+        Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
         """
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
@@ -324,15 +321,12 @@ class WritableGraph(KnowledgeGraph, Protocol):
 
         Each vertex that is there from the first page to the last comes exactly once, and so does each edge.
 
+        Raises InvalidRequest if ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
+
         Parameters
         ----------
         after
             Cursor of the page before, of any process and age; None begins.
         limit
             Most vertices of the page, 1 to 1,000; there are fewer where they have very many edges.
-
-        Raises
-        ------
-        InvalidRequest
-            If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
         """

@@ -50,13 +50,7 @@ class ObjectStore(Protocol):
         """Write an object whole or not at all, instead of what was there. A stream is read to its end, in parts."""
 
     def open(self, tenant_id: str, key: str) -> ObjectLines:
-        """Begin to read an object.
-
-        Raises
-        ------
-        ObjectMissing
-            If there is none.
-        """
+        """Begin to read an object. Raises ObjectMissing if there is none."""
 
     def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
         """Return a part of one version of an object, from byte ``start`` up to, without it, byte ``end``.
@@ -98,10 +92,7 @@ def check_range(info: ObjectInfo, start: int, end: int) -> None:
 def parts_of(content: bytes | BinaryIO, size: int) -> Iterator[bytes]:
     """Yield content in parts of ``size`` bytes, the last one shorter or, when there is nothing, empty.
 
-    Raises
-    ------
-    InvalidRequest
-        If a stream gives text.
+    Raises InvalidRequest if a stream gives text.
     """
     if isinstance(content, bytes):
         for start in range(0, max(1, len(content)), size):
@@ -146,10 +137,7 @@ class StoredLines:
 def lines_of(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Yield the lines of bytes that come in chunks of any size, without their line feed.
 
-    Raises
-    ------
-    StoreError
-        If one is longer than :data:`MAX_LINE_BYTES`.
+    Raises StoreError if one is longer than :data:`MAX_LINE_BYTES`.
     """
     number = 1
     held: list[bytes] = []

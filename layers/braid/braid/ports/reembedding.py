@@ -124,14 +124,13 @@ class IndexMigration(Protocol):
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is still as it was read, in the active index and in the one beside it.
 
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space; nothing is written.
+        Raises DimensionMismatch if a vector's length is not that of its space; nothing is written.
         """
 
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
         """Begin a move; one that goes there already goes on.
+
+        Raises InvalidRequest if another move is open, or the index before the last one was not dropped.
 
         Parameters
         ----------
@@ -139,11 +138,6 @@ class IndexMigration(Protocol):
             Profile of what is there, noted if none was.
         spaces
             Embedding spaces that the next index holds, and the length of their vectors: those of both profiles.
-
-        Raises
-        ------
-        InvalidRequest
-            If another move is open, or the index before the last one was not dropped.
         """
 
     def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
@@ -177,19 +171,13 @@ class IndexMigration(Protocol):
     def switch(self) -> MigrationState:
         """Make the next index and its profile the active ones, in one act; keep the other as the previous one.
 
-        Raises
-        ------
-        InvalidRequest
-            If there is no next index.
+        Raises InvalidRequest if there is no next index.
         """
 
     def rollback(self) -> MigrationState:
         """Make the previous index and its profile the active ones again, in one act; keep the other as the next one.
 
-        Raises
-        ------
-        InvalidRequest
-            If there is no previous index.
+        Raises InvalidRequest if there is no previous index.
         """
 
     def drop(self, spaces: Sequence[str]) -> MigrationState:

@@ -168,10 +168,7 @@ def _in_use(names: set[str], stored: Mapping[str, int]) -> tuple[TypeInUse, ...]
 def check_next(proposed: SchemaVersion, versions: Sequence[SchemaVersion]) -> bool:
     """Return whether a version is new; False when it is registered already, just so, whenever that was.
 
-    Raises
-    ------
-    InvalidRequest
-        If it is registered with other content, is not the next one, or one too many.
+    Raises InvalidRequest if it is registered with other content, is not the next one, or one too many.
     """
     for known in versions:
         if known.version == proposed.version:

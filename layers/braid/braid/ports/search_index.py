@@ -110,10 +110,8 @@ class SearchIndex(Protocol):
     def upsert(self, records: Sequence[Record]) -> None:
         """Write records whole; when it returns they are durable and searchable.
 
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of the vectors already in its space; nothing is written.
+        Raises DimensionMismatch if a vector's length is not that of the vectors already in its space; nothing is
+        written.
         """
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
@@ -143,6 +141,8 @@ class SearchIndex(Protocol):
         removed meanwhile; each page shows what is there by then. Whoever writes a record back must know that it was not
         changed since.
 
+        Raises InvalidRequest if ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
+
         Parameters
         ----------
         after
@@ -152,11 +152,6 @@ class SearchIndex(Protocol):
             Most records of the page, 1 to 1,000.
         with_vectors
             Whether records come with their vectors; re-embedding needs their text only.
-
-        Raises
-        ------
-        InvalidRequest
-            If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
         """
 
     def count(self, tenant_id: TenantId, *, at_most: int) -> int:

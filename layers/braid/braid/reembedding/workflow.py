@@ -39,10 +39,7 @@ _PAGE_CHARACTERS: Final = 1_000_000
 def batch(services: Services, name: str, run: int, budget: Budget | None = None) -> ReembeddingJob:
     """Work on a job until the budget is spent or its phase is over, saving its progress after every page.
 
-    Raises
-    ------
-    TakenOver
-        If another worker has taken the job over.
+    Raises TakenOver if another worker has taken the job over.
     """
     budget = budget or Budget()
     began = services.seconds()

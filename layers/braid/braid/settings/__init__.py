@@ -372,10 +372,7 @@ def load_settings() -> Settings:
 def read_settings(**given: Any) -> Settings:  # noqa: ANN401 - any of the settings
     """Read the environment, some settings being given.
 
-    Raises
-    ------
-    ConfigurationError
-        If a variable is missing or malformed; the message names it.
+    Raises ConfigurationError if a variable is missing or malformed; the message names it.
     """
     try:
         return Settings(**given)

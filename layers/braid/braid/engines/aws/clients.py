@@ -139,6 +139,8 @@ MAX_AGE_S = 300
 def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], str]:
     """Return a function that returns the API key.
 
+    Raises ConfigurationError if there is neither key nor secret, or the key is not a valid one.
+
     Parameters
     ----------
     key
@@ -149,11 +151,6 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
         Names of the settings of ``key`` and ``secret_arn``, for error messages.
     timeout_s
         Limit in seconds on connecting to Secrets Manager, and on each wait for its answer.
-
-    Raises
-    ------
-    ConfigurationError
-        If there is neither key nor secret, or the key is not a valid one.
     """
     own = key.get_secret_value().strip()
     if own:

@@ -160,10 +160,7 @@ class StoreFiles:
         SQLite's shared memory file is extended to its length again when it was cut: reading a missing part of a
         mapped file kills the process, and SQLite rebuilds its content from zeros.
 
-        Raises
-        ------
-        StoreCorrupt
-            If one was removed, replaced or cut.
+        Raises StoreCorrupt if one was removed, replaced or cut.
         """
         for path, before in opened.items():
             status = None
@@ -212,10 +209,7 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
 
     The database is not mapped into memory: a mapped file that is cut kills the process.
 
-    Raises
-    ------
-    StoreReadOnly
-        If the write-ahead log has commits that cannot be read without write access.
+    Raises StoreReadOnly if the write-ahead log has commits that cannot be read without write access.
     """
     connection = _read_only(files.path) if read_only else _open(files.path, "mode=rw")
     try:

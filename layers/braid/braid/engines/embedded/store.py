@@ -141,6 +141,8 @@ class EmbeddedStore:
 
         Transactions nest: an inner one that fails undoes only its own writes if its error is caught.
 
+        Raises StoreReadOnly if the store is read-only, and TransientStoreError if others write for longer.
+
         Parameters
         ----------
         wait_ms
@@ -148,13 +150,6 @@ class EmbeddedStore:
             those of others.
         durable
             False does not wait for the disk: a power cut may lose what was written, but nothing before it.
-
-        Raises
-        ------
-        StoreReadOnly
-            If the store is read-only.
-        TransientStoreError
-            If others write for longer.
         """
         if self.read_only:
             raise StoreReadOnly(

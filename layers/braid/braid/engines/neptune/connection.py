@@ -232,10 +232,7 @@ class GremlinConnection:
 def iam_headers() -> Callable[[str], Mapping[str, str]]:
     """Return a function that signs a handshake for Neptune with the current credentials.
 
-    Raises
-    ------
-    ConfigurationError
-        If AWS credentials or the region are missing.
+    Raises ConfigurationError if AWS credentials or the region are missing.
     """
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest

@@ -79,10 +79,8 @@ class GremlinGraph:
     ) -> GremlinGraph:
         """Return the graph that the settings name, or its readers, which show a write late; no request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If the endpoint is no WebSocket address, or must be signed and credentials or the region are missing.
+        Raises ConfigurationError if the endpoint is no WebSocket address, or must be signed and credentials or the
+        region are missing.
         """
         name = "neptune_reader_endpoint" if to_reader else "neptune_endpoint"
         url: str = getattr(settings, name)
@@ -111,11 +109,6 @@ class GremlinGraph:
 
         Each batch is a transaction: after a failure earlier batches are written, and repeating the call writes the
         rest.
-
-        Raises
-        ------
-        InvalidRequest
-            If an edge's end is neither stored nor among ``vertices``; nothing is written.
         """
         last_vertices = {elements.vertex_id(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
         last_edges = {elements.edge_id(edge): edge for edge in relationships}

@@ -54,10 +54,7 @@ class GraphCounts:
     def read(self, tenant_id: str) -> GraphStats:
         """Return the stored counts.
 
-        Raises
-        ------
-        StoreError
-            If none are stored of a tenant that has a graph: a question does not wait until it is counted.
+        Raises StoreError if none are stored of a tenant that has a graph: a question does not wait until it is counted.
         """
         if self._stored is None:
             return _stats(self._count(tenant_id))

@@ -45,10 +45,7 @@ _LEAST_S = 0.001
 def open_client(settings: Settings) -> OpenSearch:
     """Return a client without retries of its own; :func:`call` retries.
 
-    Raises
-    ------
-    ConfigurationError
-        If requests must be signed and credentials or the region are missing.
+    Raises ConfigurationError if requests must be signed and credentials or the region are missing.
     """
     endpoint = settings.opensearch_endpoint
     signer = None
@@ -93,13 +90,7 @@ def question_deadline(settings: Settings) -> Deadline:
 
 
 def call_until(until: Deadline, settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
-    """Call the client as :func:`call`, within a question's deadline.
-
-    Raises
-    ------
-    StoreTooSlow
-        If the deadline is over.
-    """
+    """Call the client as :func:`call`, within a question's deadline. Raises StoreTooSlow if the deadline is over."""
     deadline.check()  # else a request that comes too late could still be answered in the least time that one is given
 
     @named_errors()

@@ -47,17 +47,14 @@ def dual_write(alias: str, read_aliases: Callable[[], dict[str, str]], write: Ca
     A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: one that
     went only to the index that is no longer active would be lost.
 
+    Raises IndexMissing if an index was missing on the last attempt.
+
     Parameters
     ----------
     read_aliases
         Returns the index behind each alias.
     write
         Writes through one alias; must be idempotent.
-
-    Raises
-    ------
-    IndexMissing
-        If an index was missing on the last attempt.
     """
     results: list[R] = []
     for attempt in range(_MAX_ALIAS_CHANGES):

@@ -194,10 +194,7 @@ def _without_parts(fields: Mapping[str, int]) -> dict[str, int]:
 def _missing(wanted: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
     """Return the fields that do not exist yet.
 
-    Raises
-    ------
-    StoreError
-        If one exists with another dimension, which cannot be changed.
+    Raises StoreError if one exists with another dimension, which cannot be changed.
     """
     for field in sorted(wanted.keys() & known.keys()):
         if known[field] != wanted[field]:

@@ -82,10 +82,7 @@ class OpenSearchIndex:
     def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchIndex:
         """Return the index that the settings name; no request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If requests must be signed and credentials or the region are missing.
+        Raises ConfigurationError if requests must be signed and credentials or the region are missing.
         """
         return cls(open_client(settings), settings, spaces)
 
@@ -172,10 +169,7 @@ class OpenSearchIndex:
     def prepare_spaces(self, records: Sequence[Record]) -> None:
         """Create the missing vector fields of the records' embedding spaces.
 
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space.
+        Raises DimensionMismatch if a vector's length is not that of its space.
         """
         self._spaces.prepare(records, create=not self._single)
 

@@ -159,10 +159,7 @@ def record_of(source: Mapping[str, Any]) -> Record:
 def index_body(shared_dir: Path, *, serverless: bool) -> dict[str, Any]:
     """Return the body of an index's creation, from ``index/records.json`` in the shared folder.
 
-    Raises
-    ------
-    ConfigurationError
-        If the file is missing or not JSON.
+    Raises ConfigurationError if the file is missing or not JSON.
     """
     file = shared_dir / "index" / "records.json"
     try:

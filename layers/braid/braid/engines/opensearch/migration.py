@@ -81,10 +81,7 @@ class OpenSearchMigration:
     def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchMigration:
         """Return the migration of the index that the settings name; no request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If requests must be signed and credentials or the region are missing.
+        Raises ConfigurationError if requests must be signed and credentials or the region are missing.
         """
         return cls(open_client(settings), settings, spaces)
 
@@ -117,13 +114,7 @@ class OpenSearchMigration:
             return 0
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write each record that is unchanged since it was read, to the active index and then to the other one.
-
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space; nothing is written.
-        """
+        """Write each record that is unchanged since it was read, to the active index and then to the other one."""
         if not changes:
             return WriteBackResult(written=0)
         self._index.prepare_spaces([change.write for change in changes])
@@ -135,13 +126,7 @@ class OpenSearchMigration:
         return settled
 
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
-        """Begin a migration, or resume the one to the same profile.
-
-        Raises
-        ------
-        InvalidRequest
-            If another migration is open, or the previous index was not dropped.
-        """
+        """Begin a migration, or resume the one to the same profile."""
         self._index.create()
         indexes = self._indexes()
         now = _serving(indexes)
@@ -221,26 +206,14 @@ class OpenSearchMigration:
         self._refresh()
 
     def switch(self) -> MigrationState:
-        """Make the next index the active one, in one request.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no next index.
-        """
+        """Make the next index the active one, in one request."""
         indexes = self._indexes()
         following = _serving(indexes).switched()
         self._swap(indexes[self._next].name, indexes[self._alias].name, self._next, self._previous)
         return following
 
     def rollback(self) -> MigrationState:
-        """Make the previous index the active one again, in one request.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no previous index.
-        """
+        """Make the previous index the active one again, in one request."""
         indexes = self._indexes()
         back = _serving(indexes).rolled_back()
         self._swap(indexes[self._previous].name, indexes[self._alias].name, self._previous, self._next)

@@ -54,13 +54,7 @@ class EmbeddedKnowledgeGraph:
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts.
-
-        Raises
-        ------
-        InvalidRequest
-            If an edge's end is neither stored nor among ``vertices``; nothing is written.
-        """
+        """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts."""
         last = {(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
         tenants = sorted({tenant_id for tenant_id, _ in last} | {edge.tenant_id for edge in relationships})
         if not tenants:

@@ -91,10 +91,7 @@ def _numbers(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) 
 def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Sequence[Relationship]) -> None:
     """Insert or replace edges of one tenant; no predicate and an empty one are the same identity.
 
-    Raises
-    ------
-    InvalidRequest
-        If an end is not stored; the caller's transaction then undoes the rest.
+    Raises InvalidRequest if an end is not stored; the caller's transaction then undoes the rest.
     """
     ends = {end for relationship in relationships for end in (relationship.source, relationship.target)}
     numbers = _numbers(connection, tenant, ends)

@@ -117,12 +117,7 @@ class Segment:
     def read(cls, folder: Path, stem: str, entry: SegmentFile, dimension: int, *, grows: bool) -> Segment:
         """Read a segment from its file, into memory if it is to grow and memory-mapped otherwise.
 
-        Raises
-        ------
-        Damaged
-            If the file is not the one of the manifest.
-        OSError
-            If there is no such file.
+        Raises Damaged if the file is not the one of the manifest, and OSError if there is no such file.
         """
         name = entry.file
         if not name.startswith(f"{stem}-") or "/" in name or os.sep in name:
@@ -198,10 +193,7 @@ class Segment:
     def write(self, folder: Path, stem: str) -> None:
         """Write the segment to a new file if none holds it; a full one is then memory-mapped from there.
 
-        Raises
-        ------
-        OSError
-            If it cannot be written; the segment then stays in memory.
+        Raises OSError if it cannot be written; the segment then stays in memory.
         """
         if self._file and (folder / self._file).exists():
             return

@@ -150,10 +150,7 @@ def _key(vector: bytes) -> int:
 def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str, dimension: int) -> None:
     """Require that a tenant's stored vectors of a space are as long as the space's model makes them now.
 
-    Raises
-    ------
-    StoreError
-        If they are not: the model of this id was another one when they were written.
+    Raises StoreError if they are not: the model of this id was another one when they were written.
     """
     row = connection.execute(
         "SELECT length(vector) FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant)
@@ -168,10 +165,7 @@ def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str,
 def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
     """Return a vector scaled to length 1, so that a dot product is a cosine.
 
-    Raises
-    ------
-    InvalidRequest
-        If a value is NaN or infinite, or all are zero.
+    Raises InvalidRequest if a value is NaN or infinite, or all are zero.
     """
     values = array("f", vector)
     if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
