@@ -367,13 +367,7 @@ def _refuse_vectors(given: Given, store: WriteStore, errors: list[ItemError]) ->
 
 
 def _supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelConfig]) -> str | None:
-    """Return why a supplied vector is refused; None if it is valid.
-
-    Parameters
-    ----------
-    spaces
-        Every configured embedding space, with its model.
-    """
+    """Return why a supplied vector is refused; None if it is valid."""
     space, model = embedding.space, spaces.get(embedding.space)
     if model is None:
         return f"there is no embedding space {space!r}; the configured models have {', '.join(sorted(spaces))}"

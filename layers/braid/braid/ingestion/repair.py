@@ -103,12 +103,6 @@ def repair(
 
     Parameters
     ----------
-    tenant_id
-        Owner of the data.
-    store
-        Both stores.
-    dry_run
-        Whether differences are only reported.
     on_progress
         Called with the number of records and vertices compared.
     """

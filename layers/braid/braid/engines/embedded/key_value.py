@@ -40,13 +40,6 @@ class EmbeddedCache:
     """Values in SQLite; implements :class:`braid.ports.cache.Cache`.
 
     The generation counts every write to the tenant's records, graph and schema, inside the transaction of the write.
-
-    Parameters
-    ----------
-    clock
-        Returns the present moment, in UTC.
-    stopwatch
-        Seconds of a clock that never goes back.
     """
 
     def __init__(

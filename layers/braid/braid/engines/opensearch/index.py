@@ -54,12 +54,8 @@ class OpenSearchIndex:
 
     Parameters
     ----------
-    client
-        Made by :func:`braid.engines.opensearch.client.open_client`.
     settings
         Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
-    spaces
-        Vector dimension of each configured embedding space.
     alias
         An existing alias to use instead of the settings'; its writes are not dual writes.
     """

@@ -97,14 +97,6 @@ def ingest_documents(
 
     Parameters
     ----------
-    paths
-        A folder or file, or several.
-    store
-        Where to write.
-    tenant_id
-        Whose documents they are.
-    options
-        How they are ingested.
     seconds
         A clock for how long it takes.
     clock_ns
