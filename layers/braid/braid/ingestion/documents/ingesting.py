@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import queue
-import threading
 import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -361,38 +361,21 @@ def _read_ahead(
     files: Sequence[FoundFile], known: Mapping[str, str], options: Options
 ) -> Generator[tuple[FoundFile, Reading], None, None]:
     """Yield what came of reading each file; the next ones are read meanwhile."""
-    done: queue.Queue[Reading | Exception] = queue.Queue(_AHEAD)
-    stopped = threading.Event()
+    ahead: deque[tuple[FoundFile, Future[Reading]]] = deque()
     with ReaderProcess(options.limits, options.mapping) as reader:
-
-        def read() -> None:
-            for file in files:
-                if stopped.is_set():
-                    return
-                reading: Reading | Exception
-                try:
-                    reading = _reading(file, reader, known.get(file.path, ""))
-                except Exception as error:  # noqa: BLE001 - raised where the reading is waited for
-                    reading = error
-                while not stopped.is_set():
-                    try:
-                        done.put(reading, timeout=0.2)
-                        break
-                    except queue.Full:
-                        continue
-
-        thread = threading.Thread(target=read, name="braid-documents", daemon=True)
-        thread.start()
+        pool = ThreadPoolExecutor(1, "braid-documents")
         try:
             for file in files:
-                reading = done.get()
-                if isinstance(reading, Exception):
-                    raise reading
-                yield file, reading
+                ahead.append((file, pool.submit(_reading, file, reader, known.get(file.path, ""))))
+                if len(ahead) > _AHEAD:
+                    first, reading = ahead.popleft()
+                    yield first, reading.result()
+            for file, reading in ahead:
+                yield file, reading.result()
         finally:
-            stopped.set()
-            reader.close()
-            thread.join()
+            pool.shutdown(wait=False, cancel_futures=True)
+            reader.close()  # which ends what is being read
+            pool.shutdown()
 
 
 def _reading(file: FoundFile, reader: ReaderProcess, known_sha256: str) -> Reading:
