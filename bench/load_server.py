@@ -56,8 +56,7 @@ def _serve(given: Mapping[str, str]) -> Iterator[tuple[psutil.Process, dict[str,
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | given, text=True) as running:  # noqa: S603 - our own
         try:
             if running.stdout is None or not (line := running.stdout.readline()):
-                message = "braid serve did not start"
-                raise RuntimeError(message)
+                raise RuntimeError("braid serve did not start")
             yield psutil.Process(running.pid), json.loads(line)
         finally:
             running.terminate()

@@ -66,8 +66,7 @@ def mcp(
         from braid_cli.mcp_server import make_server
 
         if url and not token:
-            message = f"{token_env}: is not set; --url needs the token that it holds"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"{token_env}: is not set; --url needs the token that it holds")
         with Braid.deployed(url, token, tenant=of_token) if url else Braid(tenant=tenant) as braid:
             make_server(lambda: braid, may_add=add).run("stdio")
         return

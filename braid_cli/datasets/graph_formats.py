@@ -166,8 +166,7 @@ class _Tree(ET.TreeBuilder):
     """Builds a document without a document type, by which a short one grows long or reads files."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:  # noqa: ARG002 - the parser's
-        message = "has a document type, which is not read; remove the line <!DOCTYPE …>"
-        raise DatasetError(message)
+        raise DatasetError("has a document type, which is not read; remove the line <!DOCTYPE …>")
 
 
 def _graphml(path: Path, raw: bytes) -> Rows:

@@ -74,8 +74,7 @@ def start(launch: Launch, *, folder: Path, log: Path) -> int:
     while True:
         ended = process.poll()
         if ended is not None:
-            message = f"{log.stem} ended with status {ended} before it answered; {log} ends:\n{tail(log)}"
-            raise ServerFailed(message)
+            raise ServerFailed(f"{log.stem} ended with status {ended} before it answered; {log} ends:\n{tail(log)}")
         if launch.ready():
             # The server outlives this process on purpose: tell Popen's finaliser that nobody waits for it.
             process.returncode = 0
@@ -83,8 +82,7 @@ def start(launch: Launch, *, folder: Path, log: Path) -> int:
         if time.monotonic() > deadline:
             _signal_group(process.pid, signal.SIGKILL)
             process.wait()
-            message = f"{log.stem} did not answer in {launch.start_timeout_s:.0f} s; {log} ends:\n{tail(log)}"
-            raise ServerFailed(message)
+            raise ServerFailed(f"{log.stem} did not answer in {launch.start_timeout_s:.0f} s; {log} ends:\n{tail(log)}")
         time.sleep(POLL_S)
 
 

@@ -77,8 +77,7 @@ def _add_searches(api: Api) -> None:
     def trace(trace_id: TraceId) -> Trace:
         kept = traces.find(library, api.tenant_id, trace_id)
         if kept is None:
-            detail = "no trace of this id is kept, or no longer"
-            raise not_found(detail)
+            raise not_found("no trace of this id is kept, or no longer")
         return kept
 
 

@@ -349,8 +349,7 @@ def add_import_routes(api: Api) -> None:
     def get_import(import_id: ImportId) -> ImportSummary:
         found = library.imports.find(api.tenant_id, import_id)
         if found is None:
-            detail = "no import of this id"
-            raise not_found(detail)
+            raise not_found("no import of this id")
         return ImportSummary.of(found, _reasons(api, found))
 
 

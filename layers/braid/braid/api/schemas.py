@@ -205,8 +205,7 @@ def _decoded(value: object) -> object:
     try:
         return base64.b64decode(value, validate=True)
     except ValueError:
-        message = "is not base64"
-        raise ValueError(message) from None
+        raise ValueError("is not base64") from None
 
 
 FileContent = Annotated[

@@ -322,8 +322,7 @@ def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) ->
         )
     )
     if "text" in answer.degraded:
-        message = "the records could not be read"
-        raise StoreError(message)
+        raise StoreError("the records could not be read")
     return answer
 
 

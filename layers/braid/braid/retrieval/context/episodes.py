@@ -201,8 +201,7 @@ def record_tool_call(
 
 def _record(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | None, **fields: Any) -> Record:  # noqa: ANN401 - pydantic checks them
     if isinstance(fields["content"], str) and not fields["content"].strip():
-        message = "text: is empty, so that it would never be found"
-        raise InvalidRequest(message, field="text")
+        raise InvalidRequest("text: is empty, so that it would never be found", field="text")
     at = timestamp or store.now()
     digest = hashlib.sha256(json.dumps([fields, at.isoformat()], sort_keys=True, default=str).encode()).hexdigest()
     try:
@@ -216,8 +215,7 @@ def _record(store: EpisodeStore, *, record_id: str | None, timestamp: datetime |
         raise InvalidRequest.from_validation(error, {"content": "text", "id": "record_id"}) from None
     if found := too_much(record):
         field = "text" if found.field == "content" else found.field
-        message = f"{field}: {found.message}"
-        raise InvalidRequest(message, field=field)
+        raise InvalidRequest(f"{field}: {found.message}", field=field)
     record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
     store.index.upsert([record])
     store.cache.advance(record.tenant_id)
