@@ -47,10 +47,7 @@ class Rows(NamedTuple):
 def rows_of(path: Path, raw: bytes) -> Rows:
     """Return the nodes and edges of a graph file; the form is told by its ending, and of JSON by its content.
 
-    Raises
-    ------
-    DatasetError
-        If it is of no form that is read, or malformed.
+    Raises DatasetError if it is of no form that is read, or malformed.
     """
     ending = path.suffix.lower()
     if ending in _OTHERS:

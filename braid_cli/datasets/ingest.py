@@ -189,7 +189,8 @@ def ingest(
 def ensure_models(application: Application, *, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Make the default model when the profile uses it and it is missing: seconds where its weights are installed.
 
-    Where they are not, they are fetched first.
+    Where they are not, they are fetched first. Raises ModelError or StoreError if a model that is there does not
+    verify, or none can be written.
 
     Parameters
     ----------
@@ -197,11 +198,6 @@ def ensure_models(application: Application, *, on_progress: Callable[[int, int],
         Knows the profile and the models' folder.
     on_progress
         Called with (0, 1) before, with what is fetched and all of it meanwhile, and with (1, 1) after.
-
-    Raises
-    ------
-    ModelError, StoreError
-        If a model that is there does not verify, or none can be written.
     """
     tell = on_progress or (lambda _done, _of: None)
     tell(0, 1)

@@ -93,10 +93,7 @@ class Evaluation:
     def groups(self, field: str) -> dict[str, list[str]]:
         """Return the questions' ids, grouped by a field of their metadata or by ``intent``.
 
-        Raises
-        ------
-        InvalidRequest
-            If no question has the field; the message names those that there are.
+        Raises InvalidRequest if no question has the field; the message names those that there are.
         """
         if field == INTENT and self.intents:
             said = dict(self.intents)
@@ -243,6 +240,8 @@ def evaluate_folder(
 ) -> Evaluation:
     """Ingest a dataset folder into engines of its own, once, and evaluate it there.
 
+    Raises DatasetError if the folder is malformed or holds no judged question.
+
     Parameters
     ----------
     folder
@@ -257,11 +256,6 @@ def evaluate_folder(
         Called with the number done and the number of all.
     on_evaluated
         Called with the evaluation, and the engines that still hold the dataset.
-
-    Raises
-    ------
-    DatasetError
-        If the folder is malformed or holds no judged question.
     """
     dataset = read_judged(folder, application, questions, split)
     with closing(isolated_engines(dataset, application)) as own:
@@ -283,10 +277,7 @@ def evaluate_stored(
 ) -> Evaluation:
     """Evaluate what is stored of a tenant by a file of judged questions; the arguments are as above.
 
-    Raises
-    ------
-    DatasetError
-        If the file is malformed or holds no judged question.
+    Raises DatasetError if the file is malformed or holds no judged question.
     """
     judged = read_judgements(judgements, tenant_id)
     with closing(uncached(application)) as own:
@@ -301,13 +292,8 @@ def read_judged(
 ) -> Dataset:
     """Read a dataset folder for the tenant of its evaluation.
 
-    In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again
-    by each run.
-
-    Raises
-    ------
-    DatasetError
-        If the folder is malformed or holds no judged question.
+    In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again by
+    each run. Raises DatasetError if the folder is malformed or holds no judged question.
     """
     graph = application.settings.graph
     dataset = read_dataset(folder, TENANT, judged=True, questions=questions, split=split, graph=graph)

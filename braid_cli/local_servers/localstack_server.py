@@ -24,10 +24,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 def prepare(folder: Path) -> Launch:
     """Install LocalStack the first time and return how to start it.
 
-    Raises
-    ------
-    ConfigurationError
-        If there is no Python 3.13 or no uv, or the packages cannot be fetched.
+    Raises ConfigurationError if there is no Python 3.13 or no uv, or the packages cannot be fetched.
     """
     python = _environment() / "bin" / "python"
     port = free_port()

@@ -50,10 +50,7 @@ def _project(artifacts: tuple[Artifact, ...]) -> str:
 def fetch(name: str, artifacts: tuple[Artifact, ...], *, transitive: bool) -> Path:
     """Return the folder that holds the files of some packages, downloading them the first time.
 
-    Raises
-    ------
-    ConfigurationError
-        If Maven is missing or cannot fetch them; the message ends with what Maven said.
+    Raises ConfigurationError if Maven is missing or cannot fetch them; the message ends with what Maven said.
     """
     versions = "-".join(dict.fromkeys(item.version for item in artifacts))
     folder = cache_folder() / "servers" / f"{name}-{versions}"

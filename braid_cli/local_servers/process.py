@@ -50,10 +50,7 @@ def free_port() -> int:
 def start(launch: Launch, *, folder: Path, log: Path) -> int:
     """Start a server in its own session and return its process id once it answers.
 
-    Raises
-    ------
-    ServerFailed
-        If it ends, or does not answer within ``start_timeout_s``; it is then stopped.
+    Raises ServerFailed if it ends, or does not answer within ``start_timeout_s``; it is then stopped.
     """
     account = pwd.getpwnam(launch.user) if launch.user else None
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TMPDIR")}

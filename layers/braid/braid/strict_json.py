@@ -97,10 +97,7 @@ def _check_size(value: object) -> None:
 def check_characters(value: object) -> None:
     """Refuse lone surrogates anywhere, keys included: they cannot be encoded as UTF-8.
 
-    Raises
-    ------
-    NotJson
-        If there is one.
+    Raises NotJson if there is one.
     """
     todo = [value]
     while todo:

@@ -97,10 +97,7 @@ class Path(Frozen):
     def onwards(self, further: Path) -> Path:
         """Return this path continued by one that begins at its end; only the other where it returns to this one.
 
-        Raises
-        ------
-        ValueError
-            If the other one begins elsewhere.
+        Raises ValueError if the other one begins elsewhere.
         """
         if self.ids[-1] != further.ids[0]:
             raise ValueError(f"a path to {self.ids[-1]!r} does not go on from {further.ids[0]!r}")

@@ -382,18 +382,13 @@ def typed(
     """Return conditions whose values are of the kind that their fields have.
 
     Where a field has one kind of value, a value that is written as another is read as that: ``"3"`` as 3 where the
-    field has numbers.
+    field has numbers. Raises InvalidRequest if a range is asked of a field that has none, or of one whose values are of
+    several kinds, or a value is not of the field's kind.
 
     Parameters
     ----------
     kinds
         Kinds of values that the tenant's records have, by field; a field that no record has may be missing.
-
-    Raises
-    ------
-    InvalidRequest
-        If a range is asked of a field that has none, or of one whose values are of several kinds, or a value is not of
-        the field's kind.
     """
     return tuple(_typed(condition, kinds.get(condition.field, frozenset())) for condition in conditions)
 

@@ -85,10 +85,7 @@ class Profiles(Frozen):
     def model(self, model_id: str) -> ModelConfig:
         """Return one configuration.
 
-        Raises
-        ------
-        ConfigurationError
-            If there is no such model; the message names those that there are.
+        Raises ConfigurationError if there is no such model; the message names those that there are.
         """
         for model in self.models:
             if model.id == model_id:

@@ -59,6 +59,8 @@ def search_episodes(
 ) -> list[Record]:
     """Return the newest decisions and tool calls with any of the query's words of more than 3 characters.
 
+    Raises StoreError if the index does not answer.
+
     Parameters
     ----------
     limit
@@ -69,11 +71,6 @@ def search_episodes(
         Whether those that are marked as not trusted are left out.
     metadata
         Conditions on their metadata, of the kinds that its fields have.
-
-    Raises
-    ------
-    StoreError
-        If the index does not answer.
     """
     words = episode_words(query)
     if not words:
@@ -169,6 +166,8 @@ def record_tool_call(
 ) -> Record:
     """Write a tool call to the search index, and return its record; it is durable then.
 
+    Raises InvalidRequest or StoreError as :func:`record_decision`.
+
     Parameters
     ----------
     tool_name
@@ -177,11 +176,6 @@ def record_tool_call(
         Its input and output, as it is found and shown again.
     tenant_id, store, task_id, action_type, status, timestamp, record_id, metadata, trusted
         As of :func:`record_decision`.
-
-    Raises
-    ------
-    InvalidRequest, StoreError
-        As :func:`record_decision`.
     """
     return _record(
         store,
