@@ -180,6 +180,12 @@ class Frozen(BaseModel):
         _set(made, "__pydantic_private__", None)
         return made
 
+    @classmethod
+    def taken_from(cls, source: object, **others: Any) -> Self:  # noqa: ANN401 - of any field
+        """Return an instance of the fields that another value has under the same names, and of others."""
+        shared = {name: getattr(source, name) for name in cls.model_fields if hasattr(source, name)}
+        return cls(**(shared | others))
+
     def altered(self, **changes: Any) -> Self:  # noqa: ANN401 - of any field
         """Return a copy with some fields changed to values that are known to be valid."""
         return self.unchecked(**{**self.__dict__, **changes})
