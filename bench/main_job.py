@@ -16,7 +16,7 @@ from braid.retrieval import pipeline
 from braid.settings import Settings
 
 from braid_cli.datasets.dataset import read_dataset
-from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation.metrics import percentile
 from braid_cli.state_machine.interpreter import Workflow
 
@@ -62,7 +62,7 @@ def _measured(folder: Path) -> Figures:
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
         application = Application(Settings(home=home).uncached())
-        ensure_models(application)
+        application.make_models()
         dataset = read_dataset(folder, TENANT, judged=True)
         embed_s, ingest_s = _ingest_beside_embedding(dataset, application)
         judged = dataset.judged[:QUESTIONS]

@@ -14,7 +14,7 @@ from braid.errors import DatasetError, InvalidRequest
 from braid.settings import EngineKind
 
 from braid_cli.datasets.dataset import read_dataset, read_judgements
-from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation.confidence import Reliability, ask
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.configurations import configurations as all_configurations
@@ -300,7 +300,7 @@ def read_judged(
     if not dataset.judged:
         where = folder / questions if questions else folder
         raise DatasetError(f"{where}: no question of queries.jsonl has a relevant record in qrels")
-    ensure_models(application)
+    application.make_models()
     if application.settings.engine is EngineKind.AWS:
         tenant_id = f"{TENANT}-{dataset.content_hash[:12]}"
         dataset = read_dataset(folder, tenant_id, judged=True, questions=questions, split=split, graph=graph)

@@ -119,7 +119,6 @@ def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStag
         return opened[-1]
 
     monkeypatch.setattr(evaluating, "Application", make)
-    monkeypatch.setattr(evaluating, "ensure_models", lambda _application, **_: None)
     yield make(Settings(home=tmp_path / "home"))
     for each in opened:
         each.store.close()
