@@ -243,8 +243,18 @@ def test_answers_that_lost_a_stage_are_counted_and_distrusted(folder: Path, stag
 
     sick.faults["graph_expand:expand"] = fail
     evaluation = evaluate("plant", judged, sick)
-    sick.store.close()
     assert evaluation.degraded == len(judged)
+
+    sick.healthy()
+    failures = [fail, fail]
+
+    def fail_twice() -> None:
+        if failures:
+            failures.pop()()
+
+    sick.faults["graph_expand:expand"] = fail_twice
+    assert evaluate("plant", judged, sick).degraded == 0  # what a busy machine lost was asked again
+    sick.store.close()
     console = Console(width=80)
     with console.capture() as capture:
         show_evaluation(console, evaluation)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from braid.ingestion.tenant_locks import turn
 from braid.ingestion.unfinished_writes import forget
 from braid.models import Frozen, TenantId
+from braid.ports.keys import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -85,11 +86,6 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
 
 def record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> Iterator[list[str]]:
     """Yield the ids of a document's records, or of all records of a tenant, page by page."""
-    cursor: str | None = None
-    while True:
-        page = store.index.scan(tenant_id, document=document, after=cursor, limit=_PAGE)
+    for page in pages(store.index.scan, tenant_id, document=document, limit=_PAGE):
         if page.records:
             yield [record.id for record in page.records]
-        cursor = page.cursor
-        if cursor is None:
-            return

@@ -182,10 +182,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
 def require_written(report: WriteReport) -> WriteReport:
     """Return a report without errors.
 
-    Raises
-    ------
-    InvalidRequest
-        If it has any; names the first ten items and their fields.
+    Raises InvalidRequest if it has any; names the first ten items and their fields.
     """
     if not report.errors:
         return report
