@@ -66,6 +66,12 @@ def _facts(folders: list[str]) -> None:
     sys.stdout.write(facts.as_markdown(answered))
 
 
+def _fairness(engines: list[str]) -> None:
+    from bench import fairness
+
+    sys.stdout.write(fairness.command(engines, HERE, lambda text: print(text, file=sys.stderr, flush=True)))
+
+
 def _profile(arguments: list[str]) -> None:
     from bench import profile
 
@@ -171,6 +177,7 @@ MEASUREMENTS = {
     "confidence": _confidence,
     "engines": _engines,
     "facts": _facts,
+    "fairness": _fairness,
     "finding": _finding,
     "linking": _linking,
     "load": _load,

@@ -274,8 +274,11 @@ class Settings(BaseSettings):
     """What each HTTP request has to carry in the header ``Braid-Front``, as the firewall adds it; empty: none."""
     front_key_secret: SecretArn = ""
     """ARN of a secret whose string is that, instead of it."""
+    quota_requests_at_once: Annotated[int, Field(ge=0)] = 0
+    """Most requests of one tenant over HTTP that are answered at once, by all processes together; 0 sets no limit,
+    here and below."""
     quota_questions_per_minute: Annotated[int, Field(ge=0)] = 0
-    """Most questions of one tenant over HTTP in a minute; 0 sets no limit, here and below."""
+    """Most questions of one tenant over HTTP in a minute."""
     quota_writes_per_minute: Annotated[int, Field(ge=0)] = 0
     """Most records, vertices and relationships that one tenant writes or removes over HTTP in a minute."""
     quota_rerank_usd_per_day: Annotated[float, Field(ge=0)] = 0.0
@@ -317,7 +320,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _quotas_can_be_counted(self) -> Self:
-        counted = ("quota_questions_per_minute", "quota_writes_per_minute", "quota_rerank_usd_per_day")
+        counted = (name for name in type(self).model_fields if name.startswith("quota_"))
         named = [f"BRAID_{name.upper()}" for name in counted if getattr(self, name)]
         if named and self.engine is EngineKind.AWS and not self.cache_table:
             message = f"{' and '.join(named)} needs BRAID_CACHE_TABLE, where it is counted"
