@@ -22,7 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.load_server import CORPUS, DEPLOYED, ENGINES, prepared, serve
+from bench.load_server import DEPLOYED, ENGINES, prepared, serve
+from braid_cli.demo.tour import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -91,7 +92,7 @@ def measure(engine: str, say: Callable[[str], None], *, rate: float = RATE) -> l
         for number in range(ROUNDS):
             for case, said in servers.items():
                 for busy in (False, True):
-                    say(f"{engine}, round {number + 1} of {ROUNDS}: {case}, {'with' if busy else 'without'} the busy one")
+                    say(f"{engine}, round {number + 1} of {ROUNDS}: {case}{', with the busy one' if busy else ''}")
                     asked.setdefault((case, busy), []).extend(_phase(said, rate, SECONDS, busy=busy, seed=number))
     return [_outcome(case, busy, found) for (case, busy), found in asked.items()]
 
@@ -154,7 +155,7 @@ def _phase(said: Mapping[str, Any], rate: float, seconds: float, *, busy: bool, 
         return [each.result() for each in running]
 
 
-def _outcome(case: str, busy: bool, asked: Sequence[Asked]) -> Phase:  # noqa: FBT001 - a key of the caller's
+def _outcome(case: str, busy: bool, asked: Sequence[Asked]) -> Phase:
     others = [each for each in asked if each.tenant != BUSY]
     times = sorted(each.ms for each in others if each.status == OK)
     own = [each for each in asked if each.tenant == BUSY]
@@ -178,8 +179,8 @@ def as_markdown(runs: Mapping[str, Sequence[Phase]]) -> str:
     lines = [
         "# Fairness",
         "",
-        f"One of ten tenants asks {TIMES_AS_OFTEN} times as often as each of the others, who ask {RATE} questions a second "
-        f"each; {ROUNDS} times {SECONDS} s of each case, by turns: [README](README.md#fairness).",
+        f"One of ten tenants asks {TIMES_AS_OFTEN} times as often as each of the others, who ask {RATE} a second each;",
+        f"{ROUNDS} times {SECONDS} s of each case, by turns: [README](README.md#fairness).",
     ]
     for engine, phases in runs.items():
         lines += ["", f"## {engine}", "", f"| {' | '.join(COLUMNS)} |", f"|---|{'---:|' * (len(COLUMNS) - 1)}"]
@@ -190,13 +191,9 @@ def as_markdown(runs: Mapping[str, Sequence[Phase]]) -> str:
             lines.append(f"| {' | '.join(map(str, row))} |")
         for case in CASES:
             alone, crowded = (next(p for p in phases if (p.case, p.busy) == (case, busy)) for busy in (False, True))
-            factors = [f"{after / before:.1f}" for before, after in _pairs(alone, crowded)]
-            lines += ["", f"With {case} the nine wait {factors[0]} times as long at the median, {factors[1]} at the 95th."]
+            p50, p95 = crowded.p50_ms / alone.p50_ms, crowded.p95_ms / alone.p95_ms
+            lines += ["", f"With {case} the nine wait {p50:.1f} times as long at the median, {p95:.1f} at the 95th."]
     return "\n".join(lines) + "\n"
-
-
-def _pairs(alone: Phase, crowded: Phase) -> list[tuple[float, float]]:
-    return [(alone.p50_ms, crowded.p50_ms), (alone.p95_ms, crowded.p95_ms)]
 
 
 def command(engines: Sequence[str], folder: Path, say: Callable[[str], None]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -166,8 +166,15 @@ class Settings(BaseSettings):
     opensearch_index: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,99}$")] = "braid-records"
     """Alias that is read and written; the index behind it has a number appended."""
     opensearch_engine: VectorEngine = VectorEngine.LUCENE
-    opensearch_on_disk: bool = False
-    """Keep full vectors on disk and compressed ones in memory, where the service offers it."""
+    opensearch_compression: Literal["", "2x", "4x", "8x", "16x", "32x"] = ""
+    """Keep full vectors on disk, to score again what was found, and in memory compressed ones; whole ones when empty.
+    As the next three, read when an index is made: the first one, and that of a move to another profile."""
+    opensearch_shards: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Shards of the index; ``make scale`` says how many so many records need. A tenant's records are together."""
+    opensearch_tenant_shards: Annotated[int, Field(ge=1, le=1023)] = 1
+    """Shards among which each tenant is spread, fewer than all; more than one where tenants are larger than a shard."""
+    opensearch_index_settings: dict[Annotated[str, Field(pattern=r"^[a-z_.]{1,100}$")], str | int] = {}
+    """Further settings of the index, by their names without ``index.``, such as ``number_of_replicas``."""
     opensearch_refresh: Refresh = Refresh.WAIT
     opensearch_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
     """Bound on one attempt of one request; bulk writes have five times as long."""
@@ -307,6 +314,9 @@ class Settings(BaseSettings):
             if missing:
                 message = f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}"
                 raise ValueError(message)
+        if self.opensearch_tenant_shards > 1 and self.opensearch_tenant_shards >= self.opensearch_shards:
+            message = "opensearch_tenant_shards must be below opensearch_shards"
+            raise ValueError(message)
         if self.neptune_reader_endpoint and not self.settle_s():
             message = "neptune_reader_endpoint needs cache_settle_s above 0: a reader shows a write late"
             raise ValueError(message)
