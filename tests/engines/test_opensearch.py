@@ -70,7 +70,7 @@ def test_an_index_of_another_shape_answers_as_that_of_one_shard(
         expected, found = index.search(asked), other.search(asked)
         assert [hit.id for hit in found.vector] == [hit.id for hit in expected.vector]
         assert [hit.id for hit in found.lexical] == [hit.id for hit in expected.lexical]
-    other.upsert([record(f"r{place}", "another's", tenant=GLOBEX) for place in range(9)])
+    other.upsert([record(f"r{place}", "another's", tenant_id=GLOBEX) for place in range(9)])
     other.upsert([record("r0", "changed")])
     assert other.delete(ACME, ["r1", "r2", "none"]) == 2
     for tenant, count in ((ACME, 57), (GLOBEX, 9)):

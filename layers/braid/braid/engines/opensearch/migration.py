@@ -247,6 +247,7 @@ class OpenSearchMigration:
         """
         indexes = self._indexes()
         following = _serving(indexes).switched()
+        self._refresh()
         self._swap(indexes[self._next].name, indexes[self._alias].name, self._next, self._previous)
         return following
 
