@@ -27,8 +27,8 @@ PREFIX = "found:"
 _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
 """Kinds of record in whose texts names are looked for."""
 _NAMES_AT_ONCE = 1_000
-_MOST_NAMES = 10_000
-"""Of one write, those that stand first: one text has 200 at most, and an import writes 500 texts together."""
+_MOST_NAMES = 3_000
+"""Of one write, those that stand first: they hold the embedded store's writer for half a second of processor time."""
 _GIVEN = "="
 """Begins the keys of given names; no normalised name has it."""
 _DOCUMENT = "Document"
