@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.ingestion import found_names, supersession, writing
+from braid.ingestion import deleting, found_names, supersession, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE
@@ -259,3 +259,28 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
     assert changed < 90_000
     (link,) = library.graph.link(ACME, misspellings(names[0].casefold().replace("a", "", 1)), as_of=day(1))
     assert link.name == names[0]
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_names_that_no_text_has_any_more_are_removed_few_at_a_time(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch, *, deleted: bool
+) -> None:
+    for module in (deleting, writing):
+        monkeypatch.setattr(module, "NAMES_AT_ONCE", 2)
+    request = WriteRequest(
+        tenant_id=ACME, records=[record("r", "Here Aba met Cec, Dod, Eve and Fif.")], texts_only=True
+    )
+    assert require_written(write(request, library)).names == 5
+    changes: list[int] = []
+    really = library.graph.delete_unmentioned
+    monkeypatch.setattr(
+        library.graph,
+        "delete_unmentioned",
+        lambda tenant_id, ids: changes.append(len(ids)) or really(tenant_id, ids),
+    )
+    if deleted:
+        delete_records(ACME, ["r"], library)
+    else:
+        require_written(write(request.model_copy(update={"records": (record("r", "Nobody."),)}), library))
+    assert changes == [2, 2, 1]
+    assert not [vertex for vertex in library.graph.scan(ACME).vertices if vertex.found]
