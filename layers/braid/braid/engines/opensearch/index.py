@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from braid import deadline
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch import queries as query
-from braid.engines.opensearch.bulk import write
+from braid.engines.opensearch.bulk import write_items
 from braid.engines.opensearch.client import (
     IndexMissing,
     P,
@@ -354,4 +354,4 @@ class OpenSearchIndex:
         return sources
 
     def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
-        return write(self._client, self._alias, operations, self._settings)
+        return [outcome.result for outcome in write_items(self._client, self._alias, operations, self._settings)]

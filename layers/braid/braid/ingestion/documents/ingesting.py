@@ -88,7 +88,6 @@ def ingest_documents(
     tenant_id: str,
     options: Options | None = None,
     seconds: Callable[[], float] = time.monotonic,
-    clock_ns: Callable[[], int] = time.time_ns,
     on_embedded: Callable[[int, int], None] | None = None,
 ) -> Iterator[Event]:
     """Ingest folders and files, yielding what happens; the last event of each path is its :class:`FolderDone`.
@@ -99,8 +98,6 @@ def ingest_documents(
     ----------
     seconds
         A clock for how long it takes.
-    clock_ns
-        A clock for the order of what is stored.
     on_embedded
         Called with the chunks of the present page that are embedded, and all of them.
 
@@ -122,7 +119,6 @@ def ingest_documents(
             tenant_id=tenant_id,
             options=chosen,
             seconds=seconds,
-            clock_ns=clock_ns,
             on_embedded=on_embedded,
         )
         yield from folder.events()
@@ -148,14 +144,13 @@ class _Folder:
         tenant_id: str,
         options: Options,
         seconds: Callable[[], float],
-        clock_ns: Callable[[], int],
         on_embedded: Callable[[int, int], None] | None,
     ) -> None:
         self._root, self._store, self._tenant, self._options = root, store, tenant_id, options
         self._seconds, self._on_embedded = seconds, on_embedded
         self._place = os.path.realpath(root)
         name = options.name or Path(self._place).name
-        self._state = FolderState(store.objects, tenant_id, name, clock_ns).load()
+        self._state = FolderState(store.objects, tenant_id, name).load()
         if not options.name and self._state.place and self._state.place != self._place:
             raise InvalidRequest(
                 f"--name: {name!r} was ingested from {self._state.place}; give {self._place} a name of its own, "
