@@ -64,6 +64,12 @@ def _confidence(folders: list[str]) -> None:
     sys.stdout.write(confidence.fit_and_report([Path(folder) for folder in folders], HERE))
 
 
+def _fairness(engines: list[str]) -> None:
+    from bench import fairness
+
+    sys.stdout.write(fairness.command(engines, HERE, lambda text: print(text, file=sys.stderr, flush=True)))
+
+
 def _profile(arguments: list[str]) -> None:
     from bench import profile
 
@@ -161,6 +167,7 @@ MEASUREMENTS: dict[str, Callable[[list[str]], None]] = {
     "confidence": _confidence,
     "engines": _engines,
     "facts": partial(_of_folders, "facts"),
+    "fairness": _fairness,
     "finding": _finding,
     "linking": partial(_of_folders, "linking"),
     "load": _load,

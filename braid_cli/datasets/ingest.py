@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 STORED_FORM = "long texts in parts"
 """Version of how content is stored: a dataset that was written under another one is written again."""
-ITEMS_AT_ONCE = 1_024
+ITEMS_AT_ONCE = 256
 """Records and entities that are checked together, embedded in the order of their lengths, and written in one commit."""
 EDGES_AT_ONCE = 1_024
 _T = TypeVar("_T")

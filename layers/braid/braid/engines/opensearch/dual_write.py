@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
-from braid.engines.opensearch.client import IndexMissing, R, call, change_timeout_s, refusal
+from braid.engines.opensearch.client import IndexMissing, R, call, refusal
 from braid.ports.reembedding import WriteBackResult, merged, without_vectors
-from braid.settings import OpenSearchService, Refresh
+from braid.settings import Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -97,10 +97,8 @@ class ConditionalWriter:
 
     def __init__(self, client: OpenSearch, settings: Settings) -> None:
         self._client = client
+        self._settings = settings
         self._attempts = settings.opensearch_attempts
-        self._timeout_s = change_timeout_s(settings)
-        serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
-        self._refresh = str(Refresh.NONE if serverless else settings.opensearch_refresh)
 
     def update(self, alias: str, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is unchanged since it was read; its vectors of other spaces are kept."""
@@ -148,7 +146,8 @@ class ConditionalWriter:
             key = {"_id": mapping.document_id(tenant_id, name)}
             action = {"index": {**key, **before.if_unchanged()}} if before else {"create": key}
             operations[name] = (action, mapping.document(written))
-        outcomes = self._write(target, operations)
+        # Nobody searches the target yet, and whoever counts or scans it makes all of it searchable first.
+        outcomes = self._write(target, operations, refresh=Refresh.NONE)
         done = {name: outcome for name, outcome in outcomes.items() if outcome.result != "conflict"}
         after = self.existing(source, tenant_id, list(done))
         self._remove(target, tenant_id, {name: outcome for name, outcome in done.items() if name not in after})
@@ -193,7 +192,9 @@ class ConditionalWriter:
         for start in range(0, len(ids), _READ_AT_ONCE):
             keys = {mapping.document_id(tenant_id, name): name for name in ids[start : start + _READ_AT_ONCE]}
             what = {"_source_excludes": [mapping.DIGEST]} if whole else {"_source": False}
-            answer = call(self._attempts, self._client.mget, index=alias, body={"ids": list(keys)}, **what)
+            answer = call(
+                self._attempts, self._client.mget, index=alias, body=mapping.all_of(keys, self._settings), **what
+            )
             for entry in answer["docs"]:
                 if "error" in entry:
                     raise refusal(int(entry["error"].get("status", 0)), entry["error"])
@@ -206,17 +207,12 @@ class ConditionalWriter:
         self,
         alias: str,
         operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] | dict[str, tuple[dict[str, Any], None]],
+        *,
+        refresh: Refresh | None = None,
     ) -> dict[str, Outcome]:
         if not operations:
             return {}
-        outcomes = write_items(
-            self._client,
-            alias,
-            list(operations.values()),
-            refresh=self._refresh,
-            attempts=self._attempts,
-            timeout_s=self._timeout_s,
-        )
+        outcomes = write_items(self._client, alias, list(operations.values()), self._settings, refresh=refresh)
         return dict(zip(operations, outcomes, strict=True))
 
 

@@ -10,7 +10,6 @@ from braid.engines.opensearch import mapping
 from braid.engines.opensearch.client import IndexMissing, P, R, call, call_until, change_timeout_s
 from braid.errors import DimensionMismatch, StoreError
 from braid.ports.search_index import check_vectors
-from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -164,15 +163,7 @@ class EmbeddingSpaces:
 
 def vector_properties(fields: Mapping[str, int], settings: Settings) -> dict[str, Any]:
     """Return the properties that declare vector fields of these dimensions."""
-    declared = {
-        field: mapping.vector_mapping(
-            dimension,
-            engine=settings.opensearch_engine,
-            on_disk=settings.opensearch_on_disk,
-            serverless=settings.opensearch_service is OpenSearchService.SERVERLESS,
-        )
-        for field, dimension in fields.items()
-    }
+    declared = {field: mapping.vector_mapping(dimension, settings) for field, dimension in fields.items()}
     return mapping.vector_properties(declared)
 
 

@@ -135,7 +135,7 @@ class OpenSearchMigration:
         following = now.begun(active, target)
         if indexes[self._alias].profile is None:
             self._set_meta(indexes[self._alias], {_PROFILE: active})
-        body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
+        body = mapping.index_body(self._settings)
         body["mappings"]["properties"] |= properties_of(spaces, self._settings)
         body["mappings"]["_meta"] = {_META: {_PROFILE: target, _SPACES: sorted(spaces)}}
         body["aliases"] = {self._next: {"is_write_index": True}}
@@ -151,7 +151,7 @@ class OpenSearchMigration:
     def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
         """Return the next records that the next index lacks, and then those that lack a vector there."""
         number, cursor = decode_phase(after)
-        if after is None:
+        if cursor is None:
             self._refresh()
         if number == 0:
             page = self._index.scan(tenant_id, after=cursor, limit=limit)
@@ -209,6 +209,7 @@ class OpenSearchMigration:
         """Make the next index the active one, in one request."""
         indexes = self._indexes()
         following = _serving(indexes).switched()
+        self._refresh()
         self._swap(indexes[self._next].name, indexes[self._alias].name, self._next, self._previous)
         return following
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from braid.ports.cache import ResilientCache
     from braid.ports.object_store import ObjectLines, ObjectStore
 
-BATCH_LINES = 500
+BATCH_LINES = 250
 BATCH_BYTES = 4 * 1024 * 1024
 _IN_MEMORY = 8 * 1024 * 1024
 
