@@ -2,7 +2,8 @@
 
 What was measured is read from ``bench/engines.json`` and ``bench/writes.json``; what is assumed stands here with its
 reason. Questions arrive at random, wait for containers and for the processors of the stores, are throttled, tried
-again, and lose stages as the deployed workflow does. ``make scale`` runs it, with SimPy.
+again, and lose stages as the deployed workflow does. ``make scale`` runs it, with SimPy; with ``RECORDS=10000000`` and
+``LARGEST=1000000``, the records of the largest tenant, it prints what the index needs, and writes nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import math
 import random
 import re
+import sys
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -40,6 +42,9 @@ LIMITS: Final = Settings()
 # --- what is assumed -------------------------------------------------------------------------------------------------
 
 HNSW_LINKS = 16
+LEAST_NODES = 3
+"""Nodes that a deployment of some size has in any case, one a zone."""
+COMPRESSIONS = {"": 1, "4x": 4, "32x": 32}
 VECTOR_BYTES = {"in memory": 4 * DIMENSIONS, "on disk, 1 bit a value in memory": DIMENSIONS // 8}
 """Bytes of a vector that the k-NN index holds in memory; OpenSearch's formula adds 8 a link and a tenth."""
 RECORD_KB, REPLICAS, SHARD_GB = 5.0, 1, 30
@@ -90,7 +95,7 @@ def sizes() -> list[tuple[str, str, str]]:
         (
             "records on disk, with a replica",
             f"{(1 + REPLICAS) * disk_gb:,.0f} GB",
-            f"{shards()} shards of {SHARD_GB} GB",
+            f"{shards(RECORDS)} shards of {SHARD_GB} GB",
         ),
     ]
     for kind, each in VECTOR_BYTES.items():
@@ -103,14 +108,47 @@ def sizes() -> list[tuple[str, str, str]]:
     return rows
 
 
-def vectors_gb(bytes_a_vector: int) -> float:
+def vectors_gb(bytes_a_vector: float, records: int = RECORDS) -> float:
     """Return the memory of all vectors once, by OpenSearch's formula."""
-    return 1.1 * (bytes_a_vector + 8 * HNSW_LINKS) * RECORDS / 1e9
+    return 1.1 * (bytes_a_vector + 8 * HNSW_LINKS) * records / 1e9
 
 
-def shards() -> int:
+def shards(records: int) -> int:
     """Return the number of primary shards."""
-    return math.ceil(RECORDS * RECORD_KB / 1e6 / SHARD_GB)
+    return math.ceil(records * RECORD_KB / 1e6 / SHARD_GB)
+
+
+class IndexShape(NamedTuple):
+    """Parameters of the template for an index, and the nodes that hold it."""
+
+    shards: int
+    tenant_shards: int
+    compression: str
+    nodes: int
+
+
+def index_shape(records: int, largest: int) -> IndexShape:
+    """Return the shape of an index of so many records, of which the largest tenant has some.
+
+    A tenant is spread where it would fill a shard alone. Vectors are compressed as little as three nodes allow.
+    """
+    count_of = shards(records)
+    spread = min(shards(largest), max(1, count_of - 1))
+    needed = {
+        level: nodes((1 + REPLICAS) * vectors_gb(4 * DIMENSIONS / by, records)) for level, by in COMPRESSIONS.items()
+    }
+    level = next((level for level, many in needed.items() if many <= LEAST_NODES), list(COMPRESSIONS)[-1])
+    return IndexShape(count_of, spread, level, needed[level])
+
+
+def index_shapes() -> list[tuple[str, ...]]:
+    """Return a row for each number of records, with a tenant that has a tenth of them."""
+    rows = []
+    for records in (1_000_000, 10_000_000, RECORDS, 10 * RECORDS):
+        shape = index_shape(records, records // 10)
+        level = f"`{shape.compression}`" if shape.compression else "whole vectors"
+        rows.append((f"{records:,}", f"{shape.shards:,}", str(shape.tenant_shards), level, str(shape.nodes)))
+    return rows
 
 
 def nodes(vectors: float) -> int:
@@ -365,6 +403,8 @@ def ingest() -> list[tuple[str, ...]]:
 def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     """Yield the tables of the page, by name."""
     yield "sizes", table(("what", "how much", "so"), sizes())
+    head = ("records", "`OpenSearchShards`", "`OpenSearchTenantShards`", "`OpenSearchCompression`", "nodes")
+    yield "index", table(head, index_shapes())
     rates = (
         "questions a second",
         "nodes of OpenSearch",
@@ -403,4 +443,9 @@ def written(page: str, made: Iterator[tuple[str, str]]) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        wanted = index_shape(*map(int, sys.argv[1:]))
+        print(f"OpenSearchShards={wanted.shards}", f"OpenSearchTenantShards={wanted.tenant_shards}", end=" ")
+        print(f"OpenSearchCompression={wanted.compression}, on {wanted.nodes} nodes of {NODE_GB} GB")
+        sys.exit()
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables()), encoding="utf-8")
