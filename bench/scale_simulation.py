@@ -143,7 +143,7 @@ def index_shape(records: int, largest: int) -> IndexShape:
 
 def index_shapes() -> list[tuple[str, ...]]:
     """Return a row for each number of records, with a tenant that has a tenth of them."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for records in (1_000_000, 10_000_000, RECORDS, 10 * RECORDS):
         shape = index_shape(records, records // 10)
         level = f"`{shape.compression}`" if shape.compression else "whole vectors"
@@ -403,8 +403,8 @@ def ingest() -> list[tuple[str, ...]]:
 def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     """Yield the tables of the page, by name."""
     yield "sizes", table(("what", "how much", "so"), sizes())
-    head = ("records", "`OpenSearchShards`", "`OpenSearchTenantShards`", "`OpenSearchCompression`", "nodes")
-    yield "index", table(head, index_shapes())
+    parameters = ("records", "`OpenSearchShards`", "`OpenSearchTenantShards`", "`OpenSearchCompression`", "nodes")
+    yield "index", table(parameters, index_shapes())
     rates = (
         "questions a second",
         "nodes of OpenSearch",
