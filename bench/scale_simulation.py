@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.settings import Settings
 
 from bench import costs
@@ -42,6 +43,7 @@ LIMITS: Final = Settings()
 # --- what is assumed -------------------------------------------------------------------------------------------------
 
 HNSW_LINKS = 16
+WRITERS: Final = (24, 100, 400)
 LEAST_NODES = 3
 """Nodes that a deployment of some size has in any case, one a zone."""
 COMPRESSIONS = {"": 1, "4x": 4, "32x": 32}
@@ -386,18 +388,82 @@ def simulated(questions: int = MOST_QUESTIONS) -> list[tuple[str, ...]]:
     return rows
 
 
-def ingest() -> list[tuple[str, ...]]:
-    """Return how long everything takes to write at the measured rates, and what would be needed for a day."""
+class WriteTimes(NamedTuple):
+    """Seconds of one processor that a record takes, with its share of all relationships."""
+
+    embedding: float
+    indexing: float
+    vertices: float
+    relationships: float
+
+
+def write_times() -> WriteTimes:
+    """Return the times at the measured rates."""
     runs = json.loads((HERE / "engines.json").read_text(encoding="utf-8"))["runs"]
     engine = [run["engines"]["deployed"] for run in runs if "deployed" in run["engines"]][-1]
-    embed_s = costs.record_times().written_s * costs.SLOWER
-    parts = (
-        ("embedding, one virtual processor", RECORDS * embed_s),
-        ("records into the index, one writer", RECORDS / engine["records_per_s"]),
-        ("vertices, one writer", RECORDS / engine["vertices_per_s"]),
-        ("relationships, one writer", RELATIONSHIPS / engine["relationships_per_s"]),
+    return WriteTimes(
+        costs.record_times().written_s * costs.SLOWER,
+        1 / engine["records_per_s"],
+        1 / engine["vertices_per_s"],
+        RELATIONSHIPS / RECORDS / engine["relationships_per_s"],
     )
-    return [(name, f"{seconds / 86_400:,.1f}", f"{math.ceil(seconds / 86_400):,}") for name, seconds in parts]
+
+
+def ingest() -> list[tuple[str, ...]]:
+    """Return how long everything takes to write at the measured rates, and what would be needed for a day."""
+    names = (
+        "embedding, one virtual processor",
+        "records into the index, one writer",
+        "vertices, one writer",
+        "relationships, one writer",
+    )
+    days = [RECORDS * each / 86_400 for each in write_times()]
+    return [(name, f"{each:,.1f}", f"{math.ceil(each):,}") for name, each in zip(names, days, strict=True)]
+
+
+def writing(writers: int, rate: int, *, batches: int = 4_000) -> tuple[float, float, float]:
+    """Simulate imports by so many writers, with the stores of a rate of questions.
+
+    A writer embeds a batch of 500 records, then has the index and then the graph write it, each on one processor.
+
+    Returns
+    -------
+    tuple of float
+        Hours for all records, and the shares of time that the processors of index and graph are busy.
+    """
+    import simpy
+
+    world, sized, times = simpy.Environment(), stores(rate), write_times()
+    chance = random.Random(7)  # noqa: S311 - a simulation
+    index, graph = simpy.Resource(world, sized.search_cpus), simpy.Resource(world, sized.graph_cpus)
+    left = iter(range(batches))
+
+    def writer() -> Steps:
+        for _ in left:
+            yield world.timeout(chance.uniform(0.8, 1.2) * BATCH_LINES * times.embedding)
+            for store, each in ((index, times.indexing), (graph, times.vertices + times.relationships)):
+                with store.request() as turn:
+                    yield turn
+                    yield world.timeout(chance.uniform(0.8, 1.2) * BATCH_LINES * each)
+
+    for _ in range(writers):
+        world.process(writer())
+    world.run()
+    written = batches * BATCH_LINES
+    graph_each = times.vertices + times.relationships
+    busy = times.indexing / sized.search_cpus, graph_each / sized.graph_cpus
+    return world.now * RECORDS / written / 3_600, busy[0] * written / world.now, busy[1] * written / world.now
+
+
+def written_at_once() -> list[tuple[str, ...]]:
+    """Return a row for each number of writers and size of the stores."""
+    rows = []
+    for writers in WRITERS:
+        for rate in RATES[1:]:
+            hours, *busy = writing(writers, rate)
+            shown = (f"{share:.0%}".replace("%", " %") for share in busy)
+            rows.append((f"{writers}, stores for {rate:,} questions a second", f"{hours:,.0f}", *shown))
+    return rows
 
 
 def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
@@ -428,6 +494,7 @@ def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     head = ("case", "p50 ms", "p95 ms", "p99 ms", "degraded %", "failed %", "containers", "graph busy")
     yield "simulation", table(head, simulated(questions))
     yield "ingest", table(("writing all of it", "days", "of them at once for one day"), ingest())
+    yield "writing", table(("writers (`ImportWriters`)", "hours", "index busy", "graph busy"), written_at_once())
 
 
 def written(page: str, made: Iterator[tuple[str, str]]) -> str:

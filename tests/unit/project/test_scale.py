@@ -39,6 +39,12 @@ def test_a_tenant_larger_than_a_shard_is_spread_and_vectors_are_compressed_where
     assert scale.index_shape(30_000_000, 30_000_000).tenant_shards == 4, "below the number of shards"
 
 
+def test_more_writers_take_less_time_until_a_store_is_busy() -> None:
+    few, more, most = (scale.writing(writers, 100, batches=400) for writers in (4, 40, 4_000))
+    assert few[0] > 5 * more[0] > 15 * most[0]
+    assert max(few[1:]) < max(more[1:]) < max(most[1:]) <= 1.0
+
+
 def test_stores_grow_with_the_rate_until_there_is_no_larger_one() -> None:
     sized = [scale.stores(rate) for rate in (10, 100, 1_000, 100_000)]
     assert [of.usd for of in sized] == sorted(of.usd for of in sized)
