@@ -65,8 +65,7 @@ def serve(given: Mapping[str, str], tenants: Iterable[str]) -> Iterator[tuple[ps
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | given, text=True) as running:  # noqa: S603 - our own
         try:
             if running.stdout is None or not (line := running.stdout.readline()):
-                message = "braid serve did not start"
-                raise RuntimeError(message)
+                raise RuntimeError("braid serve did not start")
             yield psutil.Process(running.pid), json.loads(line)
         finally:
             running.terminate()

@@ -21,6 +21,7 @@ from braid.models import ValueKind
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
+from braid.understanding.names import misspellings
 
 from tests.contract.search_index import ask
 from tests.contract.shapes import (
@@ -34,6 +35,7 @@ from tests.contract.shapes import (
     in_parts,
     record,
     vertex,
+    without_misspellings,
     without_parts,
     without_trust,
 )
@@ -401,11 +403,23 @@ def test_an_older_store_is_read_as_it_is(old: Path) -> None:
 
 
 @pytest.mark.parametrize("read_only", [True, False])
+def test_the_misspelt_names_of_an_older_store_are_found(tmp_path: Path, *, read_only: bool) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedKnowledgeGraph(store).upsert([vertex("api", name="Keelson")], [])
+        with store.transaction() as connection:
+            without_misspellings(connection)
+    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+        graph = EmbeddedKnowledgeGraph(store)
+        assert [link.entity_id for link in graph.link(ACME, misspellings("keelsn"), as_of=AS_OF)] == ["api"]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
 def test_the_metadata_of_an_older_store_is_filtered(tmp_path: Path, *, read_only: bool) -> None:
     rows = [record("a", "turbine", metadata={"floor": 3}), record("b", "turbine", metadata={"floor": None})]
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([*rows, record("c", "turbine")])
         with store.transaction() as connection:
+            without_misspellings(connection)
             connection.execute("DROP TABLE metadata")
             connection.execute("PRAGMA user_version = 9")
     for _ in range(2):

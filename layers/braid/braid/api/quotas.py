@@ -70,10 +70,7 @@ class Quotas:
     def take_writes(self, tenant_id: str, items: int) -> None:
         """Count items to be written or removed.
 
-        Raises
-        ------
-        QuotaExceeded
-            If the tenant has fewer left in this minute; none are taken then.
+        Raises QuotaExceeded if the tenant has fewer left in this minute; none are taken then.
         """
         self._take(tenant_id, "items written or removed", items, self._settings.quota_writes_per_minute)
 

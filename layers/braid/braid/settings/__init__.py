@@ -301,8 +301,7 @@ class Settings(BaseSettings):
     @classmethod
     def _home_is_a_folder(cls, home: Path) -> Path:
         if home.exists() and not home.is_dir():
-            message = f"{home} is not a folder"
-            raise ValueError(message)
+            raise ValueError(f"{home} is not a folder")
         return home
 
     @model_validator(mode="after")
@@ -314,20 +313,15 @@ class Settings(BaseSettings):
                 needed.append("schema_table")
             missing = [name for name in needed if not getattr(self, name)]
             if missing:
-                message = f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}"
-                raise ValueError(message)
+                raise ValueError(f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}")
         if self.opensearch_tenant_shards > 1 and self.opensearch_tenant_shards >= self.opensearch_shards:
-            message = "opensearch_tenant_shards must be below opensearch_shards"
-            raise ValueError(message)
+            raise ValueError("opensearch_tenant_shards must be below opensearch_shards")
         if self.neptune_reader_endpoint and not self.settle_s():
-            message = "neptune_reader_endpoint needs cache_settle_s above 0: a reader shows a write late"
-            raise ValueError(message)
+            raise ValueError("neptune_reader_endpoint needs cache_settle_s above 0: a reader shows a write late")
         if self.neptune_evaluation_timeout_s >= self.neptune_read_timeout_s:
-            message = "neptune_evaluation_timeout_s must be below neptune_read_timeout_s"
-            raise ValueError(message)
+            raise ValueError("neptune_evaluation_timeout_s must be below neptune_read_timeout_s")
         if self.reranker is RerankerKind.ONNX and not self.reranker_model:
-            message = "reranker onnx needs BRAID_RERANKER_MODEL"
-            raise ValueError(message)
+            raise ValueError("reranker onnx needs BRAID_RERANKER_MODEL")
         return self
 
     @model_validator(mode="after")
@@ -335,27 +329,22 @@ class Settings(BaseSettings):
         counted = (name for name in type(self).model_fields if name.startswith("quota_"))
         named = [f"BRAID_{name.upper()}" for name in counted if getattr(self, name)]
         if named and self.engine is EngineKind.AWS and not self.cache_table:
-            message = f"{' and '.join(named)} needs BRAID_CACHE_TABLE, where it is counted"
-            raise ValueError(message)
+            raise ValueError(f"{' and '.join(named)} needs BRAID_CACHE_TABLE, where it is counted")
         if self.reranker.is_hosted and self.reranker not in self.hosted_rerankers:
-            message = f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS"
-            raise ValueError(message)
+            raise ValueError(f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS")
         return self
 
     @model_validator(mode="after")
     def _hosted_reranker_is_whole(self) -> Self:
         if self.reranker is RerankerKind.VOYAGE and not self.voyage_is_set_up():
-            message = "reranker voyage needs BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET"
-            raise ValueError(message)
+            raise ValueError("reranker voyage needs BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET")
         if self.voyage_api_key.get_secret_value().strip() and self.voyage_api_key_secret:
-            message = "BRAID_VOYAGE_API_KEY and BRAID_VOYAGE_API_KEY_SECRET are both set; one of them is enough"
-            raise ValueError(message)
+            raise ValueError("BRAID_VOYAGE_API_KEY and BRAID_VOYAGE_API_KEY_SECRET are both set; one of them is enough")
         if self.engine is EngineKind.AWS and self.rerank_timeout_s > DEPLOYED_RERANK_LIMIT_S:
-            message = (
+            raise ValueError(
                 f"BRAID_RERANK_TIMEOUT_S must be at most {DEPLOYED_RERANK_LIMIT_S:g} with the engine aws: "
                 "the workflow gives up on the stage soon after"
             )
-            raise ValueError(message)
         return self
 
     def shared_stores(self) -> bool:
@@ -397,10 +386,7 @@ def load_settings() -> Settings:
 def read_settings(**given: Any) -> Settings:  # noqa: ANN401 - any of the settings
     """Read the environment, some settings being given.
 
-    Raises
-    ------
-    ConfigurationError
-        If a variable is missing or malformed; the message names it.
+    Raises ConfigurationError if a variable is missing or malformed; the message names it.
     """
     try:
         return Settings(**given)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
 from braid.engines.opensearch.client import IndexMissing, R, call, refusal
-from braid.ports.reembedding import WriteBackResult
+from braid.ports.reembedding import WriteBackResult, merged, without_vectors
 from braid.settings import Refresh
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.models import Embedding, Record
+    from braid.models import Record
     from braid.ports.reembedding import ReembeddedRecord
     from braid.settings import Settings
 
@@ -47,17 +47,14 @@ def dual_write(alias: str, read_aliases: Callable[[], dict[str, str]], write: Ca
     A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: one that
     went only to the index that is no longer active would be lost.
 
+    Raises IndexMissing if an index was missing on the last attempt.
+
     Parameters
     ----------
     read_aliases
         Returns the index behind each alias.
     write
         Writes through one alias; must be idempotent.
-
-    Raises
-    ------
-    IndexMissing
-        If an index was missing on the last attempt.
     """
     results: list[R] = []
     for attempt in range(_MAX_ALIAS_CHANGES):
@@ -109,11 +106,10 @@ class ConditionalWriter:
         operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         for change in changes:
             now = stored.get(change.read.id)
-            if now is None or now.record is None or _without_vectors(now.record) != _without_vectors(change.read):
+            if now is None or now.record is None or not change.is_as_read(now.record):
                 continue
-            written = change.write.model_copy(
-                update={"embeddings": _merged(now.record.embeddings, change.write.embeddings)}
-            )
+            embeddings = merged(now.record.embeddings, change.write.embeddings)
+            written = change.write.model_copy(update={"embeddings": embeddings})
             action = {"index": {"_id": mapping.document_id(tenant_id, change.read.id), **now.if_unchanged()}}
             operations[change.read.id] = (action, mapping.document(written))
         outcomes = self._write(alias, operations)
@@ -137,13 +133,13 @@ class ConditionalWriter:
         for change in changes:
             name = change.read.id
             now, before = stored.get(name), there.get(name)
-            if now is None or now.record is None or _without_vectors(now.record) != _without_vectors(change.read):
+            if now is None or now.record is None or not change.is_as_read(now.record):
                 continue
             held = [*now.record.embeddings, *(before.record.embeddings if before and before.record else ())]
             known = {each.space: each for each in held if each.space in spaces}
             written = change.read.model_copy(
                 update={
-                    "embeddings": _merged(tuple(known.values()), change.write.embeddings),
+                    "embeddings": merged(known.values(), change.write.embeddings),
                     "supplied_spaces": change.write.supplied_spaces,
                 }
             )
@@ -220,16 +216,5 @@ class ConditionalWriter:
         return dict(zip(operations, outcomes, strict=True))
 
 
-def _without_vectors(record: Record) -> Record:
-    """Return a record without its vectors and their descriptions."""
-    return record.model_copy(update={"embeddings": (), "supplied_spaces": ()})
-
-
 def _content(stored: _Stored | None) -> Record | None:
-    return None if stored is None or stored.record is None else _without_vectors(stored.record)
-
-
-def _merged(stored: Sequence[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
-    """Return the stored vectors, with those of the new vectors' spaces replaced."""
-    replaced = {embedding.space for embedding in new}
-    return (*(embedding for embedding in stored if embedding.space not in replaced), *new)
+    return None if stored is None or stored.record is None else without_vectors(stored.record)

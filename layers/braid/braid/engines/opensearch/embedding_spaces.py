@@ -185,25 +185,21 @@ def _without_parts(fields: Mapping[str, int]) -> dict[str, int]:
 def _missing(wanted: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
     """Return the fields that do not exist yet.
 
-    Raises
-    ------
-    StoreError
-        If one exists with another dimension, which cannot be changed.
+    Raises StoreError if one exists with another dimension, which cannot be changed.
     """
     for field in sorted(wanted.keys() & known.keys()):
         if known[field] != wanted[field]:
-            message = (
+            raise StoreError(
                 f"the index's field {field} is for vectors of {known[field]} values and the configured model makes"
                 f" {wanted[field]}: give the model a new id, or make the index anew (docs/runbook.md)"
             )
-            raise StoreError(message)
     return {field: dimension for field, dimension in wanted.items() if field not in known}
 
 
 def _require(embedding: Embedding, dimension: int) -> None:
     if embedding.dimension != dimension:
-        message = (
+        raise DimensionMismatch(
             f"embedding: space {embedding.space} holds vectors of {dimension} values,"
-            f" the question has one of {embedding.dimension}"
+            f" the question has one of {embedding.dimension}",
+            field="embedding",
         )
-        raise DimensionMismatch(message, field="embedding")

@@ -35,11 +35,13 @@ from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
     from opensearchpy import OpenSearch
 
     from braid.engines.retrying import Deadline
     from braid.models import FacetValue, Record, ValueKind
+    from braid.ports.search_index import Conditions
     from braid.settings import Settings
 
 _READ_AT_ONCE = 500
@@ -78,10 +80,7 @@ class OpenSearchIndex:
     def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchIndex:
         """Return the index that the settings name; no request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If requests must be signed and credentials or the region are missing.
+        Raises ConfigurationError if requests must be signed and credentials or the region are missing.
         """
         return cls(open_client(settings), settings, spaces)
 
@@ -168,10 +167,7 @@ class OpenSearchIndex:
     def prepare_spaces(self, records: Sequence[Record]) -> None:
         """Create the missing vector fields of the records' embedding spaces.
 
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space.
+        Raises DimensionMismatch if a vector's length is not that of its space.
         """
         self._spaces.prepare(records, create=not self._single)
 
@@ -259,22 +255,13 @@ class OpenSearchIndex:
         self,
         tenant_id: str,
         *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-        document: str | None = None,
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
+        **conditions: Unpack[Conditions],
     ) -> ScanPage:
         """Return the next page of records in the order of their ids, without a snapshot."""
-        clause = query.outdated_clause(
-            tenant_id,
-            schema_below=schema_below,
-            space_missing=space_missing,
-            model_missing=model_missing,
-            document=document,
-        )
+        clause = query.outdated_clause(tenant_id, **conditions)
         body = query.scan_page(
             clause, limit=check_limit(limit), after=decode(tenant_id, after), with_vectors=with_vectors
         )

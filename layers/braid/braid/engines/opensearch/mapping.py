@@ -177,17 +177,13 @@ def record_of(source: Mapping[str, Any]) -> Record:
 def index_body(settings: Settings) -> dict[str, Any]:
     """Return the body of an index's creation, from ``index/records.json`` in the shared folder and the settings.
 
-    Raises
-    ------
-    ConfigurationError
-        If the file is missing or not JSON.
+    Raises ConfigurationError if the file is missing or not JSON.
     """
     file = settings.shared_dir / "index" / "records.json"
     try:
         body: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        message = f"the index template {file} cannot be read: {error}"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(f"the index template {file} cannot be read: {error}") from error
     if settings.opensearch_service is OpenSearchService.SERVERLESS:
         # A serverless collection manages shards, replicas and refreshes itself, and refuses settings for them.
         body["settings"]["index"] = {"knn": True}

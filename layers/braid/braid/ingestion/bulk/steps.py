@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectLines, ObjectStore
     from braid.settings import Settings
 
-BATCH_LINES = 500
+BATCH_LINES = 250
 BATCH_BYTES = 4 * 1024 * 1024
 _IN_MEMORY = 8 * 1024 * 1024
 _ALL, _WRITERS = "all-tenants", "batches being written"
