@@ -28,7 +28,7 @@ from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
 from braid.ingestion.documents.state import COLLECTION, FileState, FolderState, has_uploads
 from braid.ingestion.writing import require_written, write
-from braid.models import Record, Vertex
+from braid.models import Record
 from braid.ports.ingestion import WriteRequest, WriteStore
 from braid.ports.keys import check_tenant
 
@@ -296,14 +296,9 @@ class _Folder:
         before = {one.state.path: self._state.files.get(one.state.path) for one in page}
         key = self._state.begin(one.state for one in page)
         records = tuple(record for one in page for record in one.records)
-        vertices = tuple(
-            Vertex(id=one.state.document, tenant_id=self._tenant, entity_type="Document", name=one.state.title or None)
-            for one in page
-            if one.records
-        )
         report = require_written(
             write(
-                WriteRequest(tenant_id=self._tenant, records=records, vertices=vertices),
+                WriteRequest(tenant_id=self._tenant, records=records),
                 self._store,
                 threads=self._options.threads,
                 batch=_PAGE_CHUNKS[-1],
@@ -315,7 +310,6 @@ class _Folder:
             old = before[one.state.path]
             if old is not None:
                 stale += chunk_ids(old.document, one.state.chunks, old.chunks)
-                stale += [old.document] if old.chunks and not one.state.chunks else []
         if stale:
             delete_records(self._tenant, stale, self._store)
         self._state.finish(key, (one.state for one in page))
@@ -333,7 +327,7 @@ class _Folder:
         gone = [self._state.files[path] for path in paths]
         for start in range(0, len(gone), _LOOKED_UP):
             part = gone[start : start + _LOOKED_UP]
-            ids = [name for file in part for name in (file.document, *chunk_ids(file.document, 0, file.chunks))]
+            ids = [name for file in part for name in chunk_ids(file.document, 0, file.chunks)]
             delete_records(self._tenant, ids, self._store)
             key = self._state.begin(part)
             self._state.finish(key, [replace(file, gone=True) for file in part])
