@@ -135,9 +135,6 @@ def test_an_object_that_changes_while_it_is_written_fails_and_what_it_is_now_is_
     assert "other" in writing.stored()
 
 
-# --- late writes from the queue ---------------------------------------------------------------------------------------
-
-
 def late(writing: Writing, at: int) -> dict[str, Any]:
     """Return the body of one message; the fourth is poison."""
     body: dict[str, Any] = {"tenant_id": writing.tenant, "records": [{"id": f"m{at}", "content": f"a turbine {at}"}]}
@@ -183,9 +180,6 @@ def test_a_message_that_is_delivered_twice_writes_once(writing: Writing) -> None
         written.append(writing.stored())
     assert set(written[0]) == {"m1"}
     assert written[0] == written[1]
-
-
-# --- embedding again --------------------------------------------------------------------------------------------------
 
 
 def test_what_the_schedule_starts_embeds_all_that_is_outdated_as_a_run_in_this_process_does(writing: Writing) -> None:

@@ -125,16 +125,14 @@ class _Import:
         try:
             given = read_json(line.decode())
             if not isinstance(given, dict):
-                message = "is no object"
-                raise NotJson(message)
+                raise NotJson("is no object")
             return _MODELS[kind].model_validate(given | {"tenant_id": self.tenant_id})
         except ValidationError as error:
             first = error.errors()[0]
             wrong = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
         except ValueError as error:
             wrong = str(error)
-        message = f"{self.folder}: {place}: {wrong}"
-        raise DatasetError(message)
+        raise DatasetError(f"{self.folder}: {place}: {wrong}")
 
     def write(self, kind: Kind, items: Sequence[Item]) -> None:
         """Write some items."""
@@ -204,12 +202,11 @@ class _Import:
             stored = self.store.index.get_many(self.tenant_id, [item.id for item in items if isinstance(item, Record)])
         given, found = ({_name(item): _hash(item) for item in each} for each in (items, stored))
         if wrong := sorted(name for name, value in given.items() if found.get(name) != value):
-            message = (
+            raise DatasetError(
                 f"{self.tenant_id}: {len(wrong)} of {kind.value} are not stored as the archive has them, such as "
                 f"{', '.join(wrong[:_SHOWN])}; somebody writes to the tenant, or the store shows writes late: "
                 "run the import again"
             )
-            raise DatasetError(message)
         self.counts[kind] += len(given)
         self.stored[kind] = (self.stored[kind] + sum(int(value, 16) for value in found.values())) % 2**256
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
+from braid.ingestion.deleting import delete_unmentioned
+from braid.ingestion.found_names import NAMES_AT_ONCE
 from braid.ingestion.tenant_locks import embedding_turn, turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
@@ -121,6 +123,7 @@ def write(
         )
         with logged(whole, request, store.intent_log), deadline.within(STORES_S):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
+    delete_unmentioned(tenant_id, _without_mentions(accepted)[NAMES_AT_ONCE:], store)
     return WriteReport(
         tenant_id=tenant_id,
         written=len(embedded),
@@ -171,7 +174,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         store.graph.delete(tenant_id, list(accepted.heirs))
     if accepted.stale:
         store.graph.delete_relationships(tenant_id, accepted.stale)
-        store.graph.delete_unmentioned(tenant_id, sorted({edge.source for edge in accepted.stale}))
+        store.graph.delete_unmentioned(tenant_id, _without_mentions(accepted)[:NAMES_AT_ONCE])
     # By the store itself, as a record may be the evidence of very many edges.
     store.graph.distrust_relationships(tenant_id, [record.id for record in accepted.records if not record.trusted])
     ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
@@ -179,13 +182,15 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     return ended + supersession.apply(store, tenant_id, records=written, edges=accepted.stated)
 
 
+def _without_mentions(accepted: Accepted) -> list[str]:
+    """Return the found names that lose a mention."""
+    return sorted({edge.source for edge in accepted.stale})
+
+
 def require_written(report: WriteReport) -> WriteReport:
     """Return a report without errors.
 
-    Raises
-    ------
-    InvalidRequest
-        If it has any; names the first ten items and their fields.
+    Raises InvalidRequest if it has any; names the first ten items and their fields.
     """
     if not report.errors:
         return report

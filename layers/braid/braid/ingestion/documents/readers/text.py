@@ -36,10 +36,7 @@ _HEADING_CHARACTERS = 120
 def decode(content: bytes) -> str:
     """Return text of UTF-8, of UTF-16 or UTF-32 with a mark, or of the encoding that it is most likely in.
 
-    Raises
-    ------
-    Unreadable
-        If it is no text in any of them.
+    Raises Unreadable if it is no text in any of them.
     """
     for mark, encoding in _MARKS:
         if content.startswith(mark):
