@@ -40,8 +40,6 @@ LEAST_S = 60.0
 LIMITS: Final = Settings()
 """Time limits as deployed."""
 
-# --- what is assumed -------------------------------------------------------------------------------------------------
-
 HNSW_LINKS = 16
 WRITERS: Final = (24, 100, 400)
 LEAST_NODES = 3
@@ -85,9 +83,6 @@ SEARCH_MS = measured("both strands, filtered")
 READ_MS = measured("get 50 records")
 PAGERANK_MS = measured("of it PageRank")
 WALK_MS = tuple(whole - own for whole, own in zip(measured("propagation, 3 hops"), PAGERANK_MS, strict=True))
-
-
-# --- sizes -----------------------------------------------------------------------------------------------------------
 
 
 def sizes() -> list[tuple[str, str, str]]:
@@ -179,9 +174,6 @@ def stores(rate: int) -> Stores:
     graph_gb = (RELATIONSHIPS * STATEMENTS_AN_EDGE + RECORDS * STATEMENTS_A_VERTEX) * STATEMENT_BYTES / 1e9
     usd = costs.HOURS * (machines * NODE_H + cpus * GRAPH_CPU_H) + disk_gb * 0.122 + graph_gb * 0.10
     return Stores(machines, machines * NODE_CPUS, cpus, usd)
-
-
-# --- the question path -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -363,9 +355,6 @@ class Simulation:
         finally:
             self.running[name] -= 1
             self.idle[name] += 1
-
-
-# --- tables ----------------------------------------------------------------------------------------------------------
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
