@@ -178,8 +178,7 @@ def _read(process: subprocess.Popen[str]) -> Any:  # noqa: ANN401 - whatever JSO
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        message = f"the engine's process ended with status {process.wait()}; what it said is above"
-        raise RuntimeError(message)
+        raise RuntimeError(f"the engine's process ended with status {process.wait()}; what it said is above")
     return json.loads(line)
 
 

@@ -396,8 +396,7 @@ def written(page: str, made: Iterator[tuple[str, str]]) -> str:
         pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
         place = re.search(pattern, page, flags=re.DOTALL)
         if place is None:
-            message = f"{PAGE.name} has no place for the table {name!r}"
-            raise ValueError(message)
+            raise ValueError(f"{PAGE.name} has no place for the table {name!r}")
         page = f"{page[: place.end(1)]}{text}\n{page[place.start(2) :]}"
     return page
 

@@ -186,29 +186,6 @@ def ingest(
         )
 
 
-def ensure_models(application: Application, *, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Make the default model when the profile uses it and it is missing: seconds where its weights are installed.
-
-    Where they are not, they are fetched first.
-
-    Parameters
-    ----------
-    application
-        Knows the profile and the models' folder.
-    on_progress
-        Called with (0, 1) before, with what is fetched and all of it meanwhile, and with (1, 1) after.
-
-    Raises
-    ------
-    ModelError, StoreError
-        If a model that is there does not verify, or none can be written.
-    """
-    tell = on_progress or (lambda _done, _of: None)
-    tell(0, 1)
-    application.make_models(tell)
-    tell(1, 1)
-
-
 class _Totals:
     """Totals of the writes so far."""
 

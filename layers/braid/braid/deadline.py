@@ -69,8 +69,7 @@ def is_over() -> bool:
 def check() -> None:
     """Raise StoreTooSlow if the deadline has passed."""
     if is_over():
-        message = "the time that a request has is over"
-        raise StoreTooSlow(message)
+        raise StoreTooSlow("the time that a request has is over")
 
 
 def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
@@ -88,8 +87,7 @@ def holding(lock: threading.Lock) -> Iterator[None]:
     Raises StoreTooSlow if others held it until the deadline.
     """
     if not lock.acquire(timeout=min(left(), threading.TIMEOUT_MAX)):
-        message = "others held what a request needs until its time was over"
-        raise StoreTooSlow(message)
+        raise StoreTooSlow("others held what a request needs until its time was over")
     try:
         yield
     finally:

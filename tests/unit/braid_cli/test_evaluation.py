@@ -119,7 +119,6 @@ def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStag
         return opened[-1]
 
     monkeypatch.setattr(evaluating, "Application", make)
-    monkeypatch.setattr(evaluating, "ensure_models", lambda _application, **_: None)
     yield make(Settings(home=tmp_path / "home"))
     for each in opened:
         each.store.close()
@@ -244,8 +243,18 @@ def test_answers_that_lost_a_stage_are_counted_and_distrusted(folder: Path, stag
 
     sick.faults["graph_expand:expand"] = fail
     evaluation = evaluate("plant", judged, sick)
-    sick.store.close()
     assert evaluation.degraded == len(judged)
+
+    sick.healthy()
+    failures = [fail, fail]
+
+    def fail_twice() -> None:
+        if failures:
+            failures.pop()()
+
+    sick.faults["graph_expand:expand"] = fail_twice
+    assert evaluate("plant", judged, sick).degraded == 0  # what a busy machine lost was asked again
+    sick.store.close()
     console = Console(width=80)
     with console.capture() as capture:
         show_evaluation(console, evaluation)

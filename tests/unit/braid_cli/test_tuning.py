@@ -242,7 +242,6 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return opened[-1]
 
     monkeypatch.setattr(evaluating, "Application", make)
-    monkeypatch.setattr(evaluating, "ensure_models", lambda _application, **_: None)
     yield lambda **settings: make(Settings(home=tmp_path / "home", **settings))
     for each in opened:
         each.store.close()

@@ -168,7 +168,7 @@ def test_an_image_carries_all_that_is_read_from_the_shared_folder_as_the_layer_d
         shutil.copytree(ROOT / "shared" / source, tmp_path / target)
     assert load_profiles(tmp_path) == load_profiles(ROOT / "shared")
     # Without it the first write could not make the index, and no move the next one.
-    assert index_body(tmp_path, serverless=False) == index_body(ROOT / "shared", serverless=False)
+    assert index_body(Settings(shared_dir=tmp_path)) == index_body(Settings(shared_dir=ROOT / "shared"))
     deploy = (ROOT / "make" / "deploy.mk").read_text(encoding="utf-8")
     (laid,) = re.findall(r'cp -r (.+) "\$\(BUILT\)/opt"', deploy)
     assert {path.name for path in tmp_path.iterdir()} == {part.removeprefix("shared/") for part in laid.split()}

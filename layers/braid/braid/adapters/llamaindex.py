@@ -18,8 +18,9 @@ try:
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore, TextNode
 except ModuleNotFoundError as error:
-    message = "braid.adapters.llamaindex needs the extra llamaindex: pip install 'braid[llamaindex]'"
-    raise ModuleNotFoundError(message, name=error.name) from error
+    raise ModuleNotFoundError(
+        "braid.adapters.llamaindex needs the extra llamaindex: pip install 'braid[llamaindex]'", name=error.name
+    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -116,7 +116,7 @@ class _Import:
         self._ids = Fingerprints()
         self._vertices = b""
         """The sorted fingerprints of the archive's vertices."""
-        self._newest = max((schema.version for schema in manifest.schemas), default=1)
+        self._newest = max([store.schemas.current(tenant_id), *(schema.version for schema in manifest.schemas)])
         self._entity_types, self._relationship_types = Types(OWN_ENTITY_TYPES), Types(OWN_RELATIONSHIP_TYPES)
 
     def pages(self, kind: Kind) -> Iterator[list[Item]]:
@@ -144,16 +144,14 @@ class _Import:
         try:
             given = read_json(line.decode())
             if not isinstance(given, dict):
-                message = "is no object"
-                raise NotJson(message)
+                raise NotJson("is no object")
             return _MODELS[kind].model_validate(given | {"tenant_id": self.tenant_id})
         except ValidationError as error:
             first = error.errors()[0]
             wrong = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
         except ValueError as error:
             wrong = str(error)
-        message = f"{place}: {wrong}"
-        raise DatasetError(message)
+        raise DatasetError(f"{place}: {wrong}")
 
     def check(self, kind: Kind, items: Sequence[Item]) -> None:
         """Refuse what no write would accept, or what refers to something that the archive has not.
@@ -169,8 +167,7 @@ class _Import:
             problems = self._problems([item for item in items if not isinstance(item, Relationship)])
         for place, problem in zip(self._places, problems, strict=True):
             if problem:
-                message = f"{place}: {problem}; nothing was imported"
-                raise DatasetError(message)
+                raise DatasetError(f"{place}: {problem}; nothing was imported")
 
     def _problems(self, items: Sequence[Record | Vertex]) -> Iterator[str | None]:
         wanted = {item.entity_type for item in items if isinstance(item, Vertex)}
@@ -184,7 +181,7 @@ class _Import:
                 room = self._entity_types.admit(item.entity_type)
                 yield None if room else f"entity_type: {no_room('entity')}"
             elif item.schema_version > self._newest:
-                yield f"schema_version: {item.schema_version} is newer than {self._newest}, the archive's newest"
+                yield f"schema_version: {item.schema_version} is newer than {self._newest}, the newest version"
             else:
                 problems = (vector_problem(each) for each in self._served(item).embeddings)
                 yield next((f"embeddings: {problem}" for problem in problems if problem), None)
@@ -284,12 +281,11 @@ class _Import:
             stored = self.store.index.get_many(self.tenant_id, [item.id for item in items if isinstance(item, Record)])
         given, found = ({_name(item): _hash(item) for item in each} for each in (items, stored))
         if wrong := sorted(name for name, value in given.items() if found.get(name) != value):
-            message = (
+            raise DatasetError(
                 f"{self.tenant_id}: {len(wrong)} of {kind.value} are not stored as the archive has them, such as "
                 f"{', '.join(wrong[:_SHOWN])}; somebody writes to the tenant, or the store shows writes late: "
                 "run the import again"
             )
-            raise DatasetError(message)
         self.counts[kind] += len(given)
         self.stored[kind] = (self.stored[kind] + sum(int(value, 16) for value in found.values())) % 2**256
 

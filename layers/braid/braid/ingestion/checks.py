@@ -97,10 +97,7 @@ def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
 def check(request: WriteRequest, store: WriteStore) -> Accepted:
     """Return the valid items of a request and the errors of the rest; nothing is written here.
 
-    Raises
-    ------
-    InvalidRequest
-        If an item belongs to another tenant.
+    Raises InvalidRequest if an item belongs to another tenant.
     """
     _own(request)
     accepted = Accepted()
@@ -240,8 +237,9 @@ def _place(request: WriteRequest, record_id: str) -> str:
 def _own(request: WriteRequest) -> None:
     tenants = {item.tenant_id for items in (request.records, request.vertices, request.relationships) for item in items}
     for other in sorted(tenants - {request.tenant_id}):
-        message = f"tenant_id: an item is tenant {other!r}'s and the request {request.tenant_id!r}'s"
-        raise InvalidRequest(message, field="tenant_id")
+        raise InvalidRequest(
+            f"tenant_id: an item is tenant {other!r}'s and the request {request.tenant_id!r}'s", field="tenant_id"
+        )
 
 
 def _once(request: WriteRequest, what: str, items: Sequence[_Named], errors: list[ItemError]) -> dict[str, _Named]:

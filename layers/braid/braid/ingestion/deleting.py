@@ -13,6 +13,7 @@ from braid.ingestion.found_names import NAMES_AT_ONCE
 from braid.ingestion.tenant_locks import turn
 from braid.ingestion.unfinished_writes import forget
 from braid.models import Frozen, TenantId
+from braid.ports.keys import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -99,11 +100,6 @@ def delete_unmentioned(tenant_id: str, names: Sequence[str], store: DeleteStore)
 
 def record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> Iterator[list[str]]:
     """Yield the ids of a document's records, or of all records of a tenant, page by page."""
-    cursor: str | None = None
-    while True:
-        page = store.index.scan(tenant_id, document=document, after=cursor, limit=_PAGE)
+    for page in pages(store.index.scan, tenant_id, document=document, limit=_PAGE):
         if page.records:
             yield [record.id for record in page.records]
-        cursor = page.cursor
-        if cursor is None:
-            return

@@ -41,6 +41,8 @@ def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fie
 def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLINE) -> tuple[Items, dict[str, Any]]:
     """Parse the body of one call: lists ``records``, ``entities``, ``relationships``, and options.
 
+    Raises InvalidRequest if the body is not of this form, is empty or too long; names the field.
+
     Parameters
     ----------
     body
@@ -54,11 +56,6 @@ def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLIN
     -------
     tuple
         The items, and the arguments ``missing`` and ``partial`` of :func:`write_items`.
-
-    Raises
-    ------
-    InvalidRequest
-        If the body is not of this form, is empty or too long; names the field.
     """
     unknown = sorted(set(body) - {*KINDS.values(), "missing", "partial"})
     if unknown:
@@ -76,8 +73,9 @@ def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLIN
             raise InvalidRequest(f"{name}: must be a list", field=name)
         count += len(rows)
         if count > limit:
-            message = f"{name}: more than {limit} items; write a file of lines to the object store instead"
-            raise InvalidRequest(message, field=name)
+            raise InvalidRequest(
+                f"{name}: more than {limit} items; write a file of lines to the object store instead", field=name
+            )
         for position, row in enumerate(rows):
             items.add(f"{name}[{position}]", row, kind)
     if not count:

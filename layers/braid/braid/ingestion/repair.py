@@ -18,6 +18,7 @@ from braid.ingestion.items import printable
 from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
+from braid.ports.keys import pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,6 +99,8 @@ def repair(
     Meant for a tenant without concurrent writes: a record that is just being deleted looks like one without its vertex.
     Reads both stores page by page, so that memory does not grow with them.
 
+    Raises StoreError as the engines do; repeating the repair completes it.
+
     Parameters
     ----------
     tenant_id
@@ -108,36 +111,20 @@ def repair(
         Whether differences are only reported.
     on_progress
         Called with the number of records and vertices compared.
-
-    Raises
-    ------
-    StoreError
-        As the engines; repeating the repair completes it.
     """
     work = _Repair(tenant_id, store, dry_run=dry_run)
-    done = records = vertices = relationships = 0
-    cursor: str | None = None
+    records = vertices = relationships = 0
     work.finish_writes()
-    while True:
-        found = store.index.scan(tenant_id, after=cursor, limit=_PAGE)
+    for found in pages(store.index.scan, tenant_id, limit=_PAGE):
         work.compare_records(found.records)
         records += len(found.records)
-        done += len(found.records)
         if on_progress:
-            on_progress(done)
-        cursor = found.cursor
-        if cursor is None:
-            break
-    while True:
-        page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
+            on_progress(records)
+    for page in pages(store.graph.scan, tenant_id, limit=_PAGE):
         work.compare_graph(page)
         vertices, relationships = vertices + len(page.vertices), relationships + len(page.relationships)
-        done += len(page.vertices)
         if on_progress:
-            on_progress(done)
-        cursor = page.cursor
-        if cursor is None:
-            break
+            on_progress(records + vertices)
     work.compare_counts()
     return RepairReport(
         tenant_id=tenant_id,

@@ -190,10 +190,7 @@ def _without_mentions(accepted: Accepted) -> list[str]:
 def require_written(report: WriteReport) -> WriteReport:
     """Return a report without errors.
 
-    Raises
-    ------
-    InvalidRequest
-        If it has any; names the first ten items and their fields.
+    Raises InvalidRequest if it has any; names the first ten items and their fields.
     """
     if not report.errors:
         return report

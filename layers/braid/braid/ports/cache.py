@@ -91,16 +91,14 @@ class Cache(Protocol):
 def check_value_key(key: str) -> str:
     """Return a key of a value in a cache. Raises InvalidRequest if it is empty, too long, not text, or a counter's."""
     if check_key(key).startswith(COUNTER):
-        message = f"key: begins with {COUNTER}, as those of counters do"
-        raise InvalidRequest(message, field="key")
+        raise InvalidRequest(f"key: begins with {COUNTER}, as those of counters do", field="key")
     return key
 
 
 def check_ttl(ttl_s: int) -> int:
     """Return for how many seconds something is kept. Raises InvalidRequest if it is none."""
     if ttl_s < 1:
-        message = f"ttl_s: {ttl_s} is below 1"
-        raise InvalidRequest(message, field="ttl_s")
+        raise InvalidRequest(f"ttl_s: {ttl_s} is below 1", field="ttl_s")
     return ttl_s
 
 
@@ -110,8 +108,7 @@ def counter_key(key: str, window_s: int, now: float) -> str:
     Raises InvalidRequest if there is no such window.
     """
     if window_s < 1:
-        message = f"window_s: {window_s} is below 1"
-        raise InvalidRequest(message, field="window_s")
+        raise InvalidRequest(f"window_s: {window_s} is below 1", field="window_s")
     return check_key(f"{COUNTER}{window_s:d}/{now // window_s:.0f}/{check_key(key)}")
 
 
@@ -138,8 +135,7 @@ class NoCache:
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:  # noqa: ARG002 - the port's signature
         """Refuse: a sum that is not kept would let everything through."""
-        message = "BRAID_CACHE_TABLE: is not set, and nothing is counted without it"
-        raise StoreError(message)
+        raise StoreError("BRAID_CACHE_TABLE: is not set, and nothing is counted without it")
 
     def generation(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
         """Return 0: no value is ever found under it."""
@@ -151,8 +147,7 @@ class NoCache:
 
     def forget(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
         """Refuse: others may keep what this process does not know of."""
-        message = "BRAID_CACHE_TABLE: is not set"
-        raise ConfigurationError(message)
+        raise ConfigurationError("BRAID_CACHE_TABLE: is not set")
 
 
 class ResilientCache:
@@ -217,10 +212,8 @@ class ResilientCache:
     def forget(self, tenant_id: str) -> int:
         """Remove every value of a tenant and return how many there were.
 
-        Raises
-        ------
-        StoreError, ConfigurationError
-            If that failed, or no cache is named: what is to be removed must not stay unnoticed.
+        Raises StoreError or ConfigurationError if that failed, or no cache is named: what is to be removed must not
+        stay unnoticed.
         """
         return self._cache.forget(tenant_id)
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError, model_validator
 
 from braid.errors import InvalidRequest, TakenOver
 from braid.models import Frozen, TenantId
-from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, next_phase
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.ports.search_index import ScanPage
@@ -39,10 +39,7 @@ _PAGE_CHARACTERS: Final = 1_000_000
 def batch(services: Services, name: str, run: int, budget: Budget | None = None) -> ReembeddingJob:
     """Work on a job until the budget is spent or its phase is over, saving its progress after every page.
 
-    Raises
-    ------
-    TakenOver
-        If another worker has taken the job over.
+    Raises TakenOver if another worker has taken the job over.
     """
     budget = budget or Budget()
     began = services.seconds()
@@ -124,9 +121,7 @@ def _pending(services: Services, job: ReembeddingJob, tenant: str, limit: int) -
         page = services.index.scan(tenant, schema_below=below, after=after, limit=limit) if below else ScanPage()
     else:
         page = services.index.scan(tenant, model_missing=models[number - 1].id, after=after, limit=limit)
-    if page.cursor is not None:
-        return ScanPage(records=page.records, cursor=encode_phase(number, page.cursor))
-    return ScanPage(records=page.records, cursor=encode_phase(number + 1, None) if number < len(models) else None)
+    return ScanPage(records=page.records, cursor=next_phase(number, page.cursor, last=len(models)))
 
 
 def _lacking(services: Services, job: ReembeddingJob) -> Sequence[ModelConfig] | None:
@@ -177,8 +172,7 @@ class Step(Frozen):
         if self.step is StepName.PLAN:
             return self
         if self.job is None or self.run is None:
-            message = f"{self.step.value} needs job and run"
-            raise ValueError(message)
+            raise ValueError(f"{self.step.value} needs job and run")
         return self
 
 

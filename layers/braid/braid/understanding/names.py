@@ -15,6 +15,7 @@ from braid.understanding.tokens import (
     composed,
     count_han,
     normalise,
+    occurrences,
     split_ideographs,
     words,
 )
@@ -200,10 +201,10 @@ def respellings(question: str, phrase: str) -> list[str]:
     """
     spelled, folded, *_ = _read(question)
     run = _folded(phrase)
-    start = next((at for at in range(len(folded) - len(run) + 1) if folded[at : at + len(run)] == run), None)
-    if start is None:
+    begins = occurrences(run, folded)
+    if not begins:
         return []
-    here = slice(start, start + len(run))
+    here = slice(begins[0], begins[0] + len(run))
     found = [" ".join(_SEAM.sub(" ", word) for word in spelled[here]).casefold(), _WRITTEN_OUT.sub(r"\1", phrase)]
     written_out = composed(question).translate(_UMLAUTS)
     if written_out != question:
@@ -297,7 +298,7 @@ def name_certainty(question: str, phrase: str) -> float:
     """
     _, folded, standing, cased = _read(question)
     run = _folded(phrase)
-    starts = [start for start in range(len(folded) - len(run) + 1) if folded[start : start + len(run)] == run]
+    starts = occurrences(run, folded)
     several = sum(word not in STOP_WORDS for word in run) > 1
     if not cased:
         # A script without case, in which what has one is the name of something foreign.
@@ -323,8 +324,7 @@ def is_whole_name(question: str, phrase: str) -> bool:
     return any(
         not any(standing[max(start - 1, 0) : start] if start > 1 or is_content_word(spelled[0]) else ())
         and not any(standing[start + len(run) : start + len(run) + 1])
-        for start in range(len(folded) - len(run) + 1)
-        if folded[start : start + len(run)] == run
+        for start in occurrences(run, folded)
     )
 
 
@@ -362,11 +362,7 @@ def longest_match(question: str, links: Sequence[EntityLink]) -> list[EntityLink
     runs = {link.phrase: _folded(link.phrase) for link in links}
     for phrase in sorted(runs, key=lambda text: (-len(runs[text]), text)):
         run = runs[phrase]
-        starts = [
-            start
-            for start in range(len(tokens) - len(run) + 1)
-            if tokens[start : start + len(run)] == run and not any(taken[start : start + len(run)])
-        ]
+        starts = [start for start in occurrences(run, tokens) if not any(taken[start : start + len(run)])]
         if starts:
             kept.append(phrase)
             for start in starts:

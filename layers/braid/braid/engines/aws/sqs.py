@@ -63,8 +63,7 @@ class SqsQueue:
         """
         url = settings.reembed_queue_url
         if not url.endswith(".fifo"):
-            message = "BRAID_REEMBED_QUEUE_URL: must be the URL of a FIFO queue, which ends in .fifo"
-            raise ConfigurationError(message)
+            raise ConfigurationError("BRAID_REEMBED_QUEUE_URL: must be the URL of a FIFO queue, which ends in .fifo")
         return cls(open_client("sqs", timeout_s=settings.sqs_timeout_s, attempts=settings.sqs_attempts), url)
 
     def send(self, messages: Sequence[QueueMessage]) -> None:

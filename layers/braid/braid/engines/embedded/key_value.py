@@ -141,8 +141,7 @@ class EmbeddedCache:
     def generation(self, tenant_id: str) -> int:
         """Return the tenant's write generation, which grows with every write."""
         check_tenant(tenant_id)
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return 0 if tenant is None else _generation(connection, tenant)
 
     def advance(self, tenant_id: str) -> int:
@@ -196,8 +195,7 @@ class EmbeddedSchemaRegistry:
 
     def versions(self, tenant_id: str) -> list[SchemaVersion]:
         """Return all versions, oldest first."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else _versions(connection, tenant)
 
     def forget(self, tenant_id: str) -> int:

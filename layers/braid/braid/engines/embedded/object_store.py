@@ -78,8 +78,7 @@ class EmbeddedObjectStore:
         check_object_key(key)
         found = self._find(tenant_id, key)
         if found is None:
-            message = f"there is no object {key!r} of tenant {tenant_id}"
-            raise ObjectMissing(message)
+            raise ObjectMissing(f"there is no object {key!r} of tenant {tenant_id}")
         return StoredLines(found[0], lambda: self._parts(tenant_id, found[0]))
 
     def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
@@ -191,8 +190,9 @@ class EmbeddedObjectStore:
             except ObjectMissing as error:
                 # Written again with the same content after it was found: the next look finds the new file.
                 if missed == path.name:
-                    message = f"{path}, the file of object {info.key!r}, is gone; put the object again"
-                    raise StoreCorrupt(message) from error
+                    raise StoreCorrupt(
+                        f"{path}, the file of object {info.key!r}, is gone; put the object again"
+                    ) from error
                 missed = path.name
 
     def _write(self, path: Path, content: bytes | BinaryIO) -> tuple[int, str]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.opensearch.client import TRANSIENT_STATUSES, named_errors, refusal
+from braid.engines.opensearch.client import TRANSIENT_STATUSES, change_timeout_s, named_errors, refusal
+from braid.engines.opensearch.mapping import routing
 from braid.engines.retrying import Deadline, retrying
 from braid.errors import StoreError, TransientStoreError
+from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opensearchpy import OpenSearch
+
+    from braid.settings import Settings
 
 MAX_ITEMS = 500
 MAX_BYTES = 5 * 1024 * 1024
@@ -36,10 +40,9 @@ def write_items(
     client: OpenSearch,
     alias: str,
     operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
+    settings: Settings,
     *,
-    refresh: str,
-    attempts: int,
-    timeout_s: float,
+    refresh: Refresh | None = None,
 ) -> list[Outcome]:
     """Run operations, each an action line and a document or None, and return the outcome of each.
 
@@ -48,12 +51,10 @@ def write_items(
 
     Parameters
     ----------
+    settings
+        Those that begin with ``opensearch_``.
     refresh
-        ``wait_for``, ``true`` or ``false``.
-    attempts
-        Most attempts at one item.
-    timeout_s
-        Limit in seconds on one request.
+        What is waited for, if it is not what the settings say.
 
     Returns
     -------
@@ -67,19 +68,21 @@ def write_items(
     StoreError
         If an item is refused permanently; the message quotes the first refusal.
     """
-    lines = [_lines(action, body) for action, body in operations]
+    lines = [_lines(action, body, settings) for action, body in operations]
+    serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
+    wanted = Refresh.NONE if serverless else refresh or settings.opensearch_refresh
     results = [Outcome("")] * len(lines)
     for chunk in _chunks(lines):
         pending = list(chunk)
-        for attempt in retrying(attempts, until=Deadline.of_request()):
+        for attempt in retrying(settings.opensearch_attempts, until=Deadline.of_request()):
             with attempt, named_errors():
                 answer = client.bulk(
                     body="".join(lines[position] for position in pending),
                     index=alias,
-                    refresh=refresh,
+                    refresh=str(wanted),
                     # An alias that is gone must not come back as an index without mappings.
                     require_alias=True,
-                    request_timeout=timeout_s,
+                    request_timeout=change_timeout_s(settings),
                 )
                 try:
                     _read_results(answer["items"], pending, results)
@@ -93,14 +96,10 @@ def write(
     client: OpenSearch,
     alias: str,
     operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
-    *,
-    refresh: str,
-    attempts: int,
-    timeout_s: float,
+    settings: Settings,
 ) -> list[str]:
     """Run operations as :func:`write_items` and return the result of each, in order."""
-    outcomes = write_items(client, alias, operations, refresh=refresh, attempts=attempts, timeout_s=timeout_s)
-    return [outcome.result for outcome in outcomes]
+    return [outcome.result for outcome in write_items(client, alias, operations, settings)]
 
 
 def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], results: list[Outcome]) -> None:
@@ -135,8 +134,9 @@ class _Throttled(TransientStoreError):
         self.positions = positions
 
 
-def _lines(action: dict[str, Any], body: dict[str, Any] | None) -> str:
-    first = json.dumps(action)
+def _lines(action: dict[str, Any], body: dict[str, Any] | None, settings: Settings) -> str:
+    ((kind, what),) = action.items()
+    first = json.dumps({kind: {**what, **routing(what["_id"], settings)}})
     return f"{first}\n" if body is None else f"{first}\n{json.dumps(body, ensure_ascii=False)}\n"
 
 

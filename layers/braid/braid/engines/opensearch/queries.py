@@ -19,6 +19,9 @@ from braid.ports.search_index import IndexStats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
+
+    from braid.ports.search_index import Conditions
 
 
 _TYPES = 1_000
@@ -26,24 +29,17 @@ _TYPES = 1_000
 _KINDS = "".join(ValueKind)
 
 
-def outdated_clause(
-    tenant_id: str,
-    *,
-    schema_below: int | None,
-    space_missing: str | None,
-    model_missing: str | None,
-    document: str | None,
-) -> dict[str, Any]:
+def outdated_clause(tenant_id: str, **conditions: Unpack[Conditions]) -> dict[str, Any]:
     """Return the filter of a tenant's records that meet every condition given."""
     clauses: list[dict[str, Any]] = [{"term": {"tenant_id": tenant_id}}]
-    if schema_below is not None:
+    if (schema_below := conditions.get("schema_below")) is not None:
         clauses.append({"range": {"schema_version": {"lt": schema_below}}})
-    if document is not None:
+    if (document := conditions.get("document")) is not None:
         names = [{"term": {"id": document}}, {"prefix": {"id": f"{document}#"}}, {"term": {DOCUMENT: document}}]
         clauses.append({"bool": {"should": names}})
     missing = [
         {"term": {field: wanted}}
-        for field, wanted in ((SPACES, space_missing), (MODEL_IDS, model_missing))
+        for field, wanted in ((SPACES, conditions.get("space_missing")), (MODEL_IDS, conditions.get("model_missing")))
         if wanted is not None
     ]
     # Each must be missing, not all at once: ``must_not`` excludes what meets any of them.

@@ -85,13 +85,7 @@ class BedrockReranker:
 
     @classmethod
     def connect(cls, settings: Settings) -> BedrockReranker:
-        """Open a client. No request is sent yet.
-
-        Raises
-        ------
-        ConfigurationError
-            If no region is configured.
-        """
+        """Open a client. No request is sent yet. Raises ConfigurationError if no region is configured."""
         import boto3
         from botocore.exceptions import BotoCoreError
 

@@ -68,10 +68,7 @@ class VoyageReranker:
     def connect(cls, settings: Settings) -> VoyageReranker:
         """Return the reranker that the settings describe. No request is sent yet, and the key's secret is not read.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no key.
+        Raises ConfigurationError if the settings name no key.
         """
         from braid.engines.aws.clients import api_key
 

@@ -64,6 +64,8 @@ def records_of(
 ) -> list[Record]:
     """Return the records of a document's chunks.
 
+    Raises Unreadable if they hold more than a record may.
+
     Parameters
     ----------
     identity
@@ -74,11 +76,6 @@ def records_of(
         When the file was last changed.
     where
         Metadata that the caller adds; it wins over what the file says.
-
-    Raises
-    ------
-    Unreadable
-        If they hold more than a record may.
     """
     return list(_records(document, chunks, tenant_id, identity, file, modified, where or {}))
 

@@ -124,21 +124,18 @@ def _numbers(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) 
 def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Sequence[Relationship]) -> None:
     """Insert or replace edges of one tenant; no predicate and an empty one are the same identity.
 
-    Raises
-    ------
-    InvalidRequest
-        If an end is not stored; the caller's transaction then undoes the rest.
+    Raises InvalidRequest if an end is not stored; the caller's transaction then undoes the rest.
     """
     ends = {end for relationship in relationships for end in (relationship.source, relationship.target)}
     numbers = _numbers(connection, tenant, ends)
     for relationship in relationships:
         for end in (relationship.source, relationship.target):
             if end not in numbers:
-                message = (
+                raise InvalidRequest(
                     f"relationships: {relationship.source} {relationship.type} {relationship.target}"
-                    f" leads to {end}, which is no vertex; write that vertex first or in the same call"
+                    f" leads to {end}, which is no vertex; write that vertex first or in the same call",
+                    field="relationships",
                 )
-                raise InvalidRequest(message, field="relationships")
     connection.executemany(
         "INSERT OR REPLACE INTO edges (tenant, source, type, target, predicate, confidence, timestamp, valid_at,"
         " invalid_at, evidence, trusted, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -238,12 +235,9 @@ def _stored_key(name: str) -> str | int:
 def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
     """Remove vertices of one tenant with their names and edges and return how many vertices there were."""
     _delete_misspellings(connection, tenant, ids)
-    numbers = connection.execute(
-        "SELECT number FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-        (tenant, json.dumps(list(ids))),
-    ).fetchall()
+    numbers = [(number,) for number in _numbers(connection, tenant, ids).values()]
     connection.executemany("DELETE FROM names WHERE vertex = ?", numbers)
-    connection.executemany("DELETE FROM edges WHERE tenant = ? AND source = ?", [(tenant, row[0]) for row in numbers])
+    connection.executemany("DELETE FROM edges WHERE tenant = ? AND source = ?", [(tenant, *row) for row in numbers])
     connection.executemany("DELETE FROM edges WHERE target = ?", numbers)
     connection.executemany("DELETE FROM vertices WHERE number = ?", numbers)
     return len(numbers)

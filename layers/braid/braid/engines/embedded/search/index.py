@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     from braid.engines.embedded.search.bm25 import WordScores
     from braid.engines.embedded.search.filters import RowFilter
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, FacetValue, Record, ValueKind
-    from braid.ports.search_index import SearchRequest, WrittenRecord
+    from braid.ports.search_index import Conditions, SearchRequest, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 
@@ -103,8 +104,7 @@ class EmbeddedSearchIndex:
 
     def _remove_graphs_if_empty(self, tenant_id: str) -> None:
         """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
                 return
         with self._lock:
@@ -124,8 +124,7 @@ class EmbeddedSearchIndex:
         StoreTooSlow
             If ``question_s`` is over.
         """
-        with within(self._question_s), self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, request.tenant_id)
+        with within(self._question_s), self._store.read_tenant(request.tenant_id) as (connection, tenant):
             if tenant is None or request.ids == ():
                 return SearchHits()
             vector, lexical, superseded = self._strands(connection, tenant, request, request.k)
@@ -150,6 +149,12 @@ class EmbeddedSearchIndex:
             space_empty=space_empty,
         )
 
+    @contextmanager
+    def _question(self, tenant_id: str) -> Iterator[tuple[sqlite3.Connection, int | None]]:
+        """Lend a connection whose statements end when the time of a question is over, with the tenant's number."""
+        with within(self._question_s), self._store.read_tenant(tenant_id) as lent, interrupted_in_time(lent[0]):
+            yield lent
+
     def _strands(
         self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
     ) -> tuple[list[NearRecord], list[tuple[float, str]], set[str]]:
@@ -173,48 +178,33 @@ class EmbeddedSearchIndex:
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless asked for."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return the hash, the models and the trust of the records that exist."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return {} if tenant is None else rows.written(connection, tenant, ids)
 
     def scan(
         self,
         tenant_id: str,
         *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-        document: str | None = None,
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
+        **conditions: Unpack[Conditions],
     ) -> ScanPage:
         """Return the next page of records in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return ScanPage()
             found = rows.page(
-                connection,
-                tenant,
-                tenant_id,
-                schema_below=schema_below,
-                space_missing=space_missing,
-                model_missing=model_missing,
-                document=document,
-                after=begin,
-                limit=limit + 1,
-                with_vectors=with_vectors,
+                connection, tenant, tenant_id, conditions, after=begin, limit=limit + 1, with_vectors=with_vectors
             )
         records = tuple(found[:limit])
         more = len(found) > limit
@@ -222,8 +212,7 @@ class EmbeddedSearchIndex:
 
     def count(self, tenant_id: str, *, at_most: int) -> int:
         """Return the number of a tenant's records, at most ``at_most``."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             counted = connection.execute(
                 "SELECT count(*) FROM (SELECT 1 FROM records WHERE tenant = ? LIMIT ?)", (tenant, at_most)
             ).fetchone()
@@ -231,31 +220,27 @@ class EmbeddedSearchIndex:
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return counts of a tenant's records, counted again only after a write."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
         """Return which of some words no record of the tenant has."""
         from braid.engines.embedded.search import bm25
 
-        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._question(tenant_id) as (connection, tenant):
             known = () if tenant is None else (word for word in words if bm25.is_known(connection, tenant, word))
             return frozenset(words) - frozenset(known)
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
-        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
-            tenant = self._store.tenant_number(connection, request.tenant_id)
+        with self._question(request.tenant_id) as (connection, tenant):
             if tenant is None or not request.ids:
                 return frozenset()
             return rows.passing(connection, to_sql(request, tenant))
 
     def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
         """Return the kinds of values that the tenant's records have in each field that any has."""
-        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._question(tenant_id) as (connection, tenant):
             if tenant is None:
                 return {}
             kinds = {field: rows.field_kinds(connection, tenant, field) for field in fields}
@@ -263,16 +248,14 @@ class EmbeddedSearchIndex:
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
         """Return the most frequent values of each field among the records that a search is among."""
-        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
-            tenant = self._store.tenant_number(connection, request.tenant_id)
+        with self._question(request.tenant_id) as (connection, tenant):
             if tenant is None or not fields or request.ids == ():
                 return {}
             return rows.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))
 
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not; optional."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None or self._store.in_transaction:
                 return
             for space, dimension in self._dimensions.items():
@@ -287,11 +270,11 @@ class EmbeddedSearchIndex:
         if expected is None:
             return [], set()
         if embedding.dimension != expected:
-            message = (
+            raise DimensionMismatch(
                 f"embedding: space {embedding.space} holds vectors of {expected} values,"
-                f" the question has one of {embedding.dimension}; embed with the model of that space"
+                f" the question has one of {embedding.dimension}; embed with the model of that space",
+                field="embedding",
             )
-            raise DimensionMismatch(message, field="embedding")
         rows.check_stored_length(connection, tenant, embedding.space, expected)
         import numpy as np
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, bounded
 from braid.ingestion.documents.readers.html import text_of
-from braid.ingestion.documents.readers.text import decode, one_line
+from braid.ingestion.documents.readers.text import decode, one_line, only_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +27,7 @@ def read_markdown(source: Source) -> Document:
     """Read Markdown: front matter is metadata, the first heading of level one the title, the others the structure."""
     text, metadata = front_matter(decode(source.content))
     sections = list(markdown_sections(text))
-    title = metadata.pop("title", None)
-    if not title:
-        first = next((section.heading[0] for section in sections if section.heading), None)
-        levels = {section.heading[0] for section in sections if section.heading}
-        title = first if len(levels) == 1 else None
+    title = metadata.pop("title", None) or only_title(sections)
     date = metadata.pop("date", None)
     return Document(
         str(title or source.stem),
