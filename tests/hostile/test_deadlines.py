@@ -11,6 +11,7 @@ import pytest
 from braid import deadline
 from braid.engines.embedded.graph import adjacency
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search import rows
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreTooSlow
@@ -18,6 +19,7 @@ from braid.models import Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
 from braid.settings import Settings
 
+from tests.contract.shapes import AS_OF
 from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages
 
@@ -186,6 +188,38 @@ def test_a_graph_that_takes_longer_to_read_than_a_question_has_is_read_once(
             graph.expand(request)
         assert not graph.expand(request).truncated
     assert loads == [1]
+
+
+def test_of_one_tenant_s_questions_one_counts_the_values_of_fields_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def count(*_: Any) -> dict[str, Any]:
+        if not begun.is_set():
+            begun.set()
+            go.wait(60)
+        return {}
+
+    monkeypatch.setattr(rows, "count_values", count)
+    with EmbeddedStore(tmp_path) as store:
+        index = EmbeddedSearchIndex(store, {}, question_s=BOUND_S)
+        index.upsert([Record(id="a", tenant_id=tenant, content="heron") for tenant in (HEAVY, QUIET)])
+
+        def counted(tenant: str) -> dict[str, Any]:
+            return index.count_values(SearchRequest(tenant_id=tenant, k=1, as_of=AS_OF), ["floor"])
+
+        first = threading.Thread(target=counted, args=(HEAVY,), daemon=True)
+        try:
+            first.start()
+            assert begun.wait(30)
+            assert counted(QUIET) == {}
+            with pytest.raises(StoreTooSlow):
+                counted(HEAVY)
+        finally:
+            go.set()
+            first.join(60)
+        assert counted(HEAVY) == {}
 
 
 def test_whoever_waits_for_what_others_hold_waits_no_longer_than_its_time() -> None:
