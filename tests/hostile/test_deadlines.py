@@ -15,19 +15,23 @@ from braid.engines.embedded.search import rows
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreTooSlow
+from braid.ingestion import writing
 from braid.models import Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
 from braid.settings import Settings
+from braid.understanding import text_parts
 
 from tests.contract.shapes import AS_OF
 from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from braid.engines.embedded.graph.adjacency import Adjacency
+    from braid.models import Embedding
+    from braid.ports.encoder import Encoder
 
 HEAVY, QUIET = "saltmarrow", "pellworth"
 DENSE = 220
@@ -226,6 +230,36 @@ def test_whoever_waits_for_what_others_hold_waits_no_longer_than_its_time() -> N
     lock = threading.Lock()
     with lock, deadline.within(0.05), pytest.raises(StoreTooSlow), deadline.holding(lock):
         pass
+
+
+def test_texts_that_take_too_long_to_embed_are_refused_and_a_write_that_has_begun_is_completed(
+    stages: DemoStages, door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, left = True, list[float]()
+
+    def embed(records: Sequence[Record], encoder: Encoder) -> list[Embedding]:
+        left.append(deadline.left())
+        if slow:
+            raise StoreTooSlow("the time that a request has is over")
+        return text_parts.embed(records, encoder)
+
+    def upsert(records: Sequence[Record]) -> None:
+        left.append(deadline.left())
+        really(records)
+
+    really = stages.index.upsert
+    monkeypatch.setattr(writing, "embed", embed)
+    monkeypatch.setattr(stages.index, "upsert", upsert)
+    body = {"records": [{"id": "long", "content": "long"}]}
+    answered = door.ask("POST", "/records", body)
+    assert (answered.status, answered.problem) == (504, "timeout")
+    assert "write less at a time" in answered.json()["detail"]
+    assert not stages.index.get_many(HEAVY, ["long"])
+    slow = False
+    assert door.ask("POST", "/records", body).status == 200
+    request_s = stages.settings.request_timeout_s
+    assert all(seconds <= request_s for seconds in (left[0], left[1]))
+    assert left[2] > request_s
 
 
 def test_a_request_that_comes_too_late_begins_no_write(stages: DemoStages, door: FrontDoor) -> None:
